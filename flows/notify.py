@@ -1,15 +1,19 @@
-"""Call a webhook when a run of the pipeline fails: `python -m flows.notify URL`.
+"""Call a webhook when a run of the pipeline fails: `python -m flows.notify`.
 
-Run it once for a Prefect server, and again to change the URL. It writes a webhook block and two
-automations. One calls the webhook; the request is JSON: the run, its state and the state's message,
-which are public. The other marks a run as crashed that sends no heartbeat, because its machine or
-its worker died.
+It reads the URL from the terminal or from stdin, because other users of the machine can read
+arguments, and a URL may contain a token. Run it once for a Prefect server, and again to change the
+URL.
+
+It writes a webhook block and two automations. One calls the webhook; the request is JSON: the run,
+its state and the state's message, which are public. The other marks a run as crashed that sends no
+heartbeat, because its machine or its worker died.
 """
 
 from __future__ import annotations
 
 import sys
 from datetime import timedelta
+from getpass import getpass
 
 from prefect.automations import Automation
 from prefect.blocks.webhook import Webhook
@@ -63,4 +67,4 @@ def _events(*names: str) -> set[str]:
 
 
 if __name__ == "__main__":
-    notify(sys.argv[1])
+    notify(getpass("URL: ") if sys.stdin.isatty() else sys.stdin.readline().strip())

@@ -230,7 +230,7 @@ def learn(
     rows = texts.map_batch(lambda batch: contributions(reader.read(batch), centre, scale))
     total = noisy_sum(
         rows,
-        scores=lambda block: block,
+        scores=lambda block: [block],
         size=centre.size,
         record_l2_sensitivity=ONE,
         stddev=ONE * session.records_per_unit / mu,

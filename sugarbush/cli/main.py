@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from sugarbush.errors import ParamsError, SugarbushError
+from sugarbush.errors import ParamsError
 from sugarbush.paths import OWN_LABELS
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
@@ -20,14 +20,20 @@ if TYPE_CHECKING:
 
 
 class Commands(TyperGroup):
-    """Prints an expected failure of any command as one message, and exits with its code."""
+    """Prints a failure of any command as one message, and exits with its code."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except SugarbushError as error:
-            print(f"sugarbush: {error}", file=sys.stderr)
-            raise typer.Exit(error.exit_code) from None
+        except Exception as error:  # its own message may quote a text
+            own = type(error).__module__.partition(".")[0] in {"typer", "click"}
+            if own or isinstance(error, BrokenPipeError):
+                raise
+            from sugarbush.pipeline.entry_point import format_error
+
+            message, code = format_error(error)
+            print(f"sugarbush: {message}", file=sys.stderr)
+            raise typer.Exit(code) from None
 
 
 app = typer.Typer(

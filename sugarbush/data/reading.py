@@ -126,7 +126,8 @@ def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> 
     try:
         names = reader(path)
     except OSError as error:
-        reason = "not found" if isinstance(error, FileNotFoundError) else error.strerror
+        missing = isinstance(error, FileNotFoundError)
+        reason = "not found" if missing else error.strerror or "cannot be decompressed"
         raise InputError(f"{path}: {reason} (setting {setting})") from None
     except UnicodeDecodeError:
         raise InputError(

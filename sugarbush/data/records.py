@@ -93,7 +93,7 @@ def _problem(row: Row, params: PrepareSettings, columns: Sequence[str]) -> str |
     if _says_nothing(row, params.user_column):
         return f"column '{params.user_column}' of prepare.user_column has no value"
     for column in columns:
-        if _is_half(as_text(row.fields.get(column)) or ""):
+        if is_half(as_text(row.fields.get(column)) or ""):
             return f"column '{column}' holds half a character (a lone surrogate)"
     return _problem_of_text(cell, params)
 
@@ -105,10 +105,10 @@ def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
         return "the text holds a NUL byte"
     if len(text) > params.max_characters:
         return f"the text is longer than prepare.max_characters={params.max_characters}"
-    return "the text holds half a character (a lone surrogate)" if _is_half(text) else None
+    return "the text holds half a character (a lone surrogate)" if is_half(text) else None
 
 
-def _is_half(text: str) -> bool:
+def is_half(text: str) -> bool:
     """Whether a text has a half of a surrogate pair, which no file can store."""
     if text.isascii():
         return False

@@ -22,7 +22,8 @@ from typing import Any
 import cloudpickle
 from threadpoolctl import threadpool_limits
 
-from sugarbush.errors import ParamsError, StorageError
+from sugarbush.errors import FailureError, ParamsError, StorageError
+from sugarbush.pipeline.entry_point import format_error
 from sugarbush.privacy.parts import Combine, Function, MapParts
 from sugarbush.threads import thread_count
 
@@ -107,7 +108,8 @@ class Dask:
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
         """The function contains the candidates, and is sent to every worker once.
 
-        Raises ParamsError when the scheduler does not answer.
+        Raises ParamsError when the scheduler does not answer, and FailureError for an error of a
+        worker.
         """
         try:
             import dask
@@ -136,7 +138,13 @@ class Dask:
 
 
 def _call(function: Function, part: Any) -> Any:
-    return function(part)
+    """Call `function` on a worker, whose log and scheduler store the message of every error. So an
+    error has no message that may quote a text."""
+    try:
+        return function(part)
+    except Exception as error:
+        message, _ = format_error(error)
+    raise FailureError(f"a worker of run.cluster: {message}")
 
 
 _received: list[Function] = []

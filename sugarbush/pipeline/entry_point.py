@@ -11,6 +11,7 @@ shows the number of records.
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import sys
@@ -49,7 +50,17 @@ def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:
             last = {"stage": name, "type": type(error).__name__, "message": message}
             log = _write_down(base, last | {"exit_code": code})
             print(f"{name} failed; see {log}" if quiet else f"{name}: {message}", file=terminal)
+            _end_objects_of(error)
             sys.exit(code)
+
+
+def _end_objects_of(error: BaseException | None) -> None:
+    """Delete the objects in the frames of an error now. At the end of the process they would write
+    their own errors to the terminal."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+    gc.collect()
 
 
 def format_error(error: Exception) -> tuple[str, int]:

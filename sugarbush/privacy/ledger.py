@@ -317,8 +317,8 @@ class Ledger:
                 if not is_comparable(dataset_fingerprint, known):
                     raise LedgerError(
                         f"{path}: a ledger of version 0.2 was added after the corpus was prepared, "
-                        "so the two cannot be compared. Delete data/private/prepared and run "
-                        "again, or prepare the corpus again in Python; this costs no budget."
+                        "so the two cannot be compared. Delete the private folder `prepared` and "
+                        "run again, or prepare the corpus again in Python; this costs no budget."
                     )
                 if is_same_dataset(dataset_fingerprint, known):
                     confirm = (

@@ -11,5 +11,4 @@ class ReportSettings(Section):
     title: str | None = None
     """Title of the report; null: the schema's subject."""
     texts: Count = 5000
-    """Number of texts of each method that the pages show, the first ones. 5,000 texts of 100 words
-    are about 4 MB."""
+    """Number of texts of each method that the pages show. 5,000 of 100 words are about 4 MB."""

@@ -2,7 +2,8 @@
 
 The stage's own process is replaced by torchrun (by exec), which starts the stage several times. So
 DVC sees one process id, and killing that process ends all of them. On a CPU the processes
-communicate by gloo.
+communicate by gloo. Sums of gradients without noise pass between them, on the loopback interface
+only.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def _become_torchrun(number: int, restart: Sequence[str]) -> None:
     threads = max(1, (os.cpu_count() or 1) // number)
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # torchrun warns if it is not set
     sys.stdout.flush()
+    if sys.platform == "linux":
+        os.environ.update(dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), "lo"))
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone")
     command = (*torchrun, "--nproc-per-node", str(number), *restart)
     os.execv(command[0], command)

@@ -109,6 +109,7 @@ class Checkout:
         *command: str,
         code: int | None = 0,
         variables: dict[str, str] | None = None,
+        stdin: str | None = None,
         **named: str,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in the checkout.
@@ -117,7 +118,7 @@ class Checkout:
         """
         finished = subprocess.run(
             command, cwd=self.path, env=self.environment | (variables or {}) | named, text=True,
-            capture_output=True, check=False,
+            input=stdin, capture_output=True, check=False,
         )  # fmt: skip
         if code is not None:
             assert finished.returncode == code, finished.stdout + finished.stderr

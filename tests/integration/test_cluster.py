@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.errors import InvariantError, ParamsError, StorageError
+from sugarbush.errors import FailureError, InvariantError, ParamsError, StorageError
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, count_votes, sum_scores
-from sugarbush.pipeline.cluster import Dask, ProcessPool, engine, visible_devices
+from sugarbush.pipeline.cluster import Dask, ProcessPool, _call, engine, visible_devices
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
@@ -216,6 +216,19 @@ def test_parts_show_no_private_value_in_a_log() -> None:
 def test_a_process_that_is_killed_every_time_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="killed again"):
         ProcessPool(1)(lambda _: os.kill(os.getpid(), signal.SIGKILL), [1], operator.add)
+
+
+def test_an_error_of_a_worker_quotes_no_text(scheduler: str) -> None:
+    def fail(part: int) -> int:
+        raise ValueError("could not convert 'Ada Lane'")
+
+    with pytest.raises(FailureError, match="ValueError") as refused:
+        Dask(scheduler)(fail, [1], operator.add)
+    assert "Ada" not in str(refused.value)
+    with pytest.raises(FailureError) as on_worker:
+        _call(fail, 1)  # Dask logs this error on the worker
+    assert on_worker.value.__context__ is None
+    assert "Ada" not in repr(on_worker.value)
 
 
 def test_a_cluster_that_does_not_answer_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

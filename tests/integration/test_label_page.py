@@ -93,6 +93,15 @@ def test_labels_in_a_shared_folder_are_refused(tmp_path: Path) -> None:
         open_labels(tmp_path / "in.csv", tmp_path / "l.jsonl", text="text", count=1, policy=None)
 
 
+def test_half_a_character_is_refused_before_anything_is_labelled(tmp_path: Path) -> None:
+    rows = ({"text": "call Bob"}, {"text": "Ada \ud800 Lane"})
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    labels = tmp_path / "own" / "l.jsonl"
+    with pytest.raises(InputError, match="row 2: column 'text' has half a character") as refused:
+        open_labels(tmp_path / "in.jsonl", labels, text="text", count=2, policy=None)
+    assert "Ada" not in str(refused.value)
+
+
 def test_texts_that_measure_have_no_suggestions(server: LabelServer) -> None:
     for number, text in enumerate(server.labels.texts):
         shown = server.labels.shown(number)

@@ -62,7 +62,8 @@ def operated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
     with webhook() as (address, notified):
         with running_service(project, folder, **project.one_process) as service:
             variables = service.environment
-            project.run(sys.executable, "-m", "flows.notify", address, variables=variables)
+            notify = (sys.executable, "-m", "flows.notify")
+            project.run(*notify, variables=variables, stdin=f"{address}\n")
             run = project.run(*PREFECT, *RUN, code=1, variables=variables)
             while not notified:  # an automation runs after the event; the test's limit ends it
                 time.sleep(0.2)

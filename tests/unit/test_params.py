@@ -60,6 +60,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     endpoint = old["extract_metadata"].pop("llm")
     assert old.pop("methods") == ["maple"]  # the default was another one
     assert old["crt"].pop("detectors") == ["regex"]  # the default was another one
+    assert old["report"].pop("texts") == 300  # the default was another one
     assert parse_params(old) == COMPLETE
     whole = copy.deepcopy(old)
     whole["extract_metadata"]["llm"] = endpoint
@@ -86,6 +87,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     for section in ("generate", "crt"):
         del old[section]["texts"]
     assert new.pop("methods") == ["mosaic"]
+    assert new["report"].pop("texts") == 5000
     assert new["crt"].pop("detectors") == ["regex", "learned"]
     assert new["crt"].pop("must_find") == []
     assert new.pop("audit") == {"enabled": False}

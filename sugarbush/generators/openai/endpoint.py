@@ -1,12 +1,14 @@
 """What is sent to an OpenAI-compatible endpoint, and the answer to it.
 
 The key is read from the environment when a client is made. No attribute, message or exception of
-this module contains it. Redirects are not followed: they would send the messages to an address that
-the settings do not name.
+this module contains it. The SDK would also send other values of the environment as headers
+(`OPENAI_ORG_ID`, `OPENAI_CUSTOM_HEADERS`), to any address: they are removed. Redirects are not
+followed: they would send the messages to an address that the settings do not name.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,6 +25,13 @@ from sugarbush.generators.openai.failures import MalformedError
 from sugarbush.generators.openai.settings import EndpointSettings
 
 _MOST_TOKENS = 2**40
+_HEADERS = {
+    "host", "connection", "user-agent", "accept", "accept-encoding", "authorization",
+    "content-type", "content-length", "transfer-encoding",
+}  # fmt: skip
+_OF_AN_ACCOUNT = {"openai-organization", "openai-project"}
+# These loggers have a line for each call, so the lines would show the number of private texts.
+_LOGGERS_OF_CALLS = ("openai", "httpx2", "httpcore2", "filelock")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +73,28 @@ async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpe
     `sugarbush.generators.openai.address` decides whether a proxy from the environment is used.
     """
     proxied = may_use_proxy(params.address, reads_private_text=params.reads_private_text)
+    key = read_key(params)
+    if params.reads_private_text:
+        for name in _LOGGERS_OF_CALLS:
+            logging.getLogger(name).setLevel(logging.WARNING)
+
+    async def remove_headers(request: Any) -> None:
+        own = _HEADERS
+        if f".{request.url.host}".endswith(".openai.com"):
+            own = own | _OF_AN_ACCOUNT
+        for name in set(request.headers) - own:
+            del request.headers[name]
+        request.headers["authorization"] = f"Bearer {key}"
+
     http_client = openai.DefaultAsyncHttpxClient(
-        follow_redirects=False, timeout=params.timeout_s, trust_env=proxied
+        follow_redirects=False,
+        timeout=params.timeout_s,
+        trust_env=proxied,
+        event_hooks={"request": [remove_headers]},
     )
     async with openai.AsyncOpenAI(
         base_url=params.address,
-        api_key=read_key(params),
+        api_key=key,
         max_retries=0,
         timeout=params.timeout_s,
         http_client=http_client,

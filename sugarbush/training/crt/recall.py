@@ -78,16 +78,14 @@ def require_disjoint(spans: Sequence[tuple[int, int, str]], length: int, *, wher
     Offsets are those of Python: code points, not bytes and not UTF-16 units.
     """
     end_before = 0
-    for start, end, label in sorted(spans):
+    for start, end, _ in sorted(spans):
         if not 0 <= start < end <= length:
             raise InputError(
-                f"{where}: a span of {label} from {start} to {end} is not within its text of "
-                f"{length} characters (crt.labelled). Offsets count code points."
+                f"{where}: a span is not within its text (crt.labelled). Offsets count code points."
             )
         if start < end_before:
             raise InputError(
-                f"{where}: the span of {label} from {start} to {end} overlaps another span "
-                "(crt.labelled). Keep one of them."
+                f"{where}: a span overlaps another one (crt.labelled). Keep one of them."
             )
         end_before = end
 
@@ -315,9 +313,5 @@ def _require_spans(sample: Sequence[LabelledText], name: str) -> None:
     if not any(one.spans for one in sample):
         raise InputError(f"{name}: no labelled span, so nothing can be measured")
     for row, one in enumerate(sample, start=1):
-        for start, end, label in one.spans:
-            if not 0 <= start < end <= len(one.text):
-                raise InputError(
-                    f"{name}, record {row}: a span of {label} from {start} to {end} is not within "
-                    f"its text of {len(one.text)} characters"
-                )
+        if not all(0 <= start < end <= len(one.text) for start, end, _ in one.spans):
+            raise InputError(f"{name}, record {row}: a span is not within its text")

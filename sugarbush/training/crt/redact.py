@@ -96,7 +96,10 @@ def joined_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
     """
     masks = (TextSpan(match.start(), match.end()) for match in _MASKS.finditer(text))
     result: list[TextSpan] = []
-    whole = (_with_title(text, span) for span in (*masks, *spans))
+    given = [*masks, *spans]
+    if not all(0 <= span.start < span.end <= len(text) for span in given):
+        raise ParamsError("a detector found a span that is not within its text")
+    whole = (_with_title(text, span) for span in given)
     for span in sorted(whole, key=lambda s: (s.start, s.end)):
         if result and not text[result[-1].end : span.start].strip(" \t"):
             one = result[-1]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sugarbush.data.reading import read_rows
+from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import OWN_LABELS, atomic_file, make_owner_only
 from sugarbush.randomness import hash_share
@@ -135,6 +136,12 @@ def open_labels(
         )
     rows = read_rows(source, setting="input", wanted={text: "--text"})
     texts = dict.fromkeys(str(row.fields[text]) for row in rows if row.fields[text])
+    for row in rows:
+        if is_half(str(row.fields[text])):  # no later label could be stored
+            raise InputError(
+                f"{source}, row {row.number}: column '{text}' has half a character (a lone "
+                "surrogate)"
+            )
     # A hash of its own: those with the smallest `hash_share` would all be for training.
     chosen = sorted(texts, key=lambda own: hash_share(f"to label: {own}"))[:count]
     if not chosen:

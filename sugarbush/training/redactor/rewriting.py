@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sugarbush.data.reading import stream_rows
+from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import atomic_file
 from sugarbush.privacy.key import state_key
@@ -26,7 +26,6 @@ from sugarbush.training.redactor.surrogates import with_surrogates
 _ROWS = 2_000  # rows in memory
 _SPANS = "spans"
 _MASKED = "masked before"  # a mask that the input contains
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Rewriter:
@@ -75,12 +74,11 @@ def redact_file(
             for row in some:
                 if not isinstance(row.fields.get(text), str):
                     raise InputError(f"{source}, row {row.number}: column '{text}' has no text")
-                for name in wanted:
-                    if _LONE_SURROGATE.search(str(row.fields.get(name))):
-                        raise InputError(
-                            f"{source}, row {row.number}: column '{name}' has half of a UTF-16 "
-                            "pair, which is no character. Fix the row."
-                        )
+                if half := next((c for c in wanted if is_half(str(row.fields.get(c)))), None):
+                    raise InputError(
+                        f"{source}, row {row.number}: column '{half}' has half a character (a lone "
+                        "surrogate)"
+                    )
             made = rewriter.rewritten([row.fields[text] for row in some])
             write(
                 [
@@ -111,7 +109,7 @@ def _writer(path: Path, kind: str) -> Iterator[Callable[[list[dict[str, Any]]], 
     with path.open("w", encoding="utf-8", newline="") as file:
         if kind == ".jsonl":
             yield lambda rows: file.writelines(
-                json.dumps(row, ensure_ascii=False) + "\n" for row in rows
+                json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows
             )
             return
         writer = csv.writer(file)

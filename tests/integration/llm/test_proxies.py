@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.llm.conftest import Bench, wishes
-from tests.integration.llm.server import always_good
+from tests.integration.llm.server import KEY, always_good
 from tests.integration.llm.test_before_any_spend import OPENAI, folder, told
 from tests.integration.llm.test_extraction import CODES, TEXTS, good, labeller
 
@@ -66,6 +66,22 @@ def test_no_proxy_sees_what_a_generator_sends_to_this_machine(
     assert all(answer.text for answer in own.generate(wishes(2)).value)
     assert len(run.server.asked) == 3
     assert not proxy.server.raw
+
+
+@pytest.mark.parametrize("mode", ["direct", "batch"])
+def test_no_value_of_the_environment_but_the_key_is_sent(
+    bench: Start, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-somebody")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-of-somebody")
+    custom = "X-Gateway: gateway-of-somebody\nAuthorization: Bearer token-of-somebody"
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", custom)
+    run = bench(behave=always_good)
+    own = run.generator(mode=mode)
+    own.check()
+    assert all(answer.text for answer in own.generate(wishes(2)).value)
+    assert b"of-somebody" not in run.server.raw
+    assert f"Bearer {KEY}".encode() in run.server.raw
 
 
 @pytest.mark.parametrize("scheme", ["http", "HTTP", "Http"])

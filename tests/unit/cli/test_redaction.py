@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from sugarbush.cli import redaction
 from sugarbush.cli.main import app
 
 
@@ -57,3 +58,35 @@ def test_bad_arguments_are_one_clear_message(run, arguments, message):
     assert done.exit_code == 2
     assert message in done.stderr
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("output", ["out.csv", "out.jsonl", "out.parquet"])
+@pytest.mark.parametrize("bad", ["message", "id"])
+def test_half_a_character_is_one_message_with_its_row(run, tmp_path, output, bad):
+    row = {"message": "call 555-010-2345", "id": "a"}
+    rows = [row, row | {bad: "Ada Lane \ud800"}]
+    (tmp_path / "half.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    done = run("half.jsonl", output, "--text", "message", "--keep", "id")
+    assert done.exit_code == 2
+    assert f"half.jsonl, row 2: column '{bad}' has half a character" in done.stderr
+    assert "Ada" not in done.output and "Traceback" not in done.output
+    assert not [path for path in tmp_path.iterdir() if "out" in path.name]
+
+
+def test_a_kept_column_may_have_dates(run, tmp_path):
+    frame = pd.DataFrame({"message": ["call 555-010-2345"], "day": [pd.Timestamp("2026-01-02")]})
+    frame.to_parquet(tmp_path / "dates.parquet")
+    done = run("dates.parquet", "out.jsonl", "--text", "message", "--keep", "day")
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "out.jsonl").read_text())["day"].startswith("2026-01-02")
+
+
+def test_an_unknown_error_of_a_command_does_not_quote_the_text(run, monkeypatch):
+    def fail(*arguments, **settings):
+        raise ValueError("could not convert 'I am Ada Lane'")
+
+    monkeypatch.setattr(redaction, "redact_file", fail)
+    done = run("in.csv", "out.csv", "--text", "message")
+    assert done.exit_code == 70
+    assert "ValueError (its message is withheld" in done.stderr
+    assert "Ada" not in done.output

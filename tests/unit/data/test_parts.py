@@ -24,7 +24,7 @@ from sugarbush.data.private_store import (
     keyed_digest,
     keyed_digest_of_files,
 )
-from sugarbush.data.reading import Row, read_rows
+from sugarbush.data.reading import Row, column_names, read_rows
 from sugarbush.data.records import usable
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
@@ -92,6 +92,16 @@ def test_a_damaged_compressed_file_is_an_error_with_its_name(
     path.write_bytes(damage)
     with pytest.raises(InputError, match=path.name):
         read_rows(path, setting="s", wanted=WANTED)
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.zst"])
+def test_a_file_that_is_not_compressed_is_named_when_its_columns_are_read(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_bytes(b"Ada Lane wrote this\n")
+    with pytest.raises(InputError, match=f"{name}: cannot be decompressed") as refused:
+        column_names(tmp_path / name, required={}, setting="prepare.file")
+    assert "Ada" not in str(refused.value)
 
 
 def test_bytes_that_are_not_utf8_are_named_by_row_and_byte(

@@ -1,4 +1,6 @@
 import errno
+import gc
+import os
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,23 @@ def test_under_a_flow_the_terminal_is_told_nothing_but_where_to_look(
     told = capfd.readouterr().err
     assert "row 3" not in told
     assert "errors.log" in told
+
+
+def test_objects_of_a_failed_stage_do_not_write_to_the_terminal_of_a_flow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Late:
+        def __del__(self) -> None:  # Python prints an error of this method with its message
+            os.write(2, b"canary-1")
+
+    def fail(base: Path) -> None:
+        late = Late()
+        raise ValueError(type(late).__name__)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUGARBUSH_QUIET_ERRORS", "1")
+    with pytest.raises(SystemExit):
+        run_with_error_report("evolve", fail)
+    gc.collect()
+    assert "canary" not in capfd.readouterr().err
+    assert "canary" in (tmp_path / "reports/internal/stderr.log").read_text()

@@ -404,6 +404,6 @@ def test_a_ledger_of_0_2_that_cannot_be_compared_stops_every_charge(tmp_path: Pa
     (folder / "old.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(LedgerError, match="known to the ledger as"):
         charge(ledger_at(tmp_path), dataset_fingerprint=complete)
-    with pytest.raises(LedgerError, match="data/private/prepared"):
+    with pytest.raises(LedgerError, match="private folder `prepared`"):
         charge(ledger_at(tmp_path), dataset_fingerprint=without)
     assert not ledger_at(tmp_path).entries()

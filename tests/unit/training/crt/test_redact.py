@@ -198,7 +198,7 @@ def test_a_policy_without_a_detector_is_refused():
     "finding", [Finding(0, 9, "X", 1), Finding(2, 2, "X", 1), Finding(-1, 2, "X", 1)]
 )
 def test_a_span_outside_its_text_is_refused(finding):
-    with pytest.raises(ParamsError, match="not within its text of 3"):
+    with pytest.raises(ParamsError, match=r"not within its text$"):
         Policy([Always(finding)]).redact(["abc"])
 
 
