@@ -339,6 +339,9 @@ def running(server: FaultServer) -> Iterator[FaultServer]:
             with contextlib.suppress(asyncio.CancelledError):
                 await server.serve(ready.set)
         finally:
+            # A connection that was just accepted gets its transport first: a task that is cancelled
+            # before it starts would leave the socket open.
+            await asyncio.sleep(0.05)
             left = asyncio.all_tasks() - {asyncio.current_task()}
             for task in left:
                 task.cancel()
