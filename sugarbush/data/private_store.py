@@ -85,9 +85,6 @@ class PrivateCorpus(ABC):
     def _read_codes(self, part: str) -> pd.DataFrame:
         """One column of codes an attribute."""
 
-    def _count(self, part: str) -> int:
-        return len(self._read_codes(part))
-
     def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
         frames = list(self._batches(part, columns))
         return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
@@ -289,9 +286,6 @@ class PrivateStore(PrivateCorpus):
 
     def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
         return _frames(require(self.prepared_file(part), left_by="prepare"), columns)
-
-    def _count(self, part: str) -> int:
-        return int(pq.read_metadata(self.prepared_file(part)).num_rows)
 
     def _read_codes(self, part: str) -> pd.DataFrame:
         return pd.read_parquet(require(self.codes_file(part), left_by="extract_metadata"))
