@@ -258,12 +258,25 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
     if not isinstance(fields, dict):
         raise ParamsError(f"{source}: expected sections, such as 'privacy:'")
     try:
+        _require_names(fields, where=source)
         return ProjectSettings.model_validate(fields)
     except ValidationError as error:
         problems = error.errors(include_input=False, include_url=False)
         raise ParamsError("\n".join(_explain(source, fields, p) for p in problems)) from None
+    except RecursionError:
+        raise ParamsError(f"{source}: a section contains itself, or is nested too deeply") from None
     except (UnicodeEncodeError, ModelError):  # pydantic's own, for the name of a section
         raise ParamsError(f"{source}: a name holds half a character. Write it again") from None
+
+
+def _require_names(value: Any, *, where: str) -> None:
+    """Raise ParamsError if a mapping has a name that YAML read as another value, such as `on`."""
+    for name in value if isinstance(value, dict) else ():
+        if not isinstance(name, str):
+            raise ParamsError(f"{where}: YAML reads a name as {name!r}. Write the name in quotes")
+        _require_names(value[name], where=f"{where}: {name}")
+    for each in value if isinstance(value, list) else ():
+        _require_names(each, where=where)
 
 
 def default_fields() -> dict[str, Any]:

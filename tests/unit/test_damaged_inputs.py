@@ -84,6 +84,21 @@ def test_half_a_character_in_a_name_of_a_setting_is_refused(section: str) -> Non
         parse_params({section: {"\ud800": 1}, "methods": 5})
 
 
+@pytest.mark.parametrize(
+    "content", ["evolve: {on: 1}", "evolve: {1: 2, a: 3}", "yes: 1", "audit: [{2020-01-01: 1}]"]
+)
+def test_a_name_that_yaml_reads_as_another_value_is_refused(content: str, tmp_path: Path) -> None:
+    (path := tmp_path / "params.yaml").write_text(content)
+    with pytest.raises(ParamsError, match=r"YAML reads a name as .*Write the name in quotes"):
+        load_params(path)
+
+
+def test_settings_that_contain_themselves_are_refused(tmp_path: Path) -> None:
+    (path := tmp_path / "params.yaml").write_text("privacy: &all {cap: *all}")
+    with pytest.raises(ParamsError, match="contains itself"):
+        load_params(path)
+
+
 def test_a_label_after_much_white_space_is_read_at_once() -> None:
     """Removing code fences by a pattern took a time that grew with the square of the length."""
     attribute = Attribute(name="mood", values=("angry",), source="llm")
