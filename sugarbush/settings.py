@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 
 class _NotInOutput:
@@ -69,11 +70,9 @@ def parse_sections(kinds: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[
     """Parse each section in `fields` by the type in `kinds` with the section's name."""
     if not kinds:
         return {}
-    # pydantic would look for the docstrings of such a model in the source of every caller.
-    config: ConfigDict = {**Section.model_config, "use_attribute_docstrings": False}
-    types: dict[str, Any] = {name: (kind, ...) for name, kind in kinds.items()}
-    made = create_model("Sections", __config__=config, **types)
-    return dict(made.model_validate(dict(fields)))
+    # A typed dictionary, because a section may have the name of an attribute of pydantic's models.
+    adapter = TypeAdapter(TypedDict("Sections", dict(kinds)))  # type: ignore[operator]
+    return dict(adapter.validate_python(dict(fields)))
 
 
 class Meaning(NamedTuple):

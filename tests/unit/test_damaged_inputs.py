@@ -93,6 +93,12 @@ def test_a_name_that_yaml_reads_as_another_value_is_refused(content: str, tmp_pa
         load_params(path)
 
 
+@pytest.mark.parametrize("name", ["schema", "copy", "json", "model_config", "_private", "a-b"])
+def test_a_section_named_like_an_attribute_of_a_model_is_not_a_setting(name: str) -> None:
+    with pytest.raises(ParamsError, match=f"generator.{name}: is not a setting"):
+        parse_params({"generator": {name: 1}})
+
+
 def test_settings_that_contain_themselves_are_refused(tmp_path: Path) -> None:
     (path := tmp_path / "params.yaml").write_text("privacy: &all {cap: *all}")
     with pytest.raises(ParamsError, match="contains itself"):
