@@ -1,7 +1,4 @@
-"""The installation's secret key.
-
-It is a separate module, so that keyed digests do not import the accountant.
-"""
+"""The installation's secret key. A module of its own: keyed digests need no accountant."""
 
 from __future__ import annotations
 
@@ -18,12 +15,13 @@ _LOCK_TIMEOUT_S = 120
 
 
 def random_id() -> str:
-    """A random name of 32 hexadecimal digits, from the operating system."""
+    """Return 32 random hexadecimal digits from the operating system."""
     return secrets.token_hex(16)
 
 
 def state_key(state: Path) -> bytes:
-    """The installation's secret key, created on first use and readable by its owner only.
+    """Return the installation's secret key. The first call creates the file, readable by its owner
+    only.
 
     Raises StorageError when the state folder cannot be used, and LedgerError on a damaged key.
     """

@@ -1,13 +1,15 @@
-"""Stores the results of finished mechanisms, so that no mechanism runs and is charged twice.
+"""Stores the results of finished mechanisms, so that no mechanism is run and charged twice.
 
     <state>/draws/<dataset>/<stage>-<digest>/generation-<n>/<name>/
                                                            /run     the random id of the generation
 
-The digest covers settings, the names of the inputs (`privacy.snapshots`) and the method's version,
-so a comment or a log level changes nothing. A forced run opens a new generation. Only released
-results are stored here. This order makes a crash at any line safe: charge the ledger, run the
-mechanism, write the result here, and only then publish anything derived from it. If a charge has no
-result, the mechanism is charged again, because the result may have been deleted.
+The digest covers settings, the names of the inputs (`privacy.snapshots`) and the method's version.
+It does not change with a comment or a log level. A forced run opens a new generation. Only released
+results are stored.
+
+A crash at any line is safe, because the order is: charge the ledger, run the mechanism, write the
+result, publish values that are computed from the result. If a charge has no result, the mechanism
+is charged again, because somebody may have seen the result and deleted it.
 """
 
 from __future__ import annotations
@@ -31,32 +33,32 @@ from sugarbush.privacy.key import random_id
 
 _LOCK_TIMEOUT_S = 6 * 3600
 _DAMAGED = (
-    "Restore it from a backup, or delete its folder: what it contained is drawn and charged again"
+    "Restore it from a backup, or delete its folder; the result is then drawn and charged again"
 )
 _GENERATION = re.compile(r"generation-(\d+)")
 
 
 def digest_of(**parts: Any) -> str:
-    """A digest of settings and inputs, equal for equal values on every machine."""
+    """Compute a digest of settings and inputs. Equal values have equal digests on every machine."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class ResultStore:
-    """The results of one stage at one digest, by name. Each is complete or absent."""
+    """The results of one stage at one digest, by name. Each result is complete or absent."""
 
     def __init__(self, folder: Path, run: str) -> None:
         self.folder = folder
         self.run = run
 
     def finished(self, name: str) -> Path | None:
-        """The folder of a finished result, or None."""
+        """Return the folder of a finished result, or None."""
         path = self.folder / name
         return path if path.is_dir() else None
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """A folder that becomes the finished result `name` when the block ends without an error."""
+        """Yield a folder. It becomes the finished result `name` if the block ends without error."""
         if self.finished(name) is not None:
             raise PrivacyError(f"{self.folder / name}: is finished and must not be overwritten")
         with atomic_directory(self.folder / name, private=True) as folder:
@@ -65,8 +67,8 @@ class ResultStore:
     def array(
         self, name: str, draw: Callable[[], Released[NDArray[Any]]]
     ) -> Released[NDArray[Any]]:
-        """The array `name`: restored if it is finished, else computed by `draw` and written to
-        disk."""
+        """Return the array `name`: a finished array from disk, or the array that `draw` computes
+        and this function stores."""
         if self.finished(name) is None:
             with self.writing(name) as folder:
                 drawn = draw()
@@ -83,11 +85,11 @@ class ResultStore:
 def open_result_store(
     state: Path, *, dataset: str, stage: str, digest: str, forced: bool
 ) -> Iterator[ResultStore]:
-    """The newest generation of a stage's results, or a new one when `forced`.
+    """Open the newest generation of a stage's results, or a new generation if `forced`.
 
     Only one process uses the store at a time. A second process waits, and then finds the results of
-    the first.
-    Raises PrivacyError after six hours of waiting, and StorageError when the folder cannot be used.
+    the first process. Raises PrivacyError after six hours of waiting, and StorageError when the
+    folder cannot be used.
     """
     folder = state / "draws" / dataset / f"{stage}-{digest}"
     lock = FileLock(folder / "lock", timeout=_LOCK_TIMEOUT_S)
@@ -113,8 +115,8 @@ def open_result_store(
 
 
 def _run_id(generation: Path, *, otherwise: str) -> str:
-    """The random id of a generation. Version 0.2 wrote no id; then the digest, which is already
-    public, is used."""
+    """Return the random id of a generation. For a generation of version 0.2, which has no id,
+    return `otherwise`: the digest, which is already public."""
     path = generation / "run"
     with reading(path, advice=_DAMAGED):
         return path.read_text() if path.exists() else otherwise
