@@ -30,13 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sugarbush.paths import (
-    atomic_directory,
-    atomic_file,
-    make_private,
-    remove_leftovers,
-    require,
-)
+from sugarbush.paths import atomic_directory, atomic_file, make_private, remove_leftovers, require
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.parts import MapParts, Parts, map_parts
 from sugarbush.randomness import public_rng
@@ -194,11 +188,9 @@ class PrivateStore(PrivateCorpus):
         return self._root / "arms" / method
 
     def prepared_file(self, part: str) -> Path:
-        """Return the path of the records of a part."""
         return self._root / "prepared" / f"{part}.parquet"
 
     def codes_file(self, part: str) -> Path:
-        """Return the path of the codes of a part."""
         return self._root / "metadata" / f"{part}.parquet"
 
     @contextmanager

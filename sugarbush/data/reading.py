@@ -223,7 +223,7 @@ def _open(path: Source, newline: str = "") -> IO[str]:
 
 
 def _lines(path: Source, setting: str, newline: str = "") -> Iterator[str]:
-    """The lines of a text file, unchanged."""
+    """Yield the lines of a text file, unchanged."""
     try:
         with _open(path, newline) as file:
             yield from file

@@ -36,7 +36,7 @@ class Record(NamedTuple):
 
 
 def columns_of(schema: Schema) -> dict[str, str]:
-    """Map each attribute that is read from a column to this column."""
+    """Map each attribute with a column to the name of the column."""
     return {a.name: a.column for a in schema.attributes if a.column is not None}
 
 
@@ -177,8 +177,8 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
         if params.user_column in columns and params.user_column != params.id_column:
             raise InputError(
                 f"column '{params.user_column}' names the user of a record (prepare.user_column), "
-                f"but {columns[params.user_column]} uses it too. Its values would appear in "
-                "prompts and texts: choose another column there"
+                f"but {columns[params.user_column]} uses it too. So users would be "
+                "written into prompts and texts. Choose another column there"
             )
         columns.setdefault(params.user_column, "prepare.user_column")
     return columns

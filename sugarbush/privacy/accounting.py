@@ -2,8 +2,8 @@
 
 Epsilon is an upper bound: dp_accounting (google/differential-privacy) discretises PLDs
 pessimistically ("connect the dots"). The arithmetic is float64. Up to epsilon 25, rounding errors
-are smaller than discretisation errors. Above 25, epsilon can be too small by a relative 3e-10
-(measured for Gaussian DP with mu from 5.5 to 20, against 60 digits).
+are smaller than discretisation errors. Above epsilon 25, the result can be too small by a relative
+error of 3e-10 (Gaussian DP with mu from 5.5 to 20, compared with arithmetic of 60 digits).
 
 Compose only events with the same privacy unit. dp_accounting is imported inside functions, because
 its import loads much of scipy.
@@ -40,7 +40,7 @@ _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
 _SLACKS = (0.01, 0.05)  # fractions of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
-_WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
+_WIDE_NOISE = 5.0  # for a stddev of at least this, the exact mu is within 0.2% of 1/stddev
 
 
 class Relation(StrEnum):
@@ -97,9 +97,10 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
     Composed PLDs assume that all settings are fixed in advance. This function bounds each event by
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
-    noise on integers are not exactly Gaussian. Each such event gets a slack. At every epsilon, its
-    hockey-stick divergence is at most the divergence of N(mu, 1) from N(0, 1) plus the slack. Delta
-    is reduced by the sum of the slacks (proof: docs/decisions/adaptive-composition.md).
+    noise on integers are not exactly Gaussian, so each such event gets a slack. At every epsilon,
+    the event's hockey-stick divergence is at most the divergence of N(mu, 1) from N(0, 1) plus the
+    slack. The sum of the slacks is subtracted from delta
+    (proof: docs/decisions/adaptive-composition.md).
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(adaptive_epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
@@ -123,7 +124,7 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
 
 def _gains_by_slack(event: Event) -> bool:
-    """Whether a slack lowers the mu of an event. Integer noise gains only if stddev is small."""
+    """Whether a slack lowers the mu of an event. For noise on integers, stddev must be small."""
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE
@@ -138,7 +139,7 @@ def gaussian_epsilon(mu: float, *, delta: float) -> float:
         return math.inf
     if mu == 0 or _gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # the bound from mu-GDP's zCDP
+    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # mu-GDP implies zCDP and this bound
     found = float(brentq(lambda x: _gaussian_delta(mu, x) - delta, 0.0, upper, xtol=1e-12))
     return found + 1e-9
 
@@ -158,8 +159,8 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
 
     It suffices to check the grid points. Between two grid points, the divergence of the discretised
     distribution is a line in e^x. The divergence of mu-GDP is convex in e^x, so it is above its
-    tangent at the left point. Line minus tangent is largest at one of the two points. For x < 0,
-    the bound follows by exchanging the two datasets.
+    tangent at the left point. The line minus the tangent is largest at a grid point. For x < 0,
+    the bound follows if the two datasets are exchanged.
     """
     import numpy as np
     from scipy.special import ndtr
@@ -193,7 +194,7 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
 def _divergence(distribution: Any, x: NDArray[np.floating]) -> NDArray[np.float64]:
     """Compute `distribution.get_delta_for_epsilon` at every x >= 0.
 
-    The formula is the library's, vectorised: the library's own loop over many x takes seconds.
+    The formula is the same as in the library, but vectorised: the library's loop takes seconds.
     """
     import numpy as np
 
@@ -240,13 +241,13 @@ def _one(event: Event) -> Event:
             return PoissonGaussian(
                 noise_multiplier=event.noise_multiplier, rate=event.rate, count=1
             )
-    raise InvariantError(f"no accounting for {event.kind}")
+    raise InvariantError(f"epsilon cannot be computed for events of kind {event.kind}")
 
 
 @lru_cache(maxsize=64)
 def _sampled_once(noise_multiplier: float, rate: float, interval: float, relation: Relation) -> Any:
-    """Compute the distribution of one DP-SGD step. It is cached, because it takes most of the time
-    for any number of steps."""
+    """Compute the distribution of one DP-SGD step. The result is cached, because this function
+    takes most of the time for any number of steps."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -263,7 +264,7 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     if relation is Relation.REPLACE_ONE and not isinstance(event, PoissonGaussian):
-        raise InvariantError(f"no accounting for {event.kind} under {relation}")
+        raise InvariantError(f"epsilon cannot be computed for {event.kind} under {relation}")
     match event:
         case DiscreteGaussian(sensitivity=1):
             one = pld.from_discrete_gaussian_mechanism(
@@ -281,7 +282,7 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
         case PoissonGaussian():
             one = _sampled_once(event.noise_multiplier, event.rate, interval, relation)
         case _:
-            raise InvariantError(f"no accounting for {event.kind}")
+            raise InvariantError(f"epsilon cannot be computed for events of kind {event.kind}")
     return one if count == 1 else one.self_compose(count)
 
 

@@ -3,13 +3,13 @@
 Planning uses Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(sum mu_i^2)-GDP (Dong, Roth,
 Su 2022, Corollary 3.3). So a share of the budget is a share of mu^2. The reported epsilon comes
 from the mechanisms' own privacy loss distributions (PLDs). This epsilon can exceed the target,
-because the discrete Gaussian is not exactly Gaussian. Then the plan scales down every mu until
+because the discrete Gaussian is not exactly Gaussian. In this case every mu is scaled down until
 epsilon is at most the target.
 
-The plan first gives DP-SGD only a share of mu^2, for two reasons. Its number of steps depends on
-the DP record count, which is released later. And a Poisson-subsampled Gaussian is mu-GDP only in
-the limit of many steps. Later `with_subsampling` chooses the noise of DP-SGD so that epsilon of the
-whole plan, computed by PLDs, meets the target. No other noise changes.
+At first, the plan gives DP-SGD only a share of mu^2, for two reasons. The number of DP-SGD steps
+depends on the DP record count, which is released later. And a Poisson-subsampled Gaussian is mu-GDP
+only in the limit of many steps. Later, `with_subsampling` chooses the noise of DP-SGD so that
+epsilon of the whole plan, computed by PLDs, meets the target. No other noise changes.
 
 A unit of up to m records adds up to m to a histogram, so counts get m times the noise. This module
 applies the factor m to histograms; `MarginalMeasurer` applies it in AIM. DP-SGD uses one record of
@@ -88,7 +88,7 @@ class BudgetAllocation:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPlan:
-    """All mechanisms of a run, fixed before the first one. `epsilon` never exceeds the target."""
+    """All mechanisms of a run, fixed before the first one runs. `epsilon` is at most the target."""
 
     epsilon: float
     delta: float
@@ -130,7 +130,7 @@ def _plan(
     for _ in range(_STEPS):
         if plan.epsilon <= epsilon:
             return plan
-        if math.isinf(plan.epsilon):  # delta is below the mass that the distribution truncates
+        if math.isinf(plan.epsilon):  # delta is smaller than the truncated tail of the PLD
             break
         # Epsilon grows at least in proportion to mu, so the scaled plan is below the target. It is
         # only slightly below, because the excess is a fraction of a percent.
@@ -138,13 +138,13 @@ def _plan(
         plan = _at(parts, mu, delta, records_per_unit)
     raise ParamsError(
         f"privacy.epsilon={epsilon:g} at delta={delta:g} cannot be planned: the noise or "
-        "delta would be too small for the privacy loss to be computed"
+        "delta is too small to compute the privacy loss. Lower epsilon, or raise delta."
     )
 
 
 @lru_cache(maxsize=256)
 def mu_of(*, epsilon: float, delta: float) -> float:
-    """The mu for which mu-GDP is exactly (epsilon, delta)-DP (Balle & Wang 2018, Theorem 8)."""
+    """Compute mu so that mu-GDP is exactly (epsilon, delta)-DP (Balle & Wang 2018, Theorem 8)."""
     from dp_accounting import get_sigma_gaussian
 
     return 1.0 / float(get_sigma_gaussian(epsilon, delta))
@@ -173,7 +173,7 @@ def with_subsampling(
     def excess(log_scale: float) -> float:
         return math.log(max(at(log_scale).epsilon, 1e-300) / epsilon)
 
-    if not at(0.0).epsilon:  # a unit is sampled with a probability below delta
+    if not at(0.0).epsilon:  # epsilon is 0 if a unit is sampled with a probability below delta
         return at(0.0)
     lower, upper = -0.1, 0.1
     for _ in range(_STEPS):

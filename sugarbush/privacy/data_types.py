@@ -28,8 +28,8 @@ class Private(Generic[T_co]):
     """One element per privacy unit, which only modules on the audit list may read.
 
     If the unit is a user, there is one element per record until `joined_by` makes one element per
-    user. Pass to `map_batch` only functions whose output i depends on element i alone. Then one
-    unit changes only its own elements.
+    user. In every function that `map_batch` calls, output i must depend on element i alone. Then
+    one unit changes only its own elements.
 
     >>> ages = Private([34, 51, 29])
     >>> ages, ages.map_batch(lambda rows: [age // 10 for age in rows])

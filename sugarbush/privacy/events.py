@@ -24,7 +24,7 @@ class Event:
             name, value = field.name, getattr(self, field.name)
             most = 1 if name == "rate" else _LARGEST
             kinds = (int,) if field.type == "int" else (int, float)
-            # With another type, the ledger could not be read after the charge.
+            # A value of another type would make the ledger unreadable after the charge.
             if isinstance(value, bool) or not isinstance(value, kinds):
                 raise InvariantError(f"{self.kind}: {name}={value!r} is not of type {field.type}")
             if not (math.isfinite(value) and _SMALLEST <= value <= most):

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 _SAMPLE = 256
 # Two corpora match from this number of common values on, among 256. If they share a tenth of their
 # values, 26 common values are expected, and fewer than 5 have probability below 1e-6. If they share
-# no value, equal hashes have probability 2e-5.
+# no value, the probability of any equal hashes is 2e-5.
 _ENOUGH = 5
 _PHRASE = 8  # words in a phrase
 _EVERY = 4  # one phrase in four is used, chosen by a hash of its first word
@@ -189,7 +189,7 @@ def _words(text: str) -> list[str]:
 
 
 class _Anchors(dict[str, bool]):
-    """Maps a word to whether phrases that start with the word are used: one in `_EVERY`."""
+    """Maps a word to True if phrases that start with it are used (one word in `_EVERY`)."""
 
     def __missing__(self, word: str) -> bool:
         if len(self) >= _WORDS_IN_MEMORY:

@@ -17,7 +17,7 @@ from sugarbush.errors import InvariantError
 _SMALL = 1e-3  # below this, Phi^-1 is computed around 1/2, where it is precise
 _DIRECT_SUM_BELOW = 1.0  # below this sigma a few terms of the sum suffice
 _LARGEST_EPSILON = 1e4
-_MARGIN = 2e-13  # relative margin that keeps an inverse on the safe side
+_MARGIN = 2e-13  # relative margin that rounds an inverse to the safe side
 
 
 def bounded_range_mu(epsilon: float) -> float:
@@ -104,7 +104,7 @@ class GaussianDpFilter:
         _require_positive(mu=mu)
         if math.fsum([*self._steps, mu**2]) > self._limit:
             raise InvariantError(
-                f"a step of mu^2={mu**2:.6g} would exceed the filter's {self._limit:.6g}; "
+                f"a step of mu^2={mu**2:.6g} would exceed the filter's limit {self._limit:.6g}; "
                 f"spent so far {self.spent:.6g}"
             )
         self._steps.append(mu**2)

@@ -16,8 +16,8 @@ records.
 Each entry is sealed: its last field is an HMAC over the entry and the seal of the entry before it.
 So an edited, reordered or deleted line breaks the chain. The last seal is also stored in the .head
 file, so missing last lines are detected too. Lines of version 0.1 have no seal; the first sealed
-line covers them. Anyone with the key can forge a ledger. If somebody restores an older copy of the
-ledger and its .head file, only results can show it: while a released folder or a finished result
+line covers them. Anyone with the key can forge a ledger. An older copy of a ledger and its .head
+file has valid seals. Only results reveal such a copy: if a released folder or a finished result
 names a charge that the ledger lacks, the ledger accepts no new charge.
 """
 
@@ -182,8 +182,8 @@ class Ledger:
         return self._total(self.entries(), more)
 
     def adaptive_total(self) -> float:
-        """Compute epsilon of all charges. It also holds if results of earlier runs decided which
-        runs came later."""
+        """Compute epsilon of all charges. The value also holds if results of earlier runs decided
+        which runs came later."""
         entries = self.entries()
         self._refuse_other_units(entries)
         return adaptive_epsilon([e.event for e in entries], delta=self._smallest_delta(entries))
@@ -306,7 +306,7 @@ class Ledger:
             )
 
     def _clearly_below_cap(self, entries: tuple[Entry, ...], events: tuple[Event, ...]) -> bool:
-        """Whether Gaussian DP, an upper bound that is quick to compute, is below the cap."""
+        """Whether the bound by Gaussian DP, which is quick to compute, is below the cap."""
         delta = self._smallest_delta(entries)
         mu = gaussian_mu([*(entry.event for entry in entries), *events])
         return mu == 0 or (mu < math.inf and mu <= mu_of(epsilon=self.cap, delta=delta))
@@ -369,8 +369,8 @@ class Ledger:
         """Append a sealed entry, wait for the disk, and store its seal in the .head file.
 
         An incomplete last line is removed first. The seal is stored after the line. So after a
-        crash, the file may have more lines than the stored seal covers, but never fewer. The seal
-        that the first sealed line continues from is stored before this line. So a file that has
+        crash, the file may have more lines than the stored seal covers, but never fewer. Before the
+        first sealed line is written, the seal of the lines before it is stored. So a file that has
         sealed lines but no stored seal was edited.
         """
         body = entry.as_line()

@@ -23,11 +23,7 @@ _LARGEST_NORM = 2**26
 
 
 def noisy_histogram(
-    bins: Private[int],
-    *,
-    size: int,
-    stddev: float,
-    session: PrivacySession,
+    bins: Private[int], *, size: int, stddev: float, session: PrivacySession
 ) -> Released[NDArray[np.int64]]:
     """Count the records in each of `size` bins, with noise: `(size,)` int64. Counts may be
     negative.
@@ -36,8 +32,8 @@ def noisy_histogram(
     `session.records_per_unit` records changes the histogram by at most `records_per_unit` in L2,
     with any duplicates and ties. Each count gets noise N_Z(0, stddev^2). With continuous noise the
     mechanism would be (records_per_unit/stddev)-GDP; the accounting also covers the discreteness.
-    The charge is on disk before the noise is drawn. It comes after the count, which may take
-    minutes: on a large corpus the votes are computed while they are counted.
+    The charge is on disk before the noise is drawn. The charge comes after the count, which may
+    take minutes: on a large corpus the votes are computed while they are counted.
 
     `bins` has one integer in [0, size) per record. The integer must depend on its record alone.
     Raises BudgetExceededError before anything is counted.
@@ -93,8 +89,8 @@ def noisy_sum(
     checked. So the sensitivity, the largest change of the sum by one unit, is
     `record_l2_sensitivity` times `session.records_per_unit`. Each sum gets noise N_Z(0, stddev^2).
     Each coordinate is Gaussian DP, and the squares of the coordinates' mu add up to (sensitivity /
-    stddev)^2 (docs/decisions/kernel-scores.md). The charge is on disk before the noise is drawn. It
-    comes after the sum, which may take minutes: a crash while summing spends no budget.
+    stddev)^2 (docs/decisions/kernel-scores.md). The charge is on disk before the noise is drawn.
+    The charge comes after the sum, which may take minutes: a crash while summing spends no budget.
 
     `scores` maps a block of `vectors` (n, d) to integers (n, size), in consecutive arrays of some
     rows each. Row i must depend on vector i alone. Several threads call `scores`. `stddev` is in

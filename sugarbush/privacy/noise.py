@@ -35,29 +35,21 @@ _BLOCK = 2**20  # numbers drawn at one time, so that a large tensor needs little
 # import scikit-learn.
 @lru_cache(maxsize=64)
 def _gaussian(stddev: float) -> Any:
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_gaussian
-    from opendp.metrics import l2_distance
-    from opendp.mod import enable_features
+    from opendp import domains, measurements, metrics, mod
 
-    enable_features("contrib")
-    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T=float), scale=stddev)
+    mod.enable_features("contrib")
+    counts = domains.vector_domain(domains.atom_domain(T="i64"))
+    return measurements.make_gaussian(counts, metrics.l2_distance(T=float), scale=stddev)
 
 
 @lru_cache(maxsize=64)
 def _noisy_max(scale: float) -> Any:
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_noisy_max
-    from opendp.measures import zero_concentrated_divergence
-    from opendp.metrics import linf_distance
-    from opendp.mod import enable_features
+    from opendp import domains, measurements, measures, metrics, mod
 
-    enable_features("contrib")
-    return make_noisy_max(
-        vector_domain(atom_domain(T=float, nan=False)),
-        linf_distance(T=float),
-        zero_concentrated_divergence(),
-        scale=scale,
+    mod.enable_features("contrib")
+    scores = domains.vector_domain(domains.atom_domain(T=float, nan=False))
+    return measurements.make_noisy_max(
+        scores, metrics.linf_distance(T=float), measures.zero_concentrated_divergence(), scale=scale
     )
 
 
@@ -115,7 +107,7 @@ def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
 
 
 def secret_choice(size: int) -> int:
-    """Draw a uniform index below `size`. It must stay as secret as the noise."""
+    """Draw a uniform index below `size`. The index must stay as secret as the noise."""
     return secrets.randbelow(size)
 
 

@@ -84,7 +84,7 @@ class Parts:
 
 
 class _Slice:
-    """Private elements inside a part. The `repr` shows none, because a cluster may log parts."""
+    """Private elements inside a part. The `repr` hides them, because a cluster may log parts."""
 
     def __init__(self, elements: Any) -> None:
         self.elements = elements

@@ -4,8 +4,8 @@
                                                            /run     the random id of the generation
 
 The digest covers settings, the names of the inputs (`privacy.snapshots`) and the method's version.
-It does not change with a comment or a log level. A forced run opens a new generation. Only released
-results are stored.
+A comment or a log level does not change the digest. A forced run opens a new generation. Only
+released results are stored.
 
 A crash at any line is safe, because the order is: charge the ledger, run the mechanism, write the
 result, publish values that are computed from the result. If a charge has no result, the mechanism
@@ -58,7 +58,7 @@ class ResultStore:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """Yield a folder. It becomes the finished result `name` if the block ends without error."""
+        """Yield a folder that becomes the finished result `name` after a block without an error."""
         if self.finished(name) is not None:
             raise PrivacyError(f"{self.folder / name}: is finished and must not be overwritten")
         with atomic_directory(self.folder / name, private=True) as folder:

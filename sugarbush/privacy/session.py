@@ -45,8 +45,5 @@ class PrivacySession:
         under another name. In both cases the ledger stays unchanged.
         """
         return self.ledger.charge(
-            event,
-            stage=self.stage,
-            run=self.run,
-            dataset_fingerprint=self.dataset_fingerprint,
+            event, stage=self.stage, run=self.run, dataset_fingerprint=self.dataset_fingerprint
         )

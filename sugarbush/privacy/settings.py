@@ -63,32 +63,24 @@ class PrivacySettings(Section):
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-6
     """Delta for every epsilon: at most 1e-5, and below 1 / (number of units)."""
     allow_large_delta: bool = False
-    """Confirms a delta above 1e-5. A record may then be published unchanged with this
-    probability."""
+    """Confirms a delta above 1e-5. With probability delta, a record may then be published
+    unchanged."""
     shares: Shares = Shares()
     cap: Positive = 4.0
     """Epsilon that all runs on this dataset may spend together."""
 
     @model_validator(mode="after")
-    def _one_record_a_record(self) -> PrivacySettings:
+    def _consistent(self) -> PrivacySettings:
         if self.unit is Unit.RECORD and self.records_per_user != 1:
             raise ValueError(
                 f"`records_per_user: {self.records_per_user}` needs `unit: user`, because with "
                 "`unit: record` every record is used. Set `records_per_user: 1` or `unit: user`"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _different_from_others(self) -> PrivacySettings:
         if self.dataset and self.dataset in self.different_from:
             raise ValueError(
                 f"different_from names the dataset itself, '{self.dataset}'; a dataset has one "
                 "budget for all purposes"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _small_delta(self) -> PrivacySettings:
         if self.delta > LARGE_DELTA and not self.allow_large_delta:
             raise ValueError(
                 f"delta={self.delta:g} is above {LARGE_DELTA:g}: the guarantee would allow "

@@ -1,16 +1,16 @@
-"""Gives private inputs random names, so that released files do not compare inputs.
+"""Gives private inputs random names, so that no released file shows whether two inputs are equal.
 
     <state>/snapshots/<dataset>.json     for each input: the keyed digest of its content, its name
 
 DVC, cache keys and release.json contain the name and no digest. Equal inputs have equal digests,
 keyed or not. So anyone could compare the digests of two releases and learn exactly whether a record
-was added or removed. No finite epsilon covers that. An input keeps its name while its content stays
-the same. If the content changes and later changes back, the input gets a new name, so old results
-are not restored.
+was added or removed. No finite epsilon covers such exact knowledge. An input keeps its name while
+its content stays the same. If the content changes and later changes back, the input gets a new
+name, so old results are not restored.
 
-An input also gets a new name if the settings or public files change from which it was computed. An
-unchanged name would answer an exact question about all records. For example, it would show that no
-record equals a newly donated text, or contains a word that the schema now lists.
+An input is computed from settings and public files too. If these change, the input gets a new name.
+An unchanged name would answer an exact question about all records. For example, it would show that
+no record equals a newly donated text, or contains a word that the schema now lists.
 
 One fact stays visible: whether an input changed since the last run. A forced run renews the names.
 So a schedule that forces every run hides this fact too, but every forced run spends budget.

@@ -45,8 +45,8 @@ _ROUNDS_PER_ATTRIBUTE: Final = 16
 _SINGLES: Final = 0.3
 # Share of a round's budget for the measurement (the paper's alpha); the selection gets the rest.
 _MEASUREMENT: Final = 0.9
-# If a round does not improve the model, later rounds get this times the budget (Algorithm 3:
-# epsilon doubles and sigma halves).
+# After a round that does not improve the model, the budget of a round is multiplied by this factor
+# (Algorithm 3: epsilon doubles and sigma halves).
 _ANNEALING: Final = 4
 # A dependence counts if it exceeds the noise by this number of standard deviations.
 _SURE: Final = 3.0
@@ -55,11 +55,7 @@ _RARE_SIGMAS: Final = 3.0
 
 
 def aim(
-    measurer: MarginalMeasurer,
-    *,
-    degree: int,
-    max_cells: int,
-    max_model_mb: float,
+    measurer: MarginalMeasurer, *, degree: int, max_cells: int, max_model_mb: float
 ) -> Synthesis:
     """Fit a model of the measurer's table to marginals of up to `degree` attributes.
 
@@ -68,9 +64,9 @@ def aim(
     the model grows with the spent budget, up to `max_model_mb`.
 
     Until the dependences above the noise form a tree, the model contains only these dependences. If
-    the search finds no more, the rest of the budget is divided evenly among them and the one-way
-    marginals. So on little data the table is no worse than independent marginals
-    (docs/decisions/aim-search-and-model.md).
+    the search finds no more dependences, it ends: the rest of the budget is divided evenly among
+    the found dependences and the one-way marginals. So on little data the table is no worse than
+    independent marginals (docs/decisions/aim-search-and-model.md).
     """
     whole = measurer.mu_squared_left
     measurements = measure_singles(measurer, mu_squared=_SINGLES * whole)
@@ -132,8 +128,8 @@ def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> 
 def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
     """Return the number of rounds below which the search for dependences ends.
 
-    The number is two per edge of a tree that spans all attributes, even those with one cell after
-    merging. After the first dependence it is half a round per edge.
+    The number is two rounds per edge of a tree that spans all attributes, even attributes with one
+    cell after merging. After the first found dependence, the number is half a round per edge.
     """
     return edges / 2 if shown else 2 * edges
 
@@ -179,8 +175,8 @@ def _shows_dependence(
     """Whether a marginal shows, beyond noise, an interaction that the model lacks.
 
     The test statistic is the sum of squares of the residuals (measured minus model counts, without
-    main effects). From noise alone, its mean is stddev^2 times the degrees of freedom. Errors of
-    the one-way marginals add at most `singles_stddev`^2 per cell.
+    main effects). Noise alone gives the statistic a mean of stddev^2 times the degrees of freedom.
+    Errors of the one-way marginals add at most `singles_stddev`^2 per cell.
     """
     domain = measurement.counts.shape
     freedom = measurement.counts.size - 1 - sum(size - 1 for size in domain)

@@ -59,8 +59,5 @@ def run_engine(measurer: MarginalMeasurer, params: SynthesizeMetadataSettings) -
         return finish_singles(measurer)
     engine = aim if params.engine is Engine.SUGARBUSH else smartnoise
     return engine(
-        measurer,
-        degree=params.degree,
-        max_cells=params.max_cells,
-        max_model_mb=params.max_model_mb,
+        measurer, degree=params.degree, max_cells=params.max_cells, max_model_mb=params.max_model_mb
     )

@@ -24,7 +24,7 @@ Domain = Mapping[str, int]
 Floats = NDArray[np.float64]
 _Blocks = dict[Attributes, Floats]  # one array per clique
 
-_CONJUGATE_STEPS = 8  # maximum of conjugate-gradient steps in a Levenberg-Marquardt step
+_CONJUGATE_STEPS = 8  # maximum number of conjugate-gradient steps in a Levenberg-Marquardt step
 _TRUNCATION = 1e-2  # conjugate gradients stop at this fraction of the first squared residual
 _DIFFERENCE = 1e-5  # largest change of a potential in a forward difference
 # The first damping of an estimation that starts from a model, relative to an estimation without a
@@ -270,8 +270,8 @@ class MarkovRandomField:
     def sample(self, rows: int, rng: Rng) -> NDArray[np.int64]:
         """Sample `(rows, d)` codes along the junction tree, with columns in the domain's order.
 
-        Among rows with equal values of a separator, each code occurs as often as expected, up to
-        rounding. The order is random.
+        Rows with equal separator values contain each code as often as expected, up to rounding.
+        Their order is random.
         """
         columns: dict[str, NDArray[np.int64]] = {}
         for node, attributes in enumerate(self.tree.nodes):
@@ -329,7 +329,7 @@ class _Point:
 
 
 class _LeastSquares:
-    """Levenberg-Marquardt in the metric of the Fisher information.
+    """Fits by the Levenberg-Marquardt method, in the metric of the Fisher information.
 
     A change D of the potentials changes the marginals by about F D. F is the covariance of the
     marginals (the Fisher information). A step minimises the loss of this linear model plus
@@ -346,7 +346,7 @@ class _LeastSquares:
         self.model = model
         self.precision: dict[Attributes, Floats] = {}
         weighted: dict[Attributes, Floats] = {}
-        for one in observations:  # the mean of observations of one clique, weighted by precision
+        for one in observations:  # equal cliques get one mean observation, weighted by precision
             names = model.ordered(one.attributes)
             axes = [one.attributes.index(name) for name in names]
             precision = 1 / np.transpose(one.variance, axes)

@@ -33,9 +33,8 @@ from sugarbush.privacy.gaussian_dp import (
 from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
 from sugarbush.tables.dp_table import Attributes, Measurement
 
-# Scores are multiples of 1/_GRID^2. They are computed in integers and clipped to the range that
-# float64 represents exactly (8.6e9 records). So neither rounding nor clipping adds to their
-# sensitivity.
+# Scores are integer multiples of 1/_GRID^2, clipped to the range that float64 represents exactly
+# (8.6e9 records). So neither rounding nor clipping adds to the sensitivity of scores.
 _GRID = 1024
 _LARGEST_EXACT = 2**53
 _LARGEST_DISTANCE = 2**62
@@ -115,7 +114,7 @@ class MarginalMeasurer:
         self._counted = {c: v for c, v in self._counted.items() if attribute not in c}
 
     def unmerge(self) -> None:
-        """Count codes again from now on."""
+        """Undo all calls of `merge`: count codes again."""
         self.domain, self._columns = dict(self._public_domain), dict(self._codes)
         self._counted = {c: v for c, v in self._counted.items() if self._merged.isdisjoint(c)}
         self._merged = set()

@@ -49,7 +49,7 @@ def require_smartnoise() -> None:
 def smartnoise(
     measurer: MarginalMeasurer, *, degree: int, max_cells: int, max_model_mb: float
 ) -> Synthesis:
-    """Run smartnoise's AIM on the measurer's domain. It spends slightly less than the filter
+    """Run smartnoise's AIM on the measurer's domain. The run spends slightly less than the filter
     allows."""
     from mbi import Domain
     from snsynth.aim import aim as module
@@ -79,8 +79,8 @@ def rho_within(mu_squared: float) -> float:
 
     Let r be the rho of one step. The measurement gets 0.9 r and has stddev >= 1/sqrt(1.8 rho). The
     measurement costs 1.8 r in mu^2, plus a term for discreteness that is largest at the smallest
-    stddev. The selection gets 0.1 r. Its epsilon is sqrt(0.8 r), and it costs at most (2 pi / 16)
-    0.8 r in mu^2.
+    stddev. The selection gets 0.1 r and has epsilon sqrt(0.8 r). The selection costs at most (2 pi
+    / 16) 0.8 r in mu^2.
     """
     selection = (1 - _MEASUREMENT_SHARE) * 8 * (2 * math.pi / 16)
 
@@ -134,7 +134,7 @@ class _Conversation:
         epsilon: float,
         stddev: float,
     ) -> Attributes:
-        """Select by the measurer, with the scores of smartnoise's exponential mechanism."""
+        """Let the measurer select, with the scores of smartnoise's exponential mechanism."""
         greatest = max(candidates.values())
         offered = []
         for attributes, weight in candidates.items():

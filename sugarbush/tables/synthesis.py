@@ -12,15 +12,10 @@ from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
 from sugarbush.tables.dp_table import Attributes, Measurement
-from sugarbush.tables.graphical_model import (
-    Floats,
-    MarkovRandomField,
-    Observation,
-    estimate,
-)
+from sugarbush.tables.graphical_model import Floats, MarkovRandomField, Observation, estimate
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
-# A step that spends "all" leaves a fraction of 1e-12, so that rounding cannot exceed the budget.
+# Each step leaves 1e-12 of its budget unspent, so that rounding cannot exceed the budget.
 _ALL = 1 - 1e-12
 # Maximum number of synthetic rows, for any noise on the number of records.
 MAX_ROWS = 5_000_000
@@ -59,8 +54,8 @@ class RareValues:
     counts: Floats
 
     def shares(self, total: float) -> Floats:
-        """Return the share of each code in the merged cell. The shares come from the counts >= 0
-        with the sum `total` that are nearest to `counts`."""
+        """Return the share of each code in the merged cell. The shares are proportional to the
+        nonnegative counts with sum `total` that are nearest to `counts`."""
         merged = np.asarray(self.cells) == max(self.cells)
         shares = np.zeros(len(self.cells))
         shares[merged] = _onto_simplex(self.counts[merged], max(total, 1.0))
@@ -68,7 +63,7 @@ class RareValues:
 
 
 def all_of(mu_squared: float) -> float:
-    """Return the mu that spends `mu_squared`, less a fraction of 1e-12."""
+    """Return the mu that spends `mu_squared`, except for a fraction of 1e-12."""
     return math.sqrt(mu_squared * _ALL)
 
 
@@ -90,8 +85,8 @@ def count_records(measurements: Sequence[Measurement]) -> float:
 def find_rare(singles: Sequence[Measurement], *, sigmas: float) -> dict[str, RareValues]:
     """For each attribute, find the values with a noisy count below `sigmas` standard deviations.
 
-    This is post-processing of released counts. An attribute with fewer than two such values is left
-    out.
+    The search is post-processing of released counts. An attribute with fewer than two such values
+    is omitted.
     """
     rare = {}
     for single in singles:
@@ -212,7 +207,7 @@ def finish_singles(
     rare: Mapping[str, RareValues] | None = None,
     round: int = 0,
 ) -> Synthesis:
-    """Spend the rest of the budget on one-way marginals of all values. The model uses only them."""
+    """Spend the rest of the budget on one-way marginals of all values, without larger marginals."""
     measurer.unmerge()
     again = measure_singles(measurer, mu_squared=measurer.mu_squared_left, round=round)
     singles = [m for m in measurements if len(m.attributes) == 1 and not m.merged] + again

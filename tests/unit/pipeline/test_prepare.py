@@ -112,7 +112,7 @@ def with_row(row: dict[str, Any]) -> str:
         (with_row({"id": "x", "text": "", "topic": "a"}), ".jsonl", ["row 7", "empty"]),
         (with_row({"id": "x", "text": " \t\n", "topic": "a"}), ".jsonl", ["row 7", "empty"]),
         (with_row({"id": "x", "text": None, "topic": "a"}), ".jsonl", ["row 7", "no text"]),
-        (with_row({"id": "x", "text": [CANARY], "topic": "a"}), ".jsonl", ["row 7", "is not a text"]),
+        (with_row({"id": "x", "text": [CANARY], "topic": "a"}), ".jsonl", ["row 7", "not a text"]),
         (with_row({"id": "x", "text": f"{CANARY}\0", "topic": "a"}), ".jsonl", ["row 7", "NUL"]),
         (
             with_row({"id": "x", "text": CANARY * 100_000, "topic": "a"}), ".jsonl",
