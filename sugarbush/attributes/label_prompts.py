@@ -20,7 +20,7 @@ def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> st
     """Write the prompt for `text`. The end of the text is cut off if the prompt would exceed `room`
     tokens."""
     lines = [
-        f"- {attribute.name}{_described(attribute)}: "
+        f"- {attribute.name}{f' ({attribute.description})' if attribute.description else ''}: "
         + ", ".join(json.dumps(value, ensure_ascii=False) for value in attribute.domain)
         for attribute in attributes
     ]
@@ -79,10 +79,6 @@ def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | Non
     if not isinstance(fields, dict):
         return None
     return [_code(attribute, fields.get(attribute.name)) for attribute in attributes]
-
-
-def _described(attribute: Attribute) -> str:
-    return f" ({attribute.description})" if attribute.description else ""
 
 
 def _code(attribute: Attribute, value: object) -> int:

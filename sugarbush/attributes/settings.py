@@ -29,7 +29,7 @@ class LabelEndpoint(EndpointSettings):
     @classmethod
     def _is_direct(cls, mode: CallMode) -> CallMode:
         if mode is not CallMode.DIRECT:
-            raise ValueError("must be `direct`, because each text needs its own call")
+            raise ValueError("must be `direct`, because attributes are read with one call per text")
         return mode
 
 

@@ -160,7 +160,7 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
     It suffices to check the grid points. Between two grid points, the divergence of the discretised
     distribution is a line in e^x. The divergence of mu-GDP is convex in e^x, so it is above its
     tangent at the left point. The line minus the tangent is largest at a grid point. For x < 0,
-    the bound follows if the two datasets are exchanged.
+    the same argument holds with the two datasets exchanged.
     """
     import numpy as np
     from scipy.special import ndtr

@@ -1,23 +1,18 @@
 """Tests whether two corpora are about the same people, by keyed samples of their values.
 
 A corpus has one name in the ledger, and so one budget. The ledger recognises a known corpus under a
-new name if the two share about 2% of their distinct texts, phrases, users or ids. This covers:
-
-- changes of case, punctuation, spaces and invisible characters;
-- changes of a few words in each text, or of most records;
-- another month of the same users.
+new name if the two share about 2% of their distinct texts, phrases, users or ids. Case,
+punctuation, spaces and invisible characters are ignored. A corpus is also recognised after changes
+of a few words in each text or of most records, and with another month of the same users.
 
 A corpus is not recognised if the common share is smaller, or if fewer than `_ENOUGH` values are
-common. Without a user column, it is also not recognised if:
-
-- the texts are translated or rewritten;
-- every sixth word is changed;
-- letters are replaced by look-alike letters.
+common. Without a user column, three more changes prevent recognition: translated or rewritten
+texts, a change of every sixth word, and look-alike letters.
 
 Numeric ids are ignored, because many tables number their rows from 1. Two unrelated corpora can
-match by mistake: if both number their users from 1, if both have ids such as row-1 and row-2, or if
-both are small and have many equal short answers. The check prevents mistakes. It does not stop a
-user who wants to avoid it.
+match by mistake if both number their users from 1, if both have ids such as row-1 and row-2, or if
+both are small and have many equal short answers. The check prevents mistakes. It does not stop
+somebody who wants to avoid it.
 """
 
 from __future__ import annotations
@@ -76,7 +71,7 @@ class FingerprintBuilder:
 
     def values(self) -> tuple[str, ...]:
         """Return the fingerprint of all added records."""
-        values, corpus = [], b""  # `corpus` makes the padding of two corpora different
+        values, corpus = [], b""  # with the prefix `corpus`, two corpora have different padding
         for kind, sample in self._samples.items():
             smallest = sample.smallest()
             corpus = corpus or b"".join(smallest)

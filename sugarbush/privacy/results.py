@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +34,6 @@ _LOCK_TIMEOUT_S = 6 * 3600
 _DAMAGED = (
     "Restore it from a backup, or delete its folder; the result is then drawn and charged again"
 )
-_GENERATION = re.compile(r"generation-(\d+)")
 
 
 def digest_of(**parts: Any) -> str:
@@ -103,7 +101,8 @@ def open_result_store(
     except OSError as error:
         raise StorageError(f"{folder}: {error.strerror or error}") from None
     try:
-        newest = max(_generations(folder), default=0)
+        numbers = (path.name.removeprefix("generation-") for path in folder.glob("generation-*"))
+        newest = max((int(number) for number in numbers if number.isdecimal()), default=0)
         generation = newest + 1 if forced or not newest else newest
         own = folder / f"generation-{generation}"
         if not own.exists():
@@ -120,8 +119,3 @@ def _run_id(generation: Path, *, otherwise: str) -> str:
     path = generation / "run"
     with reading(path, advice=_DAMAGED):
         return path.read_text() if path.exists() else otherwise
-
-
-def _generations(folder: Path) -> list[int]:
-    found = [_GENERATION.fullmatch(path.name) for path in folder.iterdir()]
-    return [int(match[1]) for match in found if match]
