@@ -67,7 +67,7 @@ def draft_schema(
 ) -> Schema:
     """Return a draft schema with at least one attribute.
 
-    `texts` are the donated texts and `columns` the other columns of the donated file, with one
+    `texts` are the donated texts. `columns` are the other columns of the donated file, with one
     entry per text. Raises SchemaError when there are too few examples.
     """
     proposed = [_from_values(name, values) for name, values in columns.items()]

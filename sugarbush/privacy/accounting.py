@@ -40,7 +40,7 @@ _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
 _SLACKS = (0.01, 0.05)  # fractions of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
-_WIDE_NOISE = 5.0  # for a stddev of at least this, the exact mu is within 0.2% of 1/stddev
+_WIDE_NOISE = 5.0  # if stddev is at least 5, the exact mu is within 0.2% of 1/stddev
 
 
 class Relation(StrEnum):

@@ -53,7 +53,7 @@ class PrivacySettings(Section):
     different_from: tuple[str, ...] = ()
     """Similar datasets; naming them here confirms that they share no person with this dataset."""
     purpose: Purpose = Purpose.RELEASE
-    """release, benchmark (public data) or example; null: example for the example's file, else release."""
+    """release, benchmark (public data) or example; null: release (example for the example file)."""
     unit: Unit = Unit.RECORD
     """What is protected: one record, or a user with all their records (prepare.user_column)."""
     records_per_user: AtLeastOne = 1

@@ -50,7 +50,7 @@ _MEASUREMENT: Final = 0.9
 _ANNEALING: Final = 4
 # A dependence counts if it exceeds the noise by this number of standard deviations.
 _SURE: Final = 3.0
-# The values of an attribute with a noisy count below this number of sigmas are merged into one.
+# For each attribute, all values with a noisy count below this number of sigmas are merged.
 _RARE_SIGMAS: Final = 3.0
 
 
