@@ -20,7 +20,7 @@ class Agreement:
 
     `share` is the fraction of examples with the right value. `low` and `high` bound its 95%
     confidence interval (Wilson 1927), which assumes a random sample. `commonest` is the fraction of
-    examples with the most frequent label. It is the baseline.
+    examples with the most frequent label, the baseline.
     """
 
     attribute: str

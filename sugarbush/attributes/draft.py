@@ -1,10 +1,10 @@
 """Drafts a schema from the donated examples and a public description. A person then edits it.
 
 No private text or value is read, so the draft spends no budget. The draft has an attribute for each
-column of the donated file that looks categorical or numeric. It also has an attribute `topic`. The
-values of `topic` are clusters of the donated texts. Words that are frequent in only one cluster
-describe the cluster. The other columns of the private file become comments, which the person
-completes.
+column of the donated file that looks categorical or numeric. The draft also has an attribute
+`topic`. The values of `topic` are clusters of the donated texts. Words that are frequent in only
+one cluster describe the cluster. The other columns of the private file become comments, which the
+person completes.
 """
 
 from __future__ import annotations

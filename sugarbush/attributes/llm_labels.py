@@ -6,9 +6,9 @@ stay in a folder under data/private. Only one labeller per account sends calls a
 caps apply to all labellers together, and equal prompts are sent once. The module shows no progress
 and never repeats the endpoint's words, because they may quote a text.
 
-The first prompt contains a harmless text. It shows whether the endpoint accepts a JSON schema as
-`response_format`. If not, only the words of the prompt describe the form of the answer. A text
-without a usable answer gets the value `other`.
+The first prompt contains a harmless text. The answer shows whether the endpoint accepts a JSON
+schema as `response_format`. If not, only the words of the prompt describe the form of the answer. A
+text without a usable answer gets the value `other`.
 
 Guarantee: the codes of a text depend only on that text and public settings, so `Private.map_batch`
 may call `codes`.
@@ -49,8 +49,9 @@ _TEMPLATE_TOKENS = 64
 class Labeller:
     """Reads `attributes` from texts, with the endpoint of `params`.
 
-    `folder` must be private. It contains the answers and the journal of paid calls, to which the
-    caps apply. `account` is `privacy.dataset`. Raises ParamsError unless the endpoint is trusted.
+    `folder` must be private. The folder contains the answers and the journal of paid calls, to
+    which the caps apply. `account` is `privacy.dataset`. Raises ParamsError unless the endpoint is
+    trusted.
     """
 
     def __init__(

@@ -25,8 +25,8 @@ _FOLDS = 5  # folds of cross-validation
 _STRENGTHS = (0.0, 0.5, 1.0)  # cross-validation multiplies the offsets by one of these factors
 _BLOCK_ROWS = 1024
 
-# One number per value, which is subtracted from a text's cosine to the value. Empty without a
-# calibration.
+# One number per value, which is subtracted from a text's cosine to the value. Without a calibration
+# the tuple is empty.
 Offsets = tuple[float, ...]
 
 

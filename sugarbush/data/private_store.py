@@ -1,6 +1,6 @@
 """Reads and writes the files under data/private. No other module opens them; a test checks this.
 
-The module is on the audit list. It returns texts as `Private`, except from `real_texts`. Metrics,
+The module is on the audit list. Texts are returned as `Private`, except from `real_texts`. Metrics,
 attacks and the method without noise read real texts on purpose, and their results stay internal.
 
 DVC sees only random names of private files (`privacy.snapshots`). A name changes with the content.
@@ -319,7 +319,7 @@ def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFra
 
 
 class _VectorFile:
-    """A private file without a name. It is deleted with this object, or when the process ends."""
+    """A private file without a name. The file is deleted with this object, or when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
@@ -363,7 +363,7 @@ def records_of(frame: pd.DataFrame) -> Records:
 
 
 def labels_of(frame: pd.DataFrame) -> dict[str, tuple[str | None, ...]]:
-    """Return the labels of donated examples by attribute. They are public."""
+    """Return the public labels of donated examples by attribute."""
     names = [c for c in frame.columns if c.startswith(LABEL)]
     return {c.removeprefix(LABEL): tuple(frame[c].tolist()) for c in names}
 

@@ -1,6 +1,6 @@
 """Converts rows to records: text, id, user, and the raw values of the schema's columns.
 
-Donated examples become records too, with labels. They are public.
+Donated examples, which are public, become records with labels.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
 def donated_records(
     rows: Sequence[Row], settings: PrepareSettings, schema: Schema, *, source: str
 ) -> pd.DataFrame:
-    """Convert `rows` to donated examples, with the columns of private records and labels.
+    """Convert `rows` to donated examples, with the same columns as private records, and labels.
 
     For an attribute that is read from the text, column `label_<attribute>` has the value that the
     row has under the attribute's name, or None.

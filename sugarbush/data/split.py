@@ -150,7 +150,7 @@ class Splitter:
         return parts
 
     def tally(self, *, source: str) -> dict[str, int]:
-        """Return the exact counts after the last batch. They are for internal use only.
+        """Return the exact counts after the last batch, for internal use only.
 
         Raises InputError on repeated ids or too few records, and when all texts are identical.
         """
@@ -182,7 +182,7 @@ class Splitter:
 
 
 class _Ids:
-    """Refuses a repeated id. It stores only 24 bytes per id, because there may be millions.
+    """Refuses a repeated id. Only 24 bytes per id are stored, because there may be millions.
 
     All ids are compared each time their number has doubled, and after the last record.
     """

@@ -99,8 +99,8 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
     noise on integers are not exactly Gaussian, so each such event gets a slack. At every epsilon,
     the event's hockey-stick divergence is at most the divergence of N(mu, 1) from N(0, 1) plus the
-    slack. The sum of the slacks is subtracted from delta
-    (proof: docs/decisions/adaptive-composition.md).
+    slack. The sum of the slacks is subtracted from delta (proof:
+    docs/decisions/adaptive-composition.md).
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(adaptive_epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
@@ -159,8 +159,8 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
 
     It suffices to check the grid points. Between two grid points, the divergence of the discretised
     distribution is a line in e^x. The divergence of mu-GDP is convex in e^x, so it is above its
-    tangent at the left point. The line minus the tangent is largest at a grid point. For x < 0,
-    the same argument holds with the two datasets exchanged.
+    tangent at the left point. The line minus the tangent is largest at a grid point. For x < 0, the
+    bound follows from x > 0 with the two datasets exchanged.
     """
     import numpy as np
     from scipy.special import ndtr

@@ -1,12 +1,12 @@
 """Private and released data are different types.
 
-`Private[T]` contains one element per privacy unit. Its `repr` shows no content. It refuses
+`Private[T]` contains one element per privacy unit. Its `repr` shows no content. `Private` refuses
 pickling, comparison, iteration and `len`, because the number of records is private too. Only
 modules on the audit list may read `._per_unit`. The list is in pyproject.toml: the per-file
 exceptions to ruff's SLF001.
 
-`Released[T]` is the result of a mechanism, or a public value. It contains the ids of the ledger
-entries that were charged for the value.
+`Released[T]` is the result of a mechanism, or a public value, with the ids of the ledger entries
+that were charged for it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Released(Generic[T_co]):
     ledger_ids: tuple[str, ...] = ()
 
     def map(self, function: Callable[[T_co], U]) -> Released[U]:
-        """Apply post-processing. It costs no budget: the result has the same ledger entries."""
+        """Apply post-processing, which costs no budget: the result has the same ledger entries."""
         return Released(function(self.value), self.ledger_ids)
 
 

@@ -11,8 +11,8 @@ texts, a change of every sixth word, and look-alike letters.
 
 Numeric ids are ignored, because many tables number their rows from 1. Two unrelated corpora can
 match by mistake if both number their users from 1, if both have ids such as row-1 and row-2, or if
-both are small and have many equal short answers. The check prevents mistakes. It does not stop
-somebody who wants to avoid it.
+both are small and have many equal short answers. The check prevents mistakes. The check does not
+stop somebody who wants to avoid it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _NUMBER = re.compile(r"\d{1,12}(\.0)?")
 class FingerprintBuilder:
     """Computes `make_dataset_fingerprint` for a corpus that is read in batches.
 
-    `of_0_2` adds the values that match ledger entries of versions 0.1 and 0.2. They take a quarter
-    of the time, and most state folders have no such entry.
+    `of_0_2` adds the values that match ledger entries of versions 0.1 and 0.2. These values take a
+    quarter of the time, and most state folders have no such entry.
     """
 
     def __init__(self, *, key: bytes, of_0_2: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The installation's secret key. Its module imports no accountant, so that digests load fast."""
+"""The installation's secret key. This module imports no accountant, so that digests load fast."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ copies, and users delete clones. `charge` takes the lock, reads the file again, 
 appends and waits for the disk. Only then may the mechanism run. A crash between charge and result
 wastes budget, but never releases an uncharged result.
 
-Entries contain events, ids and keyed fingerprints. They contain no text, count or record number. An
-entry has a date but no time, because the time at which a long sum ends depends on the number of
+Entries contain events, ids and keyed fingerprints. Entries contain no text, count or record number.
+An entry has a date but no time, because the time at which a long sum ends depends on the number of
 records.
 
 Each entry is sealed: its last field is an HMAC over the entry and the seal of the entry before it.
@@ -202,7 +202,7 @@ class Ledger:
         mechanism runs.
 
         Raises BudgetExceededError, or LedgerError when the ledger knows the corpus under another
-        dataset name. Both leave the ledger unchanged.
+        dataset name. After either error the ledger is unchanged.
         """
         if self.fixed_entries is not None:
             raise InvariantError("a snapshot of a ledger cannot be charged")

@@ -58,9 +58,9 @@ def discrete_gaussian(
 ) -> NDArray[np.int64]:
     """Add exact discrete Gaussian noise to counts, `(m,)` int64.
 
-    `stddev` is sigma of N_Z(0, sigma^2), and `sensitivity` is the L2 sensitivity of `counts`. Both
-    are in counts. The cost in zCDP is rho = (sensitivity/stddev)^2 / 2, which OpenDP's map must
-    confirm. Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
+    `stddev` is sigma of N_Z(0, sigma^2), and `sensitivity` is the L2 sensitivity of `counts`. The
+    unit of both is one count. The cost in zCDP is rho = (sensitivity/stddev)^2 / 2, which OpenDP's
+    map must confirm. Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
     """
     if not (math.isfinite(stddev) and stddev > 0):
         raise InvariantError(f"stddev={stddev!r} is not positive and finite")

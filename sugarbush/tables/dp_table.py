@@ -62,8 +62,8 @@ class DpTable:
     """Synthetic metadata rows, and all values that were released with them.
 
     `rows` is `(n_dp, d)` int64 with at least one row: codes in schema order. `record_count` is the
-    DP estimate of the number of records. It may be fractional or negative. If rare values of an
-    attribute are merged, `merged` maps the attribute to the model's cell for each code.
+    DP estimate of the number of records. The estimate may be fractional or negative. If rare values
+    of an attribute are merged, `merged` maps the attribute to the model's cell for each code.
     """
 
     rows: Released[NDArray[np.int64]]

@@ -32,8 +32,8 @@ def synthesize(
     `session.records_per_unit` records. One event is charged before the table is opened. The
     measurer's filter keeps every engine within this budget.
     Shapes: `table` has one row of codes per record, with columns in the order of `schema_domain`.
-    Raises ParamsError if the engine is not installed, and BudgetExceededError. Both are raised
-    before the charge, and before the table is read.
+    Raises ParamsError if the engine is not installed, and BudgetExceededError. Both errors are
+    raised before the charge, and before the table is read.
     Source: docs/decisions/aim-in-gaussian-dp.md, and the module of each engine.
     """
     if params.engine is Engine.SMARTNOISE:

@@ -100,8 +100,8 @@ def model_megabytes(domain: Domain, cliques: Iterable[Attributes]) -> float:
 def axis_order(domain: Domain) -> dict[str, int]:
     """Return the axis of each attribute in every array. The attribute with the most values is last.
 
-    With this order, sums run along long rows of memory. This is up to 60 times faster than along
-    short rows.
+    With this order, sums run along long rows of memory, up to 60 times faster than along short
+    rows.
     """
     ascending = sorted(domain, key=domain.__getitem__)
     return {name: place for place, name in enumerate(ascending)}
@@ -270,8 +270,8 @@ class MarkovRandomField:
     def sample(self, rows: int, rng: Rng) -> NDArray[np.int64]:
         """Sample `(rows, d)` codes along the junction tree, with columns in the domain's order.
 
-        Rows with equal separator values contain each code as often as expected, up to rounding.
-        Their order is random.
+        Rows with equal separator values contain each code as often as expected, up to rounding. The
+        order of the rows is random.
         """
         columns: dict[str, NDArray[np.int64]] = {}
         for node, attributes in enumerate(self.tree.nodes):
@@ -337,9 +337,9 @@ class _LeastSquares:
     (Private-PGM, Algorithm 2). With small damping it is Gauss-Newton. At epsilon 10 the method
     needs 300 calibrations, and mirror descent needs 3,600.
 
-    Conjugate gradients, preconditioned by F, find the step. They need only products of F with a
-    direction. Each product costs one calibration at slightly changed potentials (Nocedal & Wright
-    2006, Algorithms 5.3 and 7.1).
+    Conjugate gradients, preconditioned by F, find the step. The method needs only products of F
+    with a direction. Each product costs one calibration at slightly changed potentials (Nocedal &
+    Wright 2006, Algorithms 5.3 and 7.1).
     """
 
     def __init__(self, model: MarkovRandomField, observations: Sequence[Observation]) -> None:
@@ -481,14 +481,14 @@ def _axes(attributes: Attributes, dropped: Iterable[str]) -> tuple[int, ...]:
 
 
 def _sum_to(factor: Floats, attributes: Attributes, kept: Attributes) -> Floats:
-    """Sum a factor over every attribute that is not in `kept`. Both are in axis order."""
+    """Sum a factor over every attribute that is not in `kept`. Attributes are in axis order."""
     if attributes == kept:
         return factor
     return np.asarray(factor.sum(axis=_axes(attributes, set(attributes) - set(kept))))
 
 
 def _spread(factor: Floats, attributes: Attributes, onto: Attributes) -> Floats:
-    """Return a view that broadcasts over the attributes of `onto`. Both are in axis order."""
+    """Return a view that broadcasts over the attributes of `onto`. Attributes are in axis order."""
     sizes = dict(zip(attributes, factor.shape, strict=True))
     return factor.reshape([sizes.get(name, 1) for name in onto])
 

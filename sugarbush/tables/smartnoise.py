@@ -115,7 +115,7 @@ class _Conversation:
         return np.zeros(self.domain.size(self._asked))
 
     def measure(self, stddev: float, size: int) -> NDArray[np.float64]:
-        """Return the noisy marginal of the last request. It replaces smartnoise's noise."""
+        """Return the noisy marginal of the last request, instead of smartnoise's noise."""
         measurement = self.measurer.measure(
             self._asked,
             mu=discrete_gaussian_mu(float(stddev)),
