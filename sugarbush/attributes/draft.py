@@ -183,7 +183,8 @@ def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int
 
 
 def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list[tuple[str, ...]]:
-    """Return each cluster's terms of largest class-based TF-IDF (Grootendorst 2022, Eq. 2)."""
+    """Return the terms with the largest class-based TF-IDF for each cluster (Grootendorst 2022, Eq.
+    2)."""
     vectorizer = CountVectorizer(
         stop_words="english", ngram_range=(1, 2), token_pattern=r"(?u)\b[^\W\d_]{3,}\b"
     )

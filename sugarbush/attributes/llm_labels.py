@@ -7,8 +7,8 @@ caps apply to all labellers together, and equal prompts are sent once. The modul
 and never repeats the endpoint's words, because they may quote a text.
 
 The first prompt contains a harmless text. The answer shows whether the endpoint accepts a JSON
-schema as `response_format`. If not, only the words of the prompt describe the form of the answer. A
-text without a usable answer gets the value `other`.
+schema as `response_format`. Otherwise only the words of the prompt describe the form of the answer.
+A text without a usable answer gets the value `other`.
 
 Guarantee: the codes of a text depend only on that text and public settings, so `Private.map_batch`
 may call `codes`.

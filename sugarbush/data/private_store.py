@@ -175,7 +175,7 @@ class PrivateStore(PrivateCorpus):
         self._root, self._map_parts = root, map_parts
 
     def folder(self, name: str) -> Path:
-        """Return a private folder, such as embeddings or checkpoints. Creates it if missing."""
+        """Return the private folder `name`, such as `embeddings`. A missing folder is created."""
         return make_private(self._root / name)
 
     @property
@@ -319,7 +319,7 @@ def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFra
 
 
 class _VectorFile:
-    """A private file without a name. The file is deleted with this object, or when the process ends."""
+    """A private file without a name, deleted with this object or when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115

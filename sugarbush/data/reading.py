@@ -177,7 +177,7 @@ def _first_keys(path: Source) -> Sequence[str]:
         first = next((line for line in file if line.strip()), "{}")
     fields = json.loads(first)
     if not isinstance(fields, dict):
-        raise ValueError("not an object")
+        raise ValueError("the first line is not a JSON object")
     return list(fields)
 
 

@@ -13,7 +13,7 @@ from sugarbush.settings import AtLeastOne, Section
 EXAMPLE_FOLDER = "data/public/example/"
 
 
-# Only this file is the example. Its ledger is in the checkout and is deleted with the checkout.
+# This path marks the example corpus, for which the ledger is inside the checkout.
 EXAMPLE_FILE = EXAMPLE_FOLDER + "corpus.jsonl"
 
 

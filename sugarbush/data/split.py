@@ -31,7 +31,7 @@ Parts = dict[str, list[Record]]  # the keys are TRAIN and HELDOUT
 
 
 class ContributionBounder:
-    """Limits the records per user: `records` of them are used, with the smallest keyed hashes.
+    """Limits the records per user to the `records` ones with the smallest keyed hashes.
 
     The choice depends only on the user's own records and the key. Pass all records twice in the
     same order: first to `add`, then to `used`. If the second pass differs, `used` or

@@ -182,7 +182,7 @@ class Ledger:
         return self._total(self.entries(), more)
 
     def adaptive_total(self) -> float:
-        """Compute epsilon of all charges. The value also holds if results of earlier runs decided
+        """Compute an epsilon of all charges that is valid even if results of earlier runs decided
         which runs came later."""
         entries = self.entries()
         self._refuse_other_units(entries)
