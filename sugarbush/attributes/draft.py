@@ -101,7 +101,6 @@ def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
 
 
 def _as_comments(columns: Sequence[str]) -> str:
-    """Write one attribute for each column, as YAML comments."""
     drafts = [
         {"name": _name(column), "column": column, "values": ["first value", "second value"]}
         for column in columns

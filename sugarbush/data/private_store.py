@@ -83,7 +83,6 @@ class PrivateCorpus(ABC):
         return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
     def records(self, part: str = TRAIN) -> Private[Records]:
-        """Return texts and raw columns."""
         return Private(records_of(self._read_prepared(part)))
 
     def map_records(
@@ -106,7 +105,6 @@ class PrivateCorpus(ABC):
         return Private(self._read_codes(part)[list(names)].to_numpy(dtype=np.int64))
 
     def users(self) -> Private[str]:
-        """Return the keyed hash of each record's owner."""
         return Private(tuple(self._read_prepared(TRAIN, columns=[USER])[USER]))
 
     def real_texts(
@@ -257,7 +255,6 @@ class PrivateStore(PrivateCorpus):
         return Private(np.concatenate([found[place] for place in places]))
 
     def save_codes(self, part: str, codes: Private[tuple[int, ...]], names: Sequence[str]) -> None:
-        """Write the codes of a part."""
         self.folder("metadata")
         table: NDArray[np.int64] = np.asarray(codes._per_unit, dtype=np.int64)
         with atomic_file(self.codes_file(part)) as temporary:
@@ -292,7 +289,6 @@ class PreparedFiles:
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def add(self, frames: Mapping[str, pd.DataFrame]) -> None:
-        """Write a batch of records of each part."""
         for part, frame in frames.items():
             schema = pa.schema([(str(name), pa.string()) for name in frame.columns])
             if part not in self._writers:
@@ -303,7 +299,6 @@ class PreparedFiles:
             )
 
     def finish(self, *, fingerprint: tuple[str, ...], tally: Mapping[str, int]) -> None:
-        """Write the fingerprint and the exact counts."""
         (self._folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
         (self._folder / "tally.json").write_text(json.dumps(dict(tally)))
 
@@ -332,7 +327,6 @@ class _VectorFile:
         return place
 
     def read(self, place: _Place) -> NDArray[np.float32]:
-        """Map the vectors at `place` into memory."""
         offset, shape = place
         if not all(shape):
             return np.empty(shape, dtype=np.float32)

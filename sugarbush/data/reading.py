@@ -105,7 +105,6 @@ def part_files(path: Source, *, setting: str) -> list[Source]:
 def _of_format(
     path: Source, setting: str, *, csv_: Reader, jsonl: Reader, parquet: Reader
 ) -> Reader:
-    """Choose the reader of a file by its suffix."""
     name = path.name.lower()
     readers = {".csv": csv_, ".jsonl": jsonl, ".ndjson": jsonl}
     named = {kind + more: r for kind, r in readers.items() for more in ("", *_COMPRESSIONS)}
@@ -223,7 +222,6 @@ def _open(path: Source, newline: str = "") -> IO[str]:
 
 
 def _lines(path: Source, setting: str, newline: str = "") -> Iterator[str]:
-    """Yield the lines of a text file, unchanged."""
     try:
         with _open(path, newline) as file:
             yield from file

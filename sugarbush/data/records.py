@@ -139,7 +139,6 @@ def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
 
 
 def _says_nothing(row: Row, column: str | None) -> bool:
-    """Whether the settings require `column` and its cell in the row is empty."""
     return column is not None and not (as_text(row.fields.get(column)) or "").strip()
 
 

@@ -185,7 +185,6 @@ class Schema(BaseModel):
 
     @property
     def asked_of_llm(self) -> tuple[Attribute, ...]:
-        """The attributes with `source: llm`."""
         return tuple(a for a in self.attributes if a.source == "llm")
 
     @property

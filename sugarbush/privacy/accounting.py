@@ -124,7 +124,7 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
 
 def _gains_by_slack(event: Event) -> bool:
-    """Whether a slack lowers the mu of an event: of noise on integers only if stddev is small."""
+    """Whether a slack lowers the mu of an event. Integer noise of large stddev gains nothing."""
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE

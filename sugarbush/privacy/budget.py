@@ -78,7 +78,6 @@ class BudgetAllocation:
 
     @property
     def event(self) -> Event:
-        """The cost of the whole mechanism."""
         if self.subsampled is not None:
             return self.subsampled
         if self.count == 0:
@@ -95,7 +94,6 @@ class BudgetPlan:
     allocations: tuple[BudgetAllocation, ...]
 
     def holds(self, name: str) -> bool:
-        """Whether the plan has a mechanism named `name`."""
         return any(allocation.name == name for allocation in self.allocations)
 
     def of(self, name: str) -> BudgetAllocation:

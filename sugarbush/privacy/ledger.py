@@ -108,7 +108,6 @@ class Entry:
         return entry
 
     def as_line(self) -> bytes:
-        """The entry as JSON, without its seal."""
         fields = {**self.public_fields(), "sketch": list(self.dataset_fingerprint)}
         return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -402,7 +401,6 @@ class Ledger:
 
 
 def _per(unit: Unit, user_column: str | None) -> str:
-    """Describe the unit of a charge."""
     return unit.value if user_column is None else f"{unit} by column '{user_column}'"
 
 

@@ -75,7 +75,6 @@ class Parts:
         return replace(self, parts=tuple(zip(self.parts, slices, strict=True)), read=read_zipped)
 
     def total(self, function: Callable[[Any], NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Sum `function` over the parts."""
         read = self.read
         total: NDArray[np.int64] = self.map_parts(
             lambda part: function(read(part)), self.parts, np.add

@@ -50,7 +50,6 @@ class ResultStore:
         self.run = run
 
     def finished(self, name: str) -> Path | None:
-        """Return the folder of a finished result, or None."""
         path = self.folder / name
         return path if path.is_dir() else None
 

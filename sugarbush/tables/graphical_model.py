@@ -57,7 +57,6 @@ class JunctionTree:
     parents: tuple[int | None, ...]
 
     def separator(self, node: int) -> Attributes:
-        """Return the attributes that a node shares with its parent."""
         parent = self.parents[node]
         shared = () if parent is None else self.nodes[parent]
         return tuple(name for name in self.nodes[node] if name in shared)
@@ -210,7 +209,6 @@ class MarkovRandomField:
         return beliefs
 
     def ordered(self, attributes: Iterable[str]) -> Attributes:
-        """Sort attributes into axis order, without repeats."""
         return tuple(sorted(set(attributes), key=self._order.__getitem__))
 
     def clique_marginals(self) -> dict[Attributes, Floats]:
