@@ -308,7 +308,7 @@ def _parquet(
             _require(path, wanted, names)
             if any(names.count(name) > 1 for name in wanted):
                 raise InputError(f"{path}: names a column twice (setting {setting})")
-            table = pq.ParquetFile(file, pre_buffer=False)  # pre_buffer keeps all rows in memory
+            table = pq.ParquetFile(file, pre_buffer=False)  # True would keep all rows in memory
         except (pa.ArrowException, OSError):
             raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
         yield from _parquet_rows(path, table, setting, None if all_columns else list(wanted))

@@ -83,8 +83,8 @@ class RemotePath:
         return file
 
     def listed(self) -> bytes:
-        """Compute a digest of the file's name, size, and checksum or else time of change, as the
-        file system lists them. The content is not read."""
+        """Compute a digest of the file's name, size and checksum, as the file system lists them. A
+        file without a checksum is identified by its time of change. The content is not read."""
         with self.reading():
             entry = self.entry or self._system.info(self.url)
         mark = next((entry[name] for name in _MARKS if entry.get(name)), entry)
