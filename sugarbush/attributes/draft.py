@@ -75,7 +75,8 @@ def draft_schema(
     attributes: list[Attribute] = []
     for attribute in proposed:
         if attribute is not None:
-            attributes.append(_with_free_name(attribute, attributes))
+            name = _free_word(attribute.name, {a.name for a in attributes}, between="_")
+            attributes.append(attribute.model_copy(update={"name": name}))
     if not attributes:
         raise SchemaError(
             f"{len(texts)} donated example(s) are too few to draft a schema. Give at least "
@@ -225,8 +226,3 @@ def _free_word(word: str, taken: Container[str], *, between: str = " ") -> str:
     while free in taken:
         free, number = f"{word}{between}{number}", number + 1
     return free
-
-
-def _with_free_name(attribute: Attribute, others: Sequence[Attribute]) -> Attribute:
-    name = _free_word(attribute.name, {a.name for a in others}, between="_")
-    return attribute.model_copy(update={"name": name})

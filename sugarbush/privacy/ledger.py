@@ -209,6 +209,8 @@ class Ledger:
             chain = self._chain()
             self._refuse_missing_charges(chain.entries)
             self._admit(chain.entries, (event,), f"stage '{stage}'", dataset_fingerprint)
+            stored = stored_part(dataset_fingerprint)
+            is_known = any(entry.dataset_fingerprint == stored for entry in chain.entries)
             entry = Entry(
                 id=secrets.token_hex(8),
                 time=datetime.now(UTC).date().isoformat(),
@@ -218,7 +220,7 @@ class Ledger:
                 run=run,
                 event=event,
                 delta=self.delta,
-                dataset_fingerprint=_unknown_part(dataset_fingerprint, chain.entries),
+                dataset_fingerprint=() if is_known else stored,
             )
             self._append(entry, chain)
         return entry.id
@@ -404,12 +406,6 @@ def _per(unit: Unit, user_column: str | None) -> str:
     return unit.value if user_column is None else f"{unit} by column '{user_column}'"
 
 
-def _unknown_part(fingerprint: tuple[str, ...], entries: tuple[Entry, ...]) -> tuple[str, ...]:
-    """Return the fingerprint that a new entry stores: empty if an earlier entry has the same."""
-    stored = stored_part(fingerprint)
-    return () if any(entry.dataset_fingerprint == stored for entry in entries) else stored
-
-
 @dataclass(frozen=True)
 class _Chain:
     """The entries of a file, and the seal that the next entry continues from."""
@@ -426,7 +422,8 @@ def _read(path: Path, state: Path) -> _Chain:
     """
     lines: list[bytes] = []
     try:
-        head = _stored_seal(path)  # read before the file, which may grow between the two reads
+        # The seal is read before the file, which may grow between the two reads.
+        head = _head(path).read_text("ascii", "replace") if _head(path).exists() else None
         with suppress(FileNotFoundError):
             *lines, _unfinished = path.read_bytes().split(b"\n")
     except OSError as error:
@@ -481,12 +478,6 @@ def _seal(key: bytes, path: Path, before: str, body: bytes) -> str:
         [b"ledger", f"{path.parent.name}/{path.stem}".encode(), before.encode(), body]
     )
     return hmac.digest(key, said, "sha256").hex()
-
-
-def _stored_seal(path: Path) -> str | None:
-    """Return the seal in the .head file, or None if there is no such file."""
-    head = _head(path)
-    return head.read_text("ascii", "replace") if head.exists() else None
 
 
 def _head(path: Path) -> Path:

@@ -107,14 +107,10 @@ def open_result_store(
         if not own.exists():
             with atomic_directory(own, private=True) as made:
                 (made / "run").write_text(random_id())
-        yield ResultStore(own, _run_id(own, otherwise=f"{digest}-{generation}"))
+        run = own / "run"
+        with reading(run, advice=_DAMAGED):
+            # Version 0.2 wrote no id. The digest, which is already public, replaces the id.
+            run_id = run.read_text() if run.exists() else f"{digest}-{generation}"
+        yield ResultStore(own, run_id)
     finally:
         lock.release()
-
-
-def _run_id(generation: Path, *, otherwise: str) -> str:
-    """Return the random id of a generation. For a generation of version 0.2, which has no id,
-    return `otherwise`: the digest, which is already public."""
-    path = generation / "run"
-    with reading(path, advice=_DAMAGED):
-        return path.read_text() if path.exists() else otherwise

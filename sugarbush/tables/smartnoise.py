@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib.metadata
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Final
@@ -61,10 +61,11 @@ def smartnoise(
     )
     loop.rho = rho_within(measurer.mu_squared_left)
     setattr(loop, "_worst_approximated", asked.select)  # noqa: B010 — smartnoise's own hook
-    run = _with_globals(
-        module.AIMSynthesizer.AIM,
-        {**vars(module), "gaussian_noise": asked.measure, "print": _say_nothing},
-    )
+    # A copy of the function with other globals leaves the module unchanged. `print` is replaced,
+    # because smartnoise prints its sigma and the width of its table.
+    own = module.AIMSynthesizer.AIM
+    names = {**vars(module), "gaussian_noise": asked.measure, "print": lambda *_: None}
+    run = FunctionType(own.__code__, names, argdefs=own.__defaults__)
     run(loop, asked, _workload(domain, degree=degree, max_cells=max_cells))
     return Synthesis(
         model=_adopt(loop.synthesizer, domain),
@@ -167,12 +168,3 @@ def _adopt(fitted: Any, domain: Mapping[str, int]) -> MarkovRandomField:
     return MarkovRandomField(
         domain, list(potentials), total=max(float(fitted.total), 1.0), potentials=potentials
     )
-
-
-def _with_globals(function: Any, names: dict[str, Any]) -> Callable[..., None]:
-    """Copy a function, with `names` as its globals. The function's module stays unchanged."""
-    return FunctionType(function.__code__, names, argdefs=function.__defaults__)
-
-
-def _say_nothing(*_: object) -> None:
-    """Replaces print: smartnoise prints its sigma and the width of its table."""
