@@ -1,6 +1,6 @@
-"""Measures how often an attribute that was read from a text equals the text's label.
+"""Measures how often an attribute value that was read from a text equals the text's label.
 
-Use it for public examples only, because the results are exact, without noise.
+Use this module only for public examples, because the results have no noise.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from sugarbush.data.schema import Attribute, Schema
 class Agreement:
     """The accuracy of one attribute on `texts` labelled examples.
 
-    `share` is the fraction of examples with the right value. `low` and `high` are its 95% interval
-    (Wilson 1927), if the examples are a random sample. `commonest` is the fraction of examples with
-    the most frequent label, which is the baseline.
+    `share` is the fraction of examples with the right value. `low` and `high` bound its 95%
+    confidence interval (Wilson 1927), which assumes a random sample. `commonest` is the fraction of
+    examples with the most frequent label, the baseline.
     """
 
     attribute: str

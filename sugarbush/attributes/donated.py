@@ -1,4 +1,4 @@
-"""Uses donated examples to calibrate zero-shot readers and to compare codes with labels."""
+"""Calibrates zero-shot readers with donated examples, and compares codes with their labels."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ CALIBRATIONS = "calibrations.json"
 
 @dataclass(frozen=True, kw_only=True)
 class DonatedCodes:
-    """Donated texts (n,), their codes (n, d), and what was computed from their labels.
+    """Donated texts (n,), their codes (n, d), calibrated readers and agreements.
 
-    `readers` are calibrated with the labels. `agreements` compare codes with labels. For this
-    comparison, the reader of a text was calibrated with other texts only.
+    `readers` are calibrated with the labels. `agreements` compare codes with labels. In this
+    comparison, the reader of a text was calibrated only with other texts.
     """
 
     texts: tuple[str, ...]
@@ -45,7 +45,7 @@ class DonatedCodes:
     agreements: tuple[Agreement, ...]
 
     def save(self, folder: Path, names: Sequence[str]) -> None:
-        """Write donated.parquet, calibrations.json and agreement.json. All of it is public."""
+        """Write donated.parquet, calibrations.json and agreement.json. These files are public."""
         table = pd.DataFrame(self.codes, columns=list(names))
         table.insert(0, "text", pd.Series(self.texts, dtype="str"))
         table.to_parquet(folder / "donated.parquet", index=False)
@@ -64,7 +64,7 @@ def codes_of(
     labeller: Labeller | None,
     settings: ExtractMetadataSettings,
 ) -> NDArray[np.int64]:
-    """Return codes `(n, d)`. Row i is computed from the text and the raw columns of record i."""
+    """Return codes `(n, d)`. Row i depends only on the text and the raw columns of record i."""
     answered = labeller.values(records.texts) if labeller is not None else {}
     columns = {**records.columns, **answered}
     return extract_codes(

@@ -1,10 +1,10 @@
 """Drafts a schema from the donated examples and a public description. A person then edits it.
 
-Nothing reads a private text or value, so the draft spends no budget. It has an attribute for each
-column of the donated file that looks categorical or numeric. It also has one attribute `topic`: its
-values are clusters of the donated texts, described by the words that are frequent in one cluster
-only. The other columns of the private file become comments to fill in, because their values are not
-read.
+No private text or value is read, so the draft spends no budget. The draft has an attribute for each
+column of the donated file that looks categorical or numeric. The draft also has an attribute
+`topic`. The values of `topic` are clusters of the donated texts. Words that are frequent in only
+one cluster describe the cluster. The other columns of the private file become comments, which the
+person completes.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from sugarbush.randomness import seed_of
 
 _MOST_VALUES: Final = 30  # a column with more distinct values is not an attribute
 _MOST_TOPICS: Final = 8
-_TEXTS_PER_TOPIC: Final = 4  # a topic has at least this many texts on average
+_TEXTS_PER_TOPIC: Final = 4  # minimum mean number of texts per topic
 _TERMS: Final = 4  # number of terms that describe a topic
-_AS_GOOD: Final = 0.02  # smaller relative differences of silhouettes are ignored
+_AS_GOOD: Final = 0.02  # relative differences of silhouettes up to this size are ignored
 _HEAD: Final = """\
 # This is a draft from the subject, the column names and the donated examples, if there are any.
 # No private text or value was read. Edit names, values and descriptions. Everything in this file
 # becomes public, so list values from public knowledge. A value that is not listed becomes `other`.
-# `column` names a column of the private file. If the file has none, give the attribute keywords or
-# zero_shot descriptions; a donated column with the attribute's name then has its labels.
+# `column` names a column of the private file. If the file has no such column, give the attribute
+# keywords or zero_shot descriptions. A donated column with that name then has the labels.
 """
 _UNKNOWN: Final = """\
-# The private file has the columns below. Nothing has read their values. To use a column, list the
+# The private file has the columns below. Their values were not read. To use a column, list the
 # values that it can have (or `bins: [2, 4]` for numbers), and remove the marks '#'.
 """
 # The only attribute of a draft without donated examples, because any text has a tone.
@@ -67,7 +67,7 @@ def draft_schema(
 ) -> Schema:
     """Return a draft schema with at least one attribute.
 
-    `texts` are the donated texts and `columns` the other columns of the donated file, with one
+    `texts` are the donated texts. `columns` are the other columns of the donated file, with one
     entry per text. Raises SchemaError when there are too few examples.
     """
     proposed = [_from_values(name, values) for name, values in columns.items()]
@@ -75,10 +75,11 @@ def draft_schema(
     attributes: list[Attribute] = []
     for attribute in proposed:
         if attribute is not None:
-            attributes.append(_with_free_name(attribute, attributes))
+            name = _free_word(attribute.name, {a.name for a in attributes}, between="_")
+            attributes.append(attribute.model_copy(update={"name": name}))
     if not attributes:
         raise SchemaError(
-            f"{len(texts)} donated example(s) are too few to draft a schema from; give at least "
+            f"{len(texts)} donated example(s) are too few to draft a schema. Give at least "
             f"{2 * _TEXTS_PER_TOPIC}, or columns with repeated values"
         )
     return Schema(subject=subject, attributes=tuple(attributes))
@@ -101,7 +102,6 @@ def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
 
 
 def _as_comments(columns: Sequence[str]) -> str:
-    """One commented-out attribute for each column."""
     drafts = [
         {"name": _name(column), "column": column, "values": ["first value", "second value"]}
         for column in columns
@@ -113,7 +113,7 @@ def _as_comments(columns: Sequence[str]) -> str:
 
 
 def _dumped(fields: Any, *, width: int) -> str:
-    """Write YAML in the order of the fields, with lists of values on one line."""
+    """Write YAML with the fields in their order, and with each list of values on one line."""
     text: str = yaml.safe_dump(
         fields, sort_keys=False, allow_unicode=True, default_flow_style=None, width=width
     )
@@ -136,8 +136,7 @@ def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
 
 
 def _edges(values: Sequence[object]) -> tuple[float, ...]:
-    """Return the quartiles, rounded to two significant digits; () if a value is not a finite
-    number."""
+    """Return the quartiles with two significant digits, or () if a value is not a finite number."""
     try:
         numbers = np.array([float(str(value)) for value in values])
     except ValueError:
@@ -170,7 +169,7 @@ def _topics(texts: Sequence[str], *, subject: str, embed: Embed, seed: int) -> A
 def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int64]:
     """Assign embeddings of length 1 to clusters by k-means, `(n,)`.
 
-    The number of clusters is the smallest one with a silhouette within 2% of the best silhouette.
+    The number of clusters is the smallest number with a silhouette within 2% of the best one.
     """
     found = {1: np.zeros(len(embedded), dtype=np.int64)}
     scores: dict[int, float] = {}
@@ -184,8 +183,8 @@ def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int
 
 
 def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list[tuple[str, ...]]:
-    """For each cluster, return the terms with the largest class-based TF-IDF (Grootendorst 2022,
-    Eq. 2)."""
+    """Return the terms with the largest class-based TF-IDF for each cluster (Grootendorst 2022, Eq.
+    2)."""
     vectorizer = CountVectorizer(
         stop_words="english", ngram_range=(1, 2), token_pattern=r"(?u)\b[^\W\d_]{3,}\b"
     )
@@ -196,7 +195,7 @@ def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list
     vocabulary = vectorizer.get_feature_names_out()
     labels = sorted(set(cluster.tolist()))
     by_class = np.stack([np.asarray(counts[cluster == c].sum(axis=0)).ravel() for c in labels])
-    # A term that occurs in one text only does not describe a topic.
+    # A term that occurs in only one text does not describe a topic.
     spread = np.stack([np.asarray((counts[cluster == c] > 0).sum(axis=0)).ravel() for c in labels])
     weight = by_class * np.log1p(by_class.sum() / len(labels) / by_class.sum(axis=0))
     weight = np.where(spread >= 2, weight, weight * 1e-3)
@@ -204,7 +203,7 @@ def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list
 
 
 def _without_overlap(ranked: Sequence[str]) -> tuple[str, ...]:
-    """Choose the first terms of `ranked` that share no word with a term chosen before."""
+    """Choose the first terms of `ranked` that share no word with an earlier chosen term."""
     chosen: list[str] = []
     used: set[str] = set()
     for term in ranked:
@@ -227,8 +226,3 @@ def _free_word(word: str, taken: Container[str], *, between: str = " ") -> str:
     while free in taken:
         free, number = f"{word}{between}{number}", number + 1
     return free
-
-
-def _with_free_name(attribute: Attribute, others: Sequence[Attribute]) -> Attribute:
-    name = _free_word(attribute.name, {a.name for a in others}, between="_")
-    return attribute.model_copy(update={"name": name})

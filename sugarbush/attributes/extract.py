@@ -1,13 +1,13 @@
-"""Computes one categorical row per record, as the schema describes.
+"""Computes one categorical row per record. The schema names the source of each attribute:
 
     column      the record's own raw value, looked up in the public domain
-    keywords    the value with words that occur most often in the text
+    keywords    the value with the most keyword hits in the text
     zero_shot   the value with descriptions that are nearest to the text in embedding space
     llm         the value that an endpoint returned; the caller passes it like a column
 
-Guarantee: row i depends on record i and on public data (schema, donated examples) only. So adding
-or removing a record changes no other row, and `Private.map_batch` may call it. This holds only if
-the embedding of a text depends on this text alone.
+Guarantee: row i depends only on record i and on public data (schema, donated examples). So adding
+or removing a record changes no other row, and `Private.map_batch` may call `extract_codes`. The
+guarantee assumes that the embedding of a text depends on this text alone.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def extract_codes(
     """Compute one row of codes per record: `(n, d)` int64, columns in the order of the schema.
 
     Guarantee: row i is a function of record i alone.
-    Shapes: `texts` and each of `columns` have one entry per record. If an attribute comes from a
-    column or an endpoint, `columns` maps its name to the raw values. `readers` maps each zero_shot
-    attribute to its reader. Raises InvariantError when a column is missing or has another length.
+    Shapes: `texts` and each sequence in `columns` have one entry per record. `columns` maps each
+    attribute that comes from a column or an endpoint to its raw values. `readers` maps each
+    zero_shot attribute to its reader. Raises InvariantError when a column is missing or has another
+    length than `texts`.
     """
     embedded = np.asarray(embed(texts)) if readers and len(texts) else None
     codes = np.empty((len(texts), len(schema.attributes)), dtype=np.int64)
@@ -65,8 +66,8 @@ def _from_column(
 
 
 def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64]:
-    """Return the value with the most keyword hits for each text. A tie goes to the first value in
-    the schema. A text without a hit gets `other`."""
+    """Return, for each text, the code of the value with the most keyword hits. A tie goes to the
+    first value in the schema. A text without a hit gets `other`."""
     bucket = len(attribute.domain) - 1
     words = attribute.keywords or {}
     patterns = [_pattern(words.get(value, ())) for value in attribute.values]
@@ -77,10 +78,9 @@ def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64
 
 
 def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
-    """Make a pattern that matches whole words in any case. The words of a keyword may have any
-    white space between them.
+    """Make a pattern that matches whole words in any case, with any white space between words.
 
-    Longer keywords match first: "credit card" is one hit of "credit card" and does not count for
+    Longer keywords match first: the text "credit card" is a hit for "credit card", but not for
     "credit".
     """
     spelled = sorted({" ".join(word.split()) for word in words if word.strip()}, key=len)

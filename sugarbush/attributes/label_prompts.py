@@ -1,7 +1,7 @@
-"""Writes the question about a text's attributes, and parses the answer.
+"""Writes the prompt that asks for a text's attributes, and parses the answer.
 
-The answer is a JSON object; a JSON schema lists the allowed values of each attribute. A missing
-value, or one outside the domain, becomes the value `other`.
+The answer is a JSON object. A JSON schema lists the allowed values of each attribute. A missing
+value, or a value outside the domain, becomes `other`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from sugarbush.generators.prompts import estimate_tokens
 
 
 def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> str:
-    """Write the question about `text`. The end of the text is cut off if the question has more than
-    `room` tokens."""
+    """Write the prompt for `text`. The end of the text is cut off if the prompt would exceed `room`
+    tokens."""
     lines = [
-        f"- {attribute.name}{_described(attribute)}: "
+        f"- {attribute.name}{f' ({attribute.description})' if attribute.description else ''}: "
         + ", ".join(json.dumps(value, ensure_ascii=False) for value in attribute.domain)
         for attribute in attributes
     ]
@@ -37,8 +37,8 @@ def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> st
     room -= estimate_tokens(head) + estimate_tokens(tail)
     if room <= 0:
         raise ParamsError(
-            "params.yaml: the schema's attributes and values alone fill the model's context; raise "
-            "extract_metadata.llm.context_tokens, or lower max_tokens"
+            "params.yaml: the schema's attributes and values fill the model's context and leave no "
+            "room for a text. Raise extract_metadata.llm.context_tokens, or lower max_tokens"
         )
     while estimate_tokens(text) > room:
         text = text[: len(text) * room // estimate_tokens(text)]
@@ -64,7 +64,7 @@ def answer_schema(attributes: Sequence[Attribute]) -> dict[str, Any]:
 
 
 def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | None:
-    """Parse the codes in the answer's JSON object. Return None if the answer has no JSON object.
+    """Return the codes in the answer's JSON object, or None if the answer has no JSON object.
 
     Case and surrounding white space of a value are ignored.
     """
@@ -81,13 +81,8 @@ def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | Non
     return [_code(attribute, fields.get(attribute.name)) for attribute in attributes]
 
 
-def _described(attribute: Attribute) -> str:
-    return f" ({attribute.description})" if attribute.description else ""
-
-
 def _code(attribute: Attribute, value: object) -> int:
-    """Return the index of the value in the domain. A value outside the domain gets the index of
-    `other`."""
+    """Return the index of the value in the domain, or the index of `other`."""
     if not isinstance(value, str):
         return len(attribute.domain) - 1
     value = value.strip()

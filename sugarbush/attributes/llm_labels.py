@@ -1,16 +1,16 @@
 """Reads attributes from private texts with a language model on a trusted endpoint.
 
 Only this module sends private text to an endpoint. A `Labeller` needs a `LabelEndpoint` with
-`trusted: true`; the generator's settings are another type. Answers and the journal of paid calls
-stay in a folder under data/private. Only one labeller of an account sends calls at a time, so the
-caps apply to all labellers together, and equal questions are sent once. No progress is shown. No
-message repeats the endpoint's words, because they may quote a text.
+`trusted: true`; the generator's settings have another type. Answers and the journal of paid calls
+stay in a folder under data/private. Only one labeller per account sends calls at a time. So the
+caps apply to all labellers together, and equal prompts are sent once. The module shows no progress
+and never repeats the endpoint's words, because they may quote a text.
 
-The endpoint is asked about a harmless text first. If the endpoint rejects a JSON schema, the
-question describes the form of the answer in words (`sugarbush.attributes.label_prompts` has both
-forms). A text without a usable answer gets the value `other`.
+The first prompt contains a harmless text. The answer shows whether the endpoint accepts a JSON
+schema as `response_format`. Otherwise only the words of the prompt describe the form of the answer.
+A text without a usable answer gets the value `other`.
 
-Guarantee: the codes of a text depend on that text and public settings only, so `Private.map_batch`
+Guarantee: the codes of a text depend only on that text and public settings, so `Private.map_batch`
 may call `codes`.
 """
 
@@ -40,9 +40,8 @@ _STAGE = "extract_metadata"
 _HARMLESS = "Good morning. I would like to know when the shop opens tomorrow."
 _ATTEMPTS = 2
 _SEED_LIMIT = 2**31
-# At most this share of failed calls is tolerated. A single failed call is always tolerated, because
-# a content filter may reject one text every time. A text without an answer gets the value `other`;
-# more failures end the stage.
+# A larger share of failed calls ends the stage. One failed call is always allowed, because a
+# content filter may always reject the same text. A text without an answer gets the value `other`.
 _TOLERATED_SHARE = 0.05
 _TEMPLATE_TOKENS = 64
 
@@ -50,17 +49,13 @@ _TEMPLATE_TOKENS = 64
 class Labeller:
     """Reads `attributes` from texts, with the endpoint of `params`.
 
-    `folder` must be private: it contains the answers and the journal of paid calls, which the caps
-    count. `account` is the `privacy.dataset`. Raises ParamsError unless the endpoint is trusted.
+    `folder` must be private. The folder contains the answers and the journal of paid calls, to
+    which the caps apply. `account` is `privacy.dataset`. Raises ParamsError unless the endpoint is
+    trusted.
     """
 
     def __init__(
-        self,
-        params: LabelEndpoint,
-        attributes: Sequence[Attribute],
-        *,
-        folder: Path,
-        account: str,
+        self, params: LabelEndpoint, attributes: Sequence[Attribute], *, folder: Path, account: str
     ) -> None:
         if not params.trusted:
             raise ParamsError(
@@ -70,24 +65,23 @@ class Labeller:
                 f"`{params.setting}.trusted: true`; if not, give the attributes keywords or "
                 "zero_shot. Nothing was sent."
             )
-        # Labels need the likeliest answer, not a varied one.
+        # Temperature 0 gives the likeliest answer. Labels need no variety.
         certain = {"temperature": None if params.temperature is None else 0.0}
         self._params = params.model_copy(update=certain)
         self._attributes, self._folder = tuple(attributes), folder
         self._meter = Meter(folder, account=account, stage=_STAGE, params=params)
 
     def check(self) -> None:
-        """Check that the endpoint answers and that the question fits. Sends nothing private.
+        """Check that the endpoint answers and that the prompt fits. Sends no private text.
 
-        Raises ParamsError or GeneratorError, which says what to change.
+        Raises ParamsError or GeneratorError. The message says what to change.
         """
         self._call("", attempt=0, structured=True)
         tokens = self._params.context_tokens - self._params.max_tokens - _TEMPLATE_TOKENS
         paid_probe(self._params, self._meter, tokens=tokens, say=_say)
 
     def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Return codes `(n, d)` int64, with the columns in the order of the constructor's
-        `attributes`.
+        """Return codes `(n, d)` int64, with one column per attribute in the constructor's order.
 
         Raises GeneratorError when the endpoint refuses every call, when a cap is reached, or when
         the number of failed calls is above 1 and above 5% of the texts. Received answers stay in
@@ -100,11 +94,11 @@ class Labeller:
             if answers is None:
                 with self._meter.alone(_say):
                     answers = asyncio.run(self._ask(list(texts), cache))
-        read = [self._read(answer) or self._buckets() for answer in answers]
-        return np.array(read, dtype=np.int64)
+        other = [len(attribute.domain) - 1 for attribute in self._attributes]
+        return np.array([self._read(answer) or other for answer in answers], dtype=np.int64)
 
     def values(self, texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Return the same as `codes`, but with the values as text: `(n,)` per attribute name."""
+        """Return the result of `codes` as text: `(n,)` values for each attribute name."""
         codes = self.codes(texts)
         return {
             attribute.name: tuple(attribute.domain[code] for code in codes[:, place])
@@ -112,8 +106,8 @@ class Labeller:
         }
 
     def _cached(self, texts: Sequence[str], cache: AnswerCache) -> list[str | None] | None:
-        """Return the result of `_ask` if all answers are cached, otherwise None. Does not wait for
-        other labellers."""
+        """Return the result of `_ask` if all answers are cached, otherwise None. The method does
+        not wait for other labellers."""
         forms = [
             structured
             for structured in (True, False)
@@ -132,8 +126,8 @@ class Labeller:
         return answers if forms else None
 
     async def _ask(self, texts: list[str], cache: AnswerCache) -> list[str | None]:
-        """Return one usable answer per text; None if the call failed or two answers were
-        unusable."""
+        """Return one usable answer per text, or None for a text with a failed call or two unusable
+        answers."""
         async with open_endpoints(self._params, _say) as endpoints:
             asker = _Asker(endpoints, self._meter, cache, self._params)
             structured = await self._takes_schema(asker)
@@ -149,11 +143,9 @@ class Labeller:
         return answers
 
     async def _takes_schema(self, asker: _Asker) -> bool:
-        """Return whether the endpoint accepts `response_format`, after asking about a harmless
-        text.
+        """Ask about a harmless text, and return whether the endpoint accepts `response_format`.
 
-        Raises GeneratorError when the endpoint answers neither form of the question. Nothing
-        private has been sent by then.
+        Raises GeneratorError when the endpoint answers neither prompt. No private text is sent.
         """
         for structured in (True, False):
             call = self._call(_HARMLESS, attempt=0, structured=structured)
@@ -179,11 +171,7 @@ class Labeller:
         schema = answer_schema(self._attributes) if structured else None
         return Call(
             key=call_key(
-                purpose="labels",
-                **params.key_fields,
-                prompt=prompt,
-                schema=schema,
-                attempt=attempt,
+                purpose="labels", **params.key_fields, prompt=prompt, schema=schema, attempt=attempt
             ),
             prompt=prompt,
             seed=seed_of(attempt, "labels") % _SEED_LIMIT,
@@ -194,16 +182,12 @@ class Labeller:
     def _read(self, answer: str | None) -> list[int] | None:
         return None if answer is None else read_labels(answer, self._attributes)
 
-    def _buckets(self) -> list[int]:
-        return [len(attribute.domain) - 1 for attribute in self._attributes]
-
 
 class _Asker:
     """Sends the calls that have no cached answer, until an error ends the run.
 
-    A call that is in flight is not sent again: equal calls wait for the answer of the first one.
-    Other labellers wait until this one has finished (`Meter.alone`), and then find the answer in
-    the cache.
+    Equal calls at the same time are sent once, and wait for the same answer. Other labellers wait
+    until this labeller has finished (`Meter.alone`), and then find its answers in the cache.
     """
 
     def __init__(
@@ -216,10 +200,7 @@ class _Asker:
         self._in_flight: dict[str, asyncio.Task[Completion | None]] = {}
 
     async def answer(self, call: Call) -> Completion | None:
-        """Return the answer, which is cached before it is used, or None if there is no answer.
-
-        Never repeats the endpoint's words about a failure.
-        """
+        """Return the answer, or None if the call failed. An answer is cached before it is used."""
         cached = self._cache.get(call.key)
         if cached is not None:
             return cached
@@ -243,7 +224,7 @@ class _Asker:
             self._meter.release(call.worst_cost)
             self.failed += 1
             if isinstance(error, StopError):
-                self._stop("the endpoint refuses every call; 'sugarbush check' says why. Fix it")
+                self._stop("the endpoint refuses every call. 'sugarbush check' shows why. Fix it")
             return None
         self._meter.settle(
             call.worst_cost,
@@ -256,7 +237,7 @@ class _Asker:
     def _stop(self, why: str) -> None:
         if self.end is None:
             self.end = GeneratorError(
-                f"{_STAGE}: {why}, then run again: every answer received is cached."
+                f"{_STAGE}: {why}, then run again. All received answers are cached."
             )
             self._endpoints.close()
 
@@ -267,6 +248,6 @@ def _say(line: str) -> None:
 
 def _down(params: LabelEndpoint) -> GeneratorError:
     return GeneratorError(
-        f"{_STAGE}: too many calls to {params.address} ({params.setting}.base_url) fail. Every "
-        "answer received is cached; run 'sugarbush check' until that works, then run again."
+        f"{_STAGE}: too many calls to {params.address} ({params.setting}.base_url) fail. Run "
+        "'sugarbush check' until it succeeds, then run again. All received answers are cached."
     )

@@ -14,7 +14,7 @@ from sugarbush.settings import Section
 class LabelEndpoint(EndpointSettings):
     """The endpoint that reads attributes with `source: llm` from private texts.
 
-    Limits, timeouts and prices that are not set have the values of `generator.openai`.
+    Unset limits, timeouts and prices have the values of `generator.openai`.
     """
 
     setting: ClassVar[str] = "extract_metadata.llm"
@@ -37,8 +37,7 @@ class ExtractMetadataSettings(Section):
     """Settings for attributes that are read from the texts."""
 
     zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    """If a text's cosine to the nearest value is below this number, the text gets the value
-    `other`."""
+    """Minimum cosine between a text and its nearest value; below it, the text gets `other`."""
     llm: LabelEndpoint | None = None
     """The endpoint for attributes with `source: llm`."""
 
@@ -47,7 +46,7 @@ class ExtractMetadataSettings(Section):
         """The section `llm`. Raises ParamsError when it is not set."""
         if self.llm is None:
             raise ParamsError(
-                "params.yaml: extract_metadata.llm is missing. The schema has attributes with "
-                "`source: llm`. Add the endpoint that may read the texts, or change their source."
+                "params.yaml: extract_metadata.llm is missing, but the schema has attributes with "
+                "`source: llm`. Add the endpoint that may read the texts, or change the source."
             )
         return self.llm

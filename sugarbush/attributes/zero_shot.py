@@ -1,17 +1,17 @@
 """Chooses the attribute value with descriptions that are most similar to a text's embedding.
 
 The centre of a value is the mean embedding of its descriptions, scaled to length 1. Some centres
-are nearer than others to all texts; a calibration on labelled examples corrects this. Centres and
-calibration depend on the schema and donated examples, both public.
+are nearer than others to all texts. A calibration on labelled examples corrects this bias. Centres
+and calibration depend only on the schema and the donated examples, which are public.
 
-A code depends on its own embedding alone, bit for bit. A matrix product does not have this
-property, because its last bits depend on the number of rows.
+A code depends on its own embedding alone, bit for bit. A matrix product would break this property,
+because its last bits depend on the number of rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,25 +19,19 @@ from numpy.typing import NDArray
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.interface import Embed
 
-# _TEMPERATURE and _SPREAD are differences of cosines. A difference of _TEMPERATURE makes a value e
-# times as likely. _SPREAD is the standard deviation of the prior of an offset.
-_TEMPERATURE = 0.05
-_SPREAD = 0.05
-# The number of folds in cross-validation, which chooses one of the factors _STRENGTHS for the
-# offsets.
-_FOLDS = 5
-_STRENGTHS = (0.0, 0.5, 1.0)
+_TEMPERATURE = 0.05  # a value is e times as likely if its cosine is larger by this difference
+_SPREAD = 0.05  # standard deviation of the prior of an offset, in cosine
+_FOLDS = 5  # folds of cross-validation
+_STRENGTHS = (0.0, 0.5, 1.0)  # cross-validation multiplies the offsets by one of these factors
 _BLOCK_ROWS = 1024
 
-
-# One number for each of k values: a calibration subtracts it from a text's similarity to the value.
-# Empty without a calibration.
+# One number per value, which is subtracted from a text's cosine to the value. Without a calibration
+# the tuple is empty.
 Offsets = tuple[float, ...]
 
 
 def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
-    """Compute the centre of every value: `(k, dim)`, rows of length 1, in the order of the
-    schema."""
+    """Compute the centres of the values: `(k, dim)`, rows of length 1, in schema order."""
     described = attribute.zero_shot or {}
     places = [
         np.asarray(embed(described[value]), dtype=np.float64).mean(axis=0)
@@ -52,8 +46,9 @@ def similarities_of(
 ) -> NDArray[np.float64]:
     """Compute the cosine between every text and every centre, `(n, k)` float64.
 
-    Guarantee: row i depends on `embedded[i]` alone, bit for bit: every cosine is a separate float64
-    sum, in an order that depends on its length only. `embedded` (n, dim), `places` (k, dim).
+    Guarantee: row i depends on `embedded[i]` alone, bit for bit. Each cosine is a separate float64
+    sum, and the order of its terms depends only on `dim`. Shapes: `embedded` (n, dim), `places` (k,
+    dim).
     """
     found = np.empty((len(embedded), len(places)))
     for start in range(0, len(embedded), _BLOCK_ROWS):
@@ -66,10 +61,10 @@ def similarities_of(
 def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Offsets:
     """Fit offsets that make the labels of donated examples likely. Use only public examples.
 
-    `similarities` (n, k) are the examples' cosines and `codes` (n,) their labels; the label `other`
-    is ignored. Offsets from few examples may be wrong, so all offsets are multiplied by 0, 0.5 or
-    1. Cross-validation chooses the factor with the most correct labels. A tie goes to the smallest
-    factor.
+    `similarities` (n, k) are the examples' cosines, and `codes` (n,) are their labels. Examples
+    with the label `other` are ignored. Offsets from few examples may be wrong, so all offsets are
+    multiplied by 0, 0.5 or 1. Cross-validation chooses the factor with the most correct labels. A
+    tie goes to the smallest factor.
     """
     known = (codes >= 0) & (codes < similarities.shape[1])
     if not known.any():
@@ -112,11 +107,10 @@ def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArr
 def nearest_values(
     similarities: NDArray[np.floating], *, offsets: Offsets, abstain: float
 ) -> NDArray[np.int64]:
-    """For each text, return the code of the value that is most similar after calibration, `(n,)`.
-    If its cosine is below `abstain`, the code is k, which means `other`.
+    """Return the code of the most similar value after calibration, for each text: `(n,)`.
 
-    `similarities` (n, k) are cosines before calibration, and `abstain` is compared with these. A
-    tie goes to the first value in the schema.
+    `similarities` (n, k) are cosines before calibration. If the cosine to the chosen value is below
+    `abstain`, the code is k, which means `other`. A tie goes to the first value in the schema.
     """
     chosen = (similarities - np.asarray(offsets or 0.0)).argmax(axis=1)
     near = similarities[np.arange(len(similarities)), chosen] >= abstain
@@ -142,12 +136,10 @@ class ZeroShotReader:
 def zero_shot_readers(
     schema: Schema, *, embed: Embed, offsets: Mapping[str, Offsets] | None = None
 ) -> dict[str, ZeroShotReader]:
-    """Make a reader for each zero_shot attribute. `embed` gets only descriptions, which are
-    public."""
+    """Make a reader for each zero_shot attribute. `embed` gets only public descriptions."""
     return {
         attribute.name: ZeroShotReader(
-            places=describe(attribute, embed),
-            offsets=(offsets or {}).get(attribute.name, ()),
+            places=describe(attribute, embed), offsets=(offsets or {}).get(attribute.name, ())
         )
         for attribute in schema.attributes
         if attribute.zero_shot is not None
@@ -163,15 +155,15 @@ def calibrate_readers(
 ) -> dict[str, ZeroShotReader]:
     """Calibrate each reader on the examples that have a label of the reader's attribute.
 
-    `embedded` (n, dim) are the donated examples. `labels` maps an attribute to their n labels, with
-    None for no label. Labels outside the schema's values are ignored.
+    `embedded` (n, dim) are the donated examples. `labels` maps an attribute to the examples' n
+    labels, with None for no label. Labels outside the schema's values are ignored.
     """
     calibrated = dict(readers)
     for name in readers.keys() & labels.keys():
         attribute, reader = schema.attribute(name), readers[name]
         codes = np.array([attribute.code(label) for label in labels[name]], dtype=np.int64)
         found = calibrate(embedded @ reader.places.T, codes)
-        calibrated[name] = ZeroShotReader(places=reader.places, offsets=found)
+        calibrated[name] = replace(reader, offsets=found)
     return calibrated
 
 
@@ -193,6 +185,5 @@ def read_by_others(
     for number in range(_FOLDS):
         own = fold == number
         found = calibrate(embedded[~own] @ reader.places.T, codes[~own])
-        held_out = ZeroShotReader(places=reader.places, offsets=found)
-        read[own] = held_out.read(embedded[own], abstain=abstain)
+        read[own] = replace(reader, offsets=found).read(embedded[own], abstain=abstain)
     return read

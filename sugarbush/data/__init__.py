@@ -2,9 +2,4 @@
 
 from sugarbush.lazy_names import lazy_names
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "reading": ("digest_of_files", "is_missing", "read_rows"),
-    },
-)
+__getattr__ = lazy_names(__name__, {"reading": ("digest_of_files", "is_missing", "read_rows")})

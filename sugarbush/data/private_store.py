@@ -1,10 +1,9 @@
-"""The one place that opens files under data/private.
+"""Reads and writes the files under data/private. No other module opens them; a test checks this.
 
-On the audit list. Everything read here is returned as `Private`, except `real_texts`. Metrics,
-attacks and the method without noise open those on purpose: what they compute stays internal. A test
-checks that no other module names the private root.
+The module is on the audit list. Texts are returned as `Private`, except from `real_texts`. Metrics,
+attacks and the method without noise read real texts on purpose, and their results stay internal.
 
-DVC sees random names of private files (`privacy.snapshots`): they change when the content does.
+DVC sees only random names of private files (`privacy.snapshots`). A name changes with the content.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import shutil
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,24 +30,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sugarbush.paths import (
-    atomic_directory,
-    atomic_file,
-    make_private,
-    remove_leftovers,
-    require,
-)
+from sugarbush.paths import atomic_directory, atomic_file, make_private, remove_leftovers, require
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.parts import MapParts, Parts, map_parts
 from sugarbush.randomness import public_rng
 
 RAW, LABEL = "raw_", "label_"
-USER = "user"  # the column with the keyed hash of the record's owner; only where the unit is a user
+USER = "user"  # the column with the keyed hash of the record's owner, if the unit is a user
 TRAIN, HELDOUT = "train", "heldout"
 _BATCH_ROWS = 2**14
 _PARTS = "parts-"
 Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
-_Place = tuple[int, tuple[int, ...]]  # where vectors begin in a file, and their shape
+_Place = tuple[int, tuple[int, ...]]  # the offset of vectors in a file, and their shape
 
 
 @dataclass(frozen=True)
@@ -64,40 +57,39 @@ class Records:
 
 @dataclass(frozen=True, kw_only=True)
 class RealTexts:
-    """Real texts (n,) with their codes (n, d), opened: internal."""
+    """Real texts (n,) with their codes (n, d), outside `Private`. For internal use only."""
 
     texts: tuple[str, ...] = field(repr=False)
     codes: NDArray[np.int64] = field(repr=False)
 
 
 class PrivateCorpus(ABC):
-    """The records of a corpus, as methods see them: on disk, or in memory."""
+    """The records of a corpus, on disk or in memory, as methods read them."""
 
     @abstractmethod
     def dataset_fingerprint(self) -> tuple[str, ...]:
-        """The corpus's keyed fingerprint, by which the ledger recognises it."""
+        """Return the keyed fingerprint, by which the ledger recognises the corpus."""
 
     @abstractmethod
     def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
-        """Text, raw columns and perhaps users, or `columns` of them: some thousand rows each."""
+        """Yield frames of some thousand rows: text, raw columns and users, or only `columns`."""
 
     @abstractmethod
     def _read_codes(self, part: str) -> pd.DataFrame:
-        """One column of codes an attribute."""
+        """Return one column of codes per attribute."""
 
     def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
         frames = list(self._batches(part, columns))
         return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
     def records(self, part: str = TRAIN) -> Private[Records]:
-        """Texts and raw columns."""
         return Private(records_of(self._read_prepared(part)))
 
     def map_records(
         self, function: Callable[[Records], NDArray[Any]], *, part: str = TRAIN
     ) -> Private[Any]:
-        """`records(part).map_batch(function)`, for an array with one row a record. Only some
-        thousand records are in memory at a time."""
+        """Return `records(part).map_batch(function)`, where `function` returns an array with one
+        row per record. Only some thousand records are in memory at a time."""
         mapped = [
             Private[Records](records_of(frame)).map_batch(function)._per_unit
             for frame in self._batches(part)
@@ -105,21 +97,21 @@ class PrivateCorpus(ABC):
         return Private(np.concatenate(mapped))
 
     def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
-        """The texts' vectors `(n, d)` float32."""
+        """Return the vectors of the texts, `(n, d)` float32."""
         return self.map_records(lambda records: encode(records.texts), part=part)
 
     def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
-        """One row of codes a record, columns in the order of `names`."""
+        """Return one row of codes per record, with columns in the order of `names`."""
         return Private(self._read_codes(part)[list(names)].to_numpy(dtype=np.int64))
 
     def users(self) -> Private[str]:
-        """The keyed hash of each record's owner."""
         return Private(tuple(self._read_prepared(TRAIN, columns=[USER])[USER]))
 
     def real_texts(
         self, names: Sequence[str], *, part: str = TRAIN, limit: int | None = None, seed: int = 0
     ) -> RealTexts:
-        """At most `limit` records of a part, opened. What is computed on them stays internal."""
+        """Return at most `limit` records of a part outside `Private`. Results computed from them
+        must stay internal."""
         codes = self.real_codes(names, part=part)
         places, texts, start = _places(len(codes), part=part, limit=limit, seed=seed), [], 0
         for frame in self._batches(part, ["text"]):
@@ -129,12 +121,12 @@ class PrivateCorpus(ABC):
         return RealTexts(texts=tuple(texts), codes=codes[places])
 
     def real_codes(self, names: Sequence[str], *, part: str) -> NDArray[np.int64]:
-        """The codes of a part, opened. What is computed on them stays internal."""
+        """Return the codes of a part outside `Private`, with the rule of `real_texts`."""
         return self._read_codes(part)[list(names)].to_numpy(dtype=np.int64)
 
 
 class CorpusInMemory(PrivateCorpus):
-    """A corpus whose parts are frames, as `PrivateCorpus` reads them."""
+    """A corpus in memory: each part is a frame of records and a frame of codes."""
 
     def __init__(
         self,
@@ -159,7 +151,7 @@ class CorpusInMemory(PrivateCorpus):
         return frame
 
     def digests(self, *, key: bytes, by_user: bool) -> dict[str, str]:
-        """Keyed digests of the train texts, of their codes, and of everything."""
+        """Return keyed digests of the train texts, of their codes, and of all data."""
         columns = ["text", USER] if by_user else ["text"]
         prepared, coded = (
             [read(p) for p in (TRAIN, HELDOUT)] for read in (self._read_prepared, self._read_codes)
@@ -174,46 +166,45 @@ class CorpusInMemory(PrivateCorpus):
 class PrivateStore(PrivateCorpus):
     """The files under data/private of a project.
 
-    A missing file raises MissingInputError, which names the stage that writes the file.
+    A missing file raises MissingInputError. The message names the stage that writes the file.
     """
 
     def __init__(self, root: Path, *, map_parts: MapParts | None = None) -> None:
         self._root, self._map_parts = root, map_parts
 
     def folder(self, name: str) -> Path:
-        """A private folder, created if missing: embeddings, labels, checkpoints."""
+        """Return the private folder `name`, such as `embeddings`. A missing folder is created."""
         return make_private(self._root / name)
 
     @property
     def labels(self) -> Path:
-        """The folder of an endpoint's answers about private texts. It may be missing."""
+        """The folder of an endpoint's answers about private texts. The folder may not exist."""
         return self._root / "labels"
 
     def method_folder(self, method: str) -> Path:
-        """Where a method without a DP guarantee keeps its results."""
+        """Return the folder for the results of a method without a DP guarantee."""
         return self._root / "arms" / method
 
     def prepared_file(self, part: str) -> Path:
-        """The records of a part."""
         return self._root / "prepared" / f"{part}.parquet"
 
     def codes_file(self, part: str) -> Path:
-        """The codes of a part."""
         return self._root / "metadata" / f"{part}.parquet"
 
     @contextmanager
     def saving_prepared(self) -> Iterator[PreparedFiles]:
-        """Write both parts, the fingerprint and the exact counts, all or nothing."""
+        """Write both parts, the fingerprint and the exact counts. An error leaves no file."""
         make_private(self._root)
         prepared = self._root / "prepared"
         with atomic_directory(prepared, private=True) as folder, ExitStack() as writers:
             yield PreparedFiles(folder, writers)
 
     def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
-        """As the method of a corpus in memory, but in a file, mapped into memory batch by batch.
+        """Return the vectors of the texts, stored in a file and mapped into memory batch by batch.
 
-        The file has no name, so it vanishes with the process. On a cluster there is a file for each
-        part, in a folder that is deleted with the result, or by the next run if this one is killed.
+        The file has no name, so the operating system deletes it when the process ends. A cluster
+        uses one file per batch, in a folder that is deleted with the result. If the process is
+        killed, the next run deletes the folder.
         """
         remove_leftovers(self.folder("embeddings"), _PARTS)
         if self._map_parts is not None:
@@ -264,14 +255,13 @@ class PrivateStore(PrivateCorpus):
         return Private(np.concatenate([found[place] for place in places]))
 
     def save_codes(self, part: str, codes: Private[tuple[int, ...]], names: Sequence[str]) -> None:
-        """Write the codes of a part."""
         self.folder("metadata")
         table: NDArray[np.int64] = np.asarray(codes._per_unit, dtype=np.int64)
         with atomic_file(self.codes_file(part)) as temporary:
             codes_frame(table, names).to_parquet(temporary, index=False)
 
     def in_memory(self, *, limit: int | None = None, seed: int = 0) -> CorpusInMemory:
-        """Both parts in memory, at most `limit` records of each."""
+        """Read both parts into memory, with at most `limit` records of each."""
         prepared, coded = {}, {}
         for part in (TRAIN, HELDOUT):
             frame, codes = self._read_prepared(part), self._read_codes(part)
@@ -292,14 +282,13 @@ class PrivateStore(PrivateCorpus):
 
 
 class PreparedFiles:
-    """The files of the private parts while they are written."""
+    """Writes the files of the private parts."""
 
     def __init__(self, folder: Path, writers: ExitStack) -> None:
         self._folder, self._stack = folder, writers
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def add(self, frames: Mapping[str, pd.DataFrame]) -> None:
-        """Write a batch of records of each part."""
         for part, frame in frames.items():
             schema = pa.schema([(str(name), pa.string()) for name in frame.columns])
             if part not in self._writers:
@@ -310,14 +299,13 @@ class PreparedFiles:
             )
 
     def finish(self, *, fingerprint: tuple[str, ...], tally: Mapping[str, int]) -> None:
-        """Write the fingerprint and the exact counts."""
         (self._folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
         (self._folder / "tally.json").write_text(json.dumps(dict(tally)))
 
 
 def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
-    """A parquet file, some thousand rows at a time; at least one frame."""
-    # With `pre_buffer` all that was read stays in memory until the last row.
+    """Yield a parquet file in frames of some thousand rows. An empty file yields one frame."""
+    # With `pre_buffer`, all data stays in memory until the last row is read.
     with pq.ParquetFile(path, pre_buffer=False) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
             yield batch.to_pandas()
@@ -326,7 +314,7 @@ def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFra
 
 
 class _VectorFile:
-    """A private file without a name. It vanishes with this object, and with the process."""
+    """A private file without a name, deleted with this object or when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
@@ -339,7 +327,6 @@ class _VectorFile:
         return place
 
     def read(self, place: _Place) -> NDArray[np.float32]:
-        """Map some vectors into memory, until the array is deleted."""
         offset, shape = place
         if not all(shape):
             return np.empty(shape, dtype=np.float32)
@@ -361,7 +348,7 @@ def _row_group(path: Path, place: int) -> pd.DataFrame:
 
 
 def records_of(frame: pd.DataFrame) -> Records:
-    """The records of a frame with columns `text` and `raw_<attribute>`."""
+    """Convert a frame with columns `text` and `raw_<attribute>` to records."""
     names = [c for c in frame.columns if c.startswith(RAW)]
     return Records(
         texts=tuple(frame["text"]),
@@ -370,47 +357,49 @@ def records_of(frame: pd.DataFrame) -> Records:
 
 
 def labels_of(frame: pd.DataFrame) -> dict[str, tuple[str | None, ...]]:
-    """The donated examples' own labels by attribute (public)."""
+    """Return the public labels of donated examples by attribute."""
     names = [c for c in frame.columns if c.startswith(LABEL)]
     return {c.removeprefix(LABEL): tuple(frame[c].tolist()) for c in names}
 
 
 def codes_frame(codes: NDArray[np.int64], names: Sequence[str]) -> pd.DataFrame:
-    """Codes (n, d) as a frame with one column per attribute."""
+    """Convert codes (n, d) to a frame with one column per attribute."""
     return pd.DataFrame(codes.reshape(-1, len(names)), columns=list(names))
 
 
 def keyed_digest(
     frames: Sequence[pd.DataFrame], *, key: bytes, columns: Sequence[str] | None = None
 ) -> str:
-    """A keyed digest of tables, of the named `columns` only if given.
+    """Compute a keyed digest of tables, or of their `columns` only.
 
-    It covers the content, not the bytes of a file: a new version of the parquet writer must not
-    make a stage that spends budget stale.
+    The digest covers the content, not the bytes of a file. Otherwise a new version of the parquet
+    writer would make a stage stale that spends budget.
     """
-    digest = hmac.new(key, digestmod="sha256")
-    for frame in frames:
-        chosen = frame if columns is None else frame[list(columns)]
-        content = chosen.to_json(orient="split", double_precision=15)
-        digest.update(hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest())
-    return digest.hexdigest()
+    chosen = (frame if columns is None else frame[list(columns)] for frame in frames)
+    contents = ([frame.to_json(orient="split", double_precision=15)] for frame in chosen)
+    return _digest_of_pieces(contents, key=key)
 
 
 def keyed_digest_of_files(
     files: Sequence[Path], *, key: bytes, columns: Sequence[str] | None = None
 ) -> str:
-    """The `keyed_digest` of the tables in `files`, in order, without reading one as a whole."""
+    """Compute the `keyed_digest` of the tables in `files`, in order and batch by batch."""
+    names = None if columns is None else list(columns)
+    return _digest_of_pieces((_json_pieces(file, names) for file in files), key=key)
+
+
+def _digest_of_pieces(contents: Iterable[Iterable[str]], *, key: bytes) -> str:
     digest = hmac.new(key, digestmod="sha256")
-    for file in files:
+    for pieces in contents:
         content = hashlib.sha256()
-        for piece in _json_pieces(file, None if columns is None else list(columns)):
+        for piece in pieces:
             content.update(piece.encode("utf-8", "surrogatepass"))
         digest.update(content.digest())
     return digest.hexdigest()
 
 
 def _json_pieces(file: Path, columns: list[str] | None) -> Iterator[str]:
-    """`to_json(orient="split", double_precision=15)` of a table, piece by piece."""
+    """Yield pieces of `to_json(orient="split", double_precision=15)` of the table in `file`."""
     count, comma, started = pq.read_metadata(file).num_rows, "", False
     for frame in _frames(file, columns):
         if not started:
@@ -428,18 +417,18 @@ def _json_pieces(file: Path, columns: list[str] | None) -> Iterator[str]:
 
 
 def write_stamp(stamp: Path, name: str) -> None:
-    """Write the name of an input for DVC to compare."""
+    """Write the name of an input into the file that DVC compares."""
     with atomic_file(stamp) as temporary:
         temporary.write_text(json.dumps({"stamp": name}) + "\n")
 
 
 def read_stamp(stamp: Path, *, left_by: str) -> str:
-    """The name that a stage wrote."""
+    """Read the name that stage `left_by` wrote."""
     return str(json.loads(require(stamp, left_by=left_by).read_text())["stamp"])
 
 
 def _places(count: int, *, part: str, limit: int | None, seed: int) -> NDArray[np.int64]:
-    """All indices in order, or `limit` of them, chosen by a public seed."""
+    """Return all indices, or `limit` indices chosen by a public seed, in increasing order."""
     if limit is None or count <= limit:
         return np.arange(count)
     chosen = public_rng(seed, part).choice(count, size=limit, replace=False)

@@ -1,11 +1,11 @@
-"""The user's files as rows. Errors name file, row and setting, never a value.
+"""Reads the user's files as rows. Errors name file, row and setting, never a value.
 
 A corpus is a csv, jsonl or parquet file, or a folder of files, read in the order of their names. A
 csv or jsonl file may be compressed (`.gz`, `.zst`). A `Source` is a path or a URL. Rows are read in
-batches, so memory does not grow with them.
+batches, so memory does not grow with their number.
 
-Row numbers are those that an editor shows. In csv it is the line on which the row ends (the header
-is line 1), in jsonl the line; rows of a parquet file are counted from 1.
+The row number of a csv row is the line on which the row ends; the header is line 1. The row number
+of a jsonl row is its line. The rows of a parquet file are counted from 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -48,13 +48,13 @@ class Row(NamedTuple):
 def read_rows(
     path: Source, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
 ) -> tuple[Row, ...]:
-    """Every row of `path`, as `row_batches` reads them."""
+    """Read all rows of `path`, as `row_batches` does."""
     batches = row_batches(path, setting=setting, wanted=wanted, all_columns=all_columns)
     return tuple(row for _, rows in batches for row in rows)
 
 
 def stream_rows(path: Source, *, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
-    """Yield every row of `path`, as `row_batches` reads them; one batch is in memory."""
+    """Yield all rows of `path`, as `row_batches` does. Only one batch is in memory."""
     for _, rows in row_batches(path, setting=setting, wanted=wanted):
         yield from rows
 
@@ -62,33 +62,38 @@ def stream_rows(path: Source, *, setting: str, wanted: Mapping[str, str]) -> Ite
 def row_batches(
     path: Source, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
 ) -> Iterator[tuple[Source, list[Row]]]:
-    """The rows of a file, or of all files of a folder, some thousands at a time, with their file.
+    """Yield the rows of a file, or of all files of a folder: some thousand rows with their file.
 
-    `wanted` maps each required column to the setting that names it. Other columns are read if
-    `all_columns`, and else may be skipped.
-
-    Raises InputError naming the file, the row or byte, and `setting`.
+    `wanted` maps each required column to the setting that names it. `all_columns` reads all other
+    columns too; without it they may be skipped. Raises InputError that names the file, the row or
+    byte, and `setting`.
     """
     empty = True
     for file in part_files(path, setting=setting):
         parquet = partial(_parquet, all_columns=all_columns)
         reader = _of_format(file, setting, csv_=_csv, jsonl=_jsonl, parquet=parquet)
         rows = iter(reader(file, setting, wanted))
-        try:
-            with file.reading() if isinstance(file, RemotePath) else nullcontext():
-                while batch := list(islice(rows, _BATCH_ROWS)):
-                    empty = False
-                    yield file, batch
-        except FileNotFoundError:
-            raise InputError(f"{file}: not found (setting {setting})") from None
-        except (PermissionError, IsADirectoryError) as error:
-            raise InputError(f"{file}: {error.strerror} (setting {setting})") from None
+        with file.reading() if isinstance(file, RemotePath) else _opening(file, setting):
+            while batch := list(islice(rows, _BATCH_ROWS)):
+                empty = False
+                yield file, batch
     if empty:
         raise InputError(f"{path}: has no row (setting {setting})")
 
 
+@contextmanager
+def _opening(path: Source, setting: str) -> Iterator[None]:
+    """Turn errors of opening a local file into an InputError that names `setting`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{path}: not found (setting {setting})") from None
+    except (PermissionError, IsADirectoryError) as error:
+        raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
+
+
 def part_files(path: Source, *, setting: str) -> list[Source]:
-    """The files of a corpus, in the order of their names. Raises InputError for an empty folder."""
+    """List the files of a corpus by name. Raises InputError for an empty folder."""
     if not path.is_dir():
         return [path]
     files = [f for f in path.iterdir() if not f.name.startswith((".", "_"))]
@@ -100,7 +105,6 @@ def part_files(path: Source, *, setting: str) -> list[Source]:
 def _of_format(
     path: Source, setting: str, *, csv_: Reader, jsonl: Reader, parquet: Reader
 ) -> Reader:
-    """The reader of a file, by its suffix."""
     name = path.name.lower()
     readers = {".csv": csv_, ".jsonl": jsonl, ".ndjson": jsonl}
     named = {kind + more: r for kind, r in readers.items() for more in ("", *_COMPRESSIONS)}
@@ -114,12 +118,12 @@ Reader = Callable[..., Any]
 
 
 def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> tuple[str, ...]:
-    """The column names of a private file; never a value, also not in an error.
+    """Return the column names of a private file. Neither the result nor an error shows a value.
 
     Reads the header of a csv file, the keys of the first object of a jsonl file, or the schema of a
-    parquet file. A csv file without a header has its first record in place of the names. So every
-    `required` column, mapped to the setting that names it, must be among the names. Names that look
-    like data are omitted. Raises InputError naming the file and `setting`.
+    parquet file. In a csv file without a header, the first line is a private record. So all
+    `required` columns must be among the names; `required` maps a column to the setting that names
+    it. Names that look like data are omitted. Raises InputError that names the file and `setting`.
     """
     path = part_files(path, setting=setting)[0]
     reader = _of_format(path, setting, csv_=_csv_header, jsonl=_first_keys, parquet=_parquet_names)
@@ -144,9 +148,10 @@ def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> 
 
 
 def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
-    """SHA-256 over the contents of `names`, in order; over what is listed about remote files.
+    """Compute SHA-256 over the contents of the files `names`, in order.
 
-    Raises InputError naming file and setting.
+    For a remote file, `RemotePath.listed` replaces the content. Raises InputError that names file
+    and setting.
     """
     whole = hashlib.sha256()
     sources = (source_of(base, name, setting=setting) for name in names)
@@ -154,14 +159,9 @@ def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
     for path in (path for parts in files for path in parts):
         if isinstance(path, RemotePath):
             whole.update(path.listed())
-            continue
-        try:
-            with path.open("rb") as file:
+        else:
+            with _opening(path, setting), path.open("rb") as file:
                 whole.update(hashlib.file_digest(file, "sha256").digest())
-        except FileNotFoundError:
-            raise InputError(f"{path}: not found (setting {setting})") from None
-        except (PermissionError, IsADirectoryError) as error:
-            raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
     return whole.digest()
 
 
@@ -176,7 +176,7 @@ def _first_keys(path: Source) -> Sequence[str]:
         first = next((line for line in file if line.strip()), "{}")
     fields = json.loads(first)
     if not isinstance(fields, dict):
-        raise ValueError("not an object")
+        raise ValueError("the first line is not a JSON object")
     return list(fields)
 
 
@@ -187,7 +187,7 @@ def _parquet_names(path: Source) -> Sequence[str]:
 
 
 def rows_of_frame(frame: pd.DataFrame, *, wanted: Mapping[str, str]) -> tuple[Row, ...]:
-    """The rows of a frame, counted from 1. Raises InputError for a column that is missing."""
+    """Return the rows of a frame, counted from 1. Raises InputError if a column is missing."""
     _require(Path("the frame"), wanted, map(str, frame.columns))
     records = frame.to_dict("records")
     return tuple(
@@ -204,8 +204,8 @@ def is_missing(value: Any) -> bool:
 
 
 def _require(path: Source, wanted: Mapping[str, str], present: Iterable[str]) -> None:
-    """Names the missing column but not the existing ones: in a csv file without a header these are
-    the first record."""
+    """Raise InputError if a column is missing. The message does not list the existing columns: in a
+    csv file without a header they are the first record."""
     have = set(present)
     for column, asked_by in wanted.items():
         if column not in have:
@@ -222,7 +222,6 @@ def _open(path: Source, newline: str = "") -> IO[str]:
 
 
 def _lines(path: Source, setting: str, newline: str = "") -> Iterator[str]:
-    """The lines of a text file, unchanged."""
     try:
         with _open(path, newline) as file:
             yield from file
@@ -235,7 +234,7 @@ def _lines(path: Source, setting: str, newline: str = "") -> Iterator[str]:
 
 
 def _not_utf8(path: Source, setting: str) -> InputError:
-    """An error that names the first line and byte that are not UTF-8."""
+    """Make an error that names the first line and byte that are not UTF-8."""
     line, place, left = 1, 0, b""
     with _open_bytes(path) as file:
         while True:
@@ -261,8 +260,8 @@ def _csv(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]
             return
         if len(header) == 1 < len(wanted):
             raise InputError(
-                f"{path}, row 1: has one cell, and {len(wanted)} columns are asked for. Save the "
-                f"file with commas between its cells (setting {setting})"
+                f"{path}, row 1: has one cell, but the settings name {len(wanted)} columns. Save "
+                f"the file with commas between its cells (setting {setting})"
             )
         _require(path, wanted, header)
         if any(header.count(name) > 1 for name in wanted):
@@ -272,7 +271,7 @@ def _csv(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]
                 continue
             if len(cells) != len(header):
                 raise InputError(
-                    f"{path}, row {lines.line_num}: has {len(cells)} cells where the header has "
+                    f"{path}, row {lines.line_num}: has {len(cells)} cells, but the header has "
                     f"{len(header)} (setting {setting})"
                 )
             yield Row(lines.line_num, dict(zip(header, cells, strict=True)))
@@ -309,7 +308,7 @@ def _parquet(
             _require(path, wanted, names)
             if any(names.count(name) > 1 for name in wanted):
                 raise InputError(f"{path}: names a column twice (setting {setting})")
-            table = pq.ParquetFile(file, pre_buffer=False)  # else what was read stays in memory
+            table = pq.ParquetFile(file, pre_buffer=False)  # True would keep all rows in memory
         except (pa.ArrowException, OSError):
             raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
         yield from _parquet_rows(path, table, setting, None if all_columns else list(wanted))

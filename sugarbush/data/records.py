@@ -1,6 +1,6 @@
-"""Rows of a file as records: text, id, user, and the raw values of the schema's columns.
+"""Converts rows to records: text, id, user, and the raw values of the schema's columns.
 
-Donated examples are records too, with labels. They are public.
+Donated examples, which are public, become records with labels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pandas as pd
 
 from sugarbush.data.private_store import LABEL, RAW
 from sugarbush.data.reading import Row, is_missing
-from sugarbush.data.schema import Schema
+from sugarbush.data.schema import Schema, spelling
 from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.errors import InputError
 
@@ -25,7 +25,7 @@ _EXACT_AS_FLOAT = 2**53
 class Record(NamedTuple):
     """One usable row: its id, its text and the raw values of the schema's columns.
 
-    `user` is the owner of the record, where the unit is a user.
+    `user` is the owner of the record, if the unit is a user.
     """
 
     number: int
@@ -36,18 +36,18 @@ class Record(NamedTuple):
 
 
 def columns_of(schema: Schema) -> dict[str, str]:
-    """Attribute name to the column that it is read from."""
+    """Map each attribute with a column to the name of the column."""
     return {a.name: a.column for a in schema.attributes if a.column is not None}
 
 
 def usable(
     rows: Sequence[Row], params: PrepareSettings, schema: Schema, *, source: str, setting: str
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
-    """The rows that have a text and, where needed, an id and a user, in order; and counts of the
-    other rows. Whether a row is used depends on that row alone.
+    """Return the usable rows in order, and the number of bad rows by problem.
 
-    Raises InputError naming the first few bad rows unless `bad_rows: drop`, and for ids that may be
-    rounded.
+    A usable row has a text and, if the settings require them, an id and a user. Whether a row is
+    usable depends on this row alone. Raises InputError that names the first few bad rows, unless
+    the setting is `bad_rows: drop`. Also raises InputError for an id that may be rounded.
     """
     records: list[Record] = []
     bad: dict[str, list[int]] = {}
@@ -87,14 +87,14 @@ def _problem(row: Row, params: PrepareSettings, columns: Sequence[str]) -> str |
     if is_missing(cell):
         return f"has no text in column '{params.text_column}'"
     if not isinstance(cell, str):
-        return f"column '{params.text_column}' is no text"
+        return f"column '{params.text_column}' is not a text"
     if _says_nothing(row, params.id_column):
-        return f"has no id in column '{params.id_column}' of prepare.id_column"
+        return f"has no id in column '{params.id_column}' (prepare.id_column)"
     if _says_nothing(row, params.user_column):
-        return f"column '{params.user_column}' of prepare.user_column has no value"
+        return f"column '{params.user_column}' (prepare.user_column) has no value"
     for column in columns:
         if is_half(as_text(row.fields.get(column)) or ""):
-            return f"column '{column}' holds half a character (a lone surrogate)"
+            return f"column '{column}' contains half a character (a lone surrogate)"
     return _problem_of_text(cell, params)
 
 
@@ -102,14 +102,14 @@ def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
     if not text.strip():
         return "the text is empty"
     if "\0" in text:
-        return "the text holds a NUL byte"
+        return "the text contains a NUL byte"
     if len(text) > params.max_characters:
         return f"the text is longer than prepare.max_characters={params.max_characters}"
-    return "the text holds half a character (a lone surrogate)" if is_half(text) else None
+    return "the text contains half a character (a lone surrogate)" if is_half(text) else None
 
 
 def is_half(text: str) -> bool:
-    """Whether a text has a half of a surrogate pair, which no file can store."""
+    """Whether a text has half a surrogate pair, which UTF-8 cannot encode."""
     if text.isascii():
         return False
     try:
@@ -120,9 +120,9 @@ def is_half(text: str) -> bool:
 
 
 def _is_rounded(value: Any) -> bool:
-    """Whether a number may be rounded. A column of integers is read as floats if one record has no
-    value, so this record would change the ids of all other records. It is refused in any case: if
-    such rows were dropped, one record would decide about others."""
+    """Whether a number may be rounded. If one record has no value, pandas reads a column of
+    integers as floats. So this record would change the ids of all others. `bad_rows: drop` does not
+    help: then one record would decide whether others are dropped."""
     return isinstance(value, float) and abs(value) > _EXACT_AS_FLOAT
 
 
@@ -139,30 +139,22 @@ def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
 
 
 def _says_nothing(row: Row, column: str | None) -> bool:
-    """Whether the settings require `column` and its cell in the row is empty."""
     return column is not None and not (as_text(row.fields.get(column)) or "").strip()
 
 
 def as_text(value: Any) -> str | None:
-    """A cell as text; the schema maps all spellings of a value to one.
-
-    A time of midnight is read as a date.
-    """
+    """Convert a cell to text, or to None if it is empty. A datetime at midnight becomes a date."""
     if type(value) is str:
         return value
     if is_missing(value):
         return None
     if isinstance(value, datetime) and value.time() == time.min:
         return str(value.date())
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return spelling(value)
 
 
 def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
-    """Columns id, text and raw_<attribute>; missing raw values are None."""
+    """Make a frame with columns id, text and raw_<attribute>. Missing raw values are None."""
     names = list(columns_of(schema))
     columns: dict[str, Any] = {
         "id": pd.Series([r.id for r in records], dtype="str"),
@@ -174,7 +166,7 @@ def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
 
 
 def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) -> Mapping[str, str]:
-    """Every column that must be there, and what asks for it. Donated texts need no id."""
+    """Map each required column to the setting that names it. Donated texts need no id or user."""
     columns = {params.text_column: "prepare.text_column"}
     if private and params.id_column is not None:
         columns.setdefault(params.id_column, "prepare.id_column")
@@ -183,9 +175,9 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
     if private and params.user_column is not None:
         if params.user_column in columns and params.user_column != params.id_column:
             raise InputError(
-                f"column '{params.user_column}' names the user of a record (prepare.user_column) "
-                f"and is used by {columns[params.user_column]} too. It would be written into "
-                "prompts and texts: remove it there"
+                f"column '{params.user_column}' names the user of a record (prepare.user_column), "
+                f"but {columns[params.user_column]} uses it too. So users would be "
+                "written into prompts and texts. Choose another column there"
             )
         columns.setdefault(params.user_column, "prepare.user_column")
     return columns
@@ -194,10 +186,10 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
 def donated_records(
     rows: Sequence[Row], settings: PrepareSettings, schema: Schema, *, source: str
 ) -> pd.DataFrame:
-    """The donated examples of `rows`, in the columns of the private ones.
+    """Convert `rows` to donated examples, with the same columns as private records, and labels.
 
-    An attribute that is read from the text has its true value in column `label_<attribute>`, where
-    the rows have one under the attribute's name.
+    For an attribute that is read from the text, column `label_<attribute>` has the value that the
+    row has under the attribute's name, or None.
     """
     without_id = settings.model_copy(update={"id_column": None, "user_column": None})
     records, _ = usable(rows, without_id, schema, source=source, setting="prepare.donated")

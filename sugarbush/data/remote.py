@@ -1,7 +1,7 @@
-"""Private files on another file system, such as `s3://bucket/corpus/`, by fsspec.
+"""Reads private files from another file system, such as `s3://bucket/corpus/`, with fsspec.
 
-Credentials come from the environment, as each file system reads them (`AWS_ACCESS_KEY_ID`,
-`AWS_ENDPOINT_URL`, ...). A URL with a password is refused: settings are public.
+Credentials come from the environment variables of each file system, such as `AWS_ACCESS_KEY_ID` and
+`AWS_ENDPOINT_URL`. A URL with a password is refused, because settings are public.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import IO, Any
 from sugarbush.errors import InputError
 from sugarbush.paths import find_input
 
-# What file systems list about a version of a file: its checksum, or else when it was written.
+# The field in which a file system lists the checksum of a file, or else its time of change.
 _MARKS = ["ETag", "etag", "md5Hash", "content_md5", "LastModified", "mtime", "updated", "created"]
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
@@ -43,8 +43,11 @@ def has_credentials(name: str) -> bool:
 
 @dataclass(frozen=True)
 class RemotePath:
-    """A file or folder at `url`, with the methods of `Path` that reading needs. `entry` is what its
-    folder lists about it: a folder of 10,000 files is listed with some requests."""
+    """A file or folder at `url`, with the methods of `Path` that reading needs.
+
+    `entry` is the file's entry in the listing of its folder. With entries, a folder of 10,000 files
+    needs only some requests.
+    """
 
     url: str
     setting: str
@@ -80,8 +83,8 @@ class RemotePath:
         return file
 
     def listed(self) -> bytes:
-        """A digest of what the file system lists about the file: its size, and its checksum or else
-        its time of change. The content is not read."""
+        """Compute a digest of the file's name, size and checksum, as the file system lists them. A
+        file without a checksum is identified by its time of change. The content is not read."""
         with self.reading():
             entry = self.entry or self._system.info(self.url)
         mark = next((entry[name] for name in _MARKS if entry.get(name)), entry)
@@ -90,8 +93,8 @@ class RemotePath:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Run a block that reads this file. Its errors become an InputError with URL and setting:
-        messages of clients may quote keys."""
+        """Turn errors of a block that reads this file into an InputError with URL and setting. The
+        client's own messages are not shown, because they may quote keys."""
         try:
             yield
         except FileNotFoundError:
@@ -105,15 +108,15 @@ class RemotePath:
             raise
         except Exception as error:
             raise InputError(
-                f"{self.url}: cannot be read ({type(error).__name__}). Are address and credentials "
-                f"in the environment? (setting {self.setting})"
+                f"{self.url}: cannot be read ({type(error).__name__}). Check the address and the "
+                f"credentials in the environment (setting {self.setting})"
             ) from None
 
     @cached_property
     def _system(self) -> Any:
         import fsspec
 
-        # Without cached listings: the corpus may change between two stages of a flow.
+        # Listings are not cached, because the corpus may change between two stages of a flow.
         return fsspec.filesystem(self.url.partition("://")[0], use_listings_cache=False)
 
 
@@ -121,7 +124,7 @@ Source = Path | RemotePath
 
 
 def source_of(base: Path, name: str, *, setting: str) -> Source:
-    """The private file or folder that a setting names."""
+    """Return the private file or folder that a setting names."""
     if is_remote(name):
         return RemotePath(name, setting)
     return find_input(base, name.removeprefix("file://"))

@@ -1,6 +1,6 @@
-"""Attributes and their public values.
+"""The schema: attributes and their public values.
 
-A schema is a YAML file that somebody wrote without looking at the private texts:
+A schema is a YAML file. Its author must not look at the private texts:
 
     subject: customer-service dialogues
     attributes:
@@ -10,7 +10,7 @@ A schema is a YAML file that somebody wrote without looking at the private texts
         column: product                     # a column of the data file
       - name: stars
         column: stars
-        bins: [2, 4]                        # numeric: below 2, 2 to below 4, 4 and above
+        bins: [2, 4]                        # numbers: below 2, 2 to below 4, 4 and above
       - name: region
         column: state
         groups: {west: [CA, OR, WA], east: [NY, MA]}      # several raw values under one name
@@ -22,10 +22,10 @@ A schema is a YAML file that somebody wrote without looking at the private texts
         zero_shot: {angry: [an angry customer], calm: [a calm customer]}
       - name: outcome
         values: [settled, open]
-        source: llm                         # asked of the endpoint in extract_metadata.llm
+        source: llm                         # read by the endpoint in extract_metadata.llm
 
-The domain of every attribute is public: its values in order, then one bucket (`other` unless
-named) for anything else. A value outside the schema goes into this bucket and is not an error.
+The domain of an attribute is public: its values in order, then one bucket for any other value. The
+bucket's name is `other`, unless the attribute sets another name.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A
 
 
 class Attribute(BaseModel):
-    """One categorical attribute with its public domain and where its value comes from.
+    """One categorical attribute: its public domain and the source of its values.
 
     >>> mood = Attribute(name="mood", values=["angry", "calm"], keywords={"angry": ["furious"]})
     >>> mood.domain, mood.code("calm"), mood.code("bored")
@@ -70,7 +70,7 @@ class Attribute(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _texts(cls, fields: Any) -> Any:
-        """YAML converts 5, no and 2020-01-01 to other types; a value is the text in the file."""
+        """Convert values to text. YAML reads 5, no and 2020-01-01 as other types."""
         if isinstance(fields, dict):
             fields = dict(fields)
             if isinstance(fields.get("values"), list | tuple):
@@ -91,13 +91,13 @@ class Attribute(BaseModel):
             raise ValueError("needs exactly one of column, keywords, zero_shot, source: llm")
         if self.bins is not None:
             if self.column is None or self.values:
-                raise ValueError("bins go with a column and without values")
+                raise ValueError("bins need a column and no values")
             if not self.bins or list(self.bins) != sorted(set(self.bins)):
                 raise ValueError("bins must be increasing edges")
             if not all(math.isfinite(edge) for edge in self.bins):
                 raise ValueError("bins must be finite")
         elif not self.values:
-            raise ValueError("values is empty; a domain is public and must be written out")
+            raise ValueError("values is empty; list the public values of the attribute")
         if any(not value.strip() for value in self.values):
             raise ValueError("values contains an empty value")
         repeated = {v for v in self.values if self.values.count(v) > 1}
@@ -117,19 +117,19 @@ class Attribute(BaseModel):
 
     def _check_groups(self, groups: dict[str, tuple[str, ...]]) -> None:
         if self.column is None or self.bins is not None or set(groups) != set(self.values):
-            raise ValueError("groups go with a column, without bins, and name every value")
+            raise ValueError("groups need a column and no bins, and must name every value")
         raw = [value for values in groups.values() for value in values]
         if not all(groups.values()) or len(set(raw)) != len(raw):
             raise ValueError("groups must not be empty or share a raw value")
 
     @property
     def value_source(self) -> str:
-        """How its value is found: column, keywords, zero_shot or llm."""
+        """The source of the attribute's values: column, keywords, zero_shot or llm."""
         return self.source or next(name for name in _SOURCES if getattr(self, name) is not None)
 
     @cached_property
     def domain(self) -> tuple[str, ...]:
-        """Every value that the attribute can take, the bucket for anything else last."""
+        """All values of the attribute. The last one is the bucket for any other value."""
         return (*(self.values if self.bins is None else _bin_labels(self.bins)), self.other)
 
     @cached_property
@@ -141,7 +141,7 @@ class Attribute(BaseModel):
         return {value: code for code, value in enumerate(self.domain)}
 
     def code(self, value: object) -> int:
-        """The index of `value` in the domain; the index of the bucket for anything else."""
+        """Return the index of `value` in the domain, or the index of the bucket."""
         bucket = len(self.domain) - 1
         if value is None:
             return bucket
@@ -154,12 +154,12 @@ class Attribute(BaseModel):
         return self._codes.get(_as_text(value), bucket)
 
     def has_value(self, value: object) -> bool:
-        """Whether `value` is a listed value or in a bin, and not the bucket."""
+        """Whether `value` is a listed value or is in a bin."""
         return self.code(value) != len(self.domain) - 1
 
 
 class Schema(BaseModel):
-    """What is publicly known of the corpus: its subject and its attributes.
+    """Public knowledge about the corpus: its subject and its attributes.
 
     >>> stars = Attribute(name="stars", column="stars", bins=[2, 4])
     >>> schema = Schema(subject="letters to a shop", attributes=[stars])
@@ -185,30 +185,29 @@ class Schema(BaseModel):
 
     @property
     def asked_of_llm(self) -> tuple[Attribute, ...]:
-        """The attributes with `source: llm`."""
         return tuple(a for a in self.attributes if a.source == "llm")
 
     @property
     def domain(self) -> dict[str, int]:
-        """Attribute name to number of values, bucket included, in schema order."""
+        """The number of values of each attribute, with the bucket, in schema order."""
         return {a.name: len(a.domain) for a in self.attributes}
 
     def attribute(self, name: str) -> Attribute:
-        """The attribute of that name. Raises SchemaError."""
+        """Return the attribute named `name`. Raises SchemaError if the schema has none."""
         for attribute in self.attributes:
             if attribute.name == name:
                 return attribute
         raise SchemaError(f"the schema has no attribute '{name}'; it has {', '.join(self.names)}")
 
     def decode(self, codes: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
-        """A row of codes in schema order as (name, value) pairs."""
+        """Convert a row of codes in schema order to (name, value) pairs."""
         return tuple((a.name, a.domain[c]) for a, c in zip(self.attributes, codes, strict=True))
 
 
 def load_schema(path: Path) -> Schema:
-    """The schema in a YAML file. Raises SchemaError naming the file and the attribute.
+    """Load a schema from a YAML file. Raises SchemaError that names the file and the attribute.
 
-    The file is read as YAML 1.2, which keeps `yes`, `NO` and `12:30` as text.
+    The file is YAML 1.2, in which `yes`, `NO` and `12:30` are text.
     """
     try:
         fields = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
@@ -216,7 +215,7 @@ def load_schema(path: Path) -> Schema:
         raise SchemaError(f"{path}: not found (setting prepare.schema)") from None
     except (OSError, UnicodeDecodeError):
         raise SchemaError(f"{path}: cannot be read as UTF-8 text") from None
-    except Exception as error:  # values that are no number or date raise what Python raises
+    except Exception as error:  # an invalid number or date raises other errors than YAMLError
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise SchemaError(f"{path}{where}: is not YAML") from None
@@ -226,7 +225,7 @@ def load_schema(path: Path) -> Schema:
 
 
 def schema_of(fields: dict[str, Any], *, source: str) -> Schema:
-    """The schema in a mapping. Raises SchemaError that names `source` and the attribute."""
+    """Make a schema from a mapping. Raises SchemaError that names `source` and the attribute."""
     try:
         return Schema.model_validate(fields)
     except ValidationError as error:
@@ -236,7 +235,7 @@ def schema_of(fields: dict[str, Any], *, source: str) -> Schema:
 def _explain(source: str, fields: dict[str, Any], error: ValidationError) -> str:
     lines = []
     problems = error.errors(include_input=False, include_url=False)
-    # If every item of a list is wrong, pydantic also says that the list is too short.
+    # If every item of a list is wrong, pydantic also reports that the list is too short.
     items = {problem["loc"][0] for problem in problems if len(problem["loc"]) > 1}
     for problem in problems:
         if problem["type"] == "too_short" and problem["loc"][0] in items:
@@ -259,10 +258,14 @@ def _bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
     return (f"below {shown[0]}", *between, f"{shown[-1]} and above")
 
 
-def _as_text(value: object) -> str:
-    """One spelling per value: 3, 3.0 and '3' are the same, and so are True and 'true'."""
+def spelling(value: object) -> str:
+    """Convert a value to text. 3, 3.0 and '3' have one spelling, and so have True and 'true'."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return str(value).strip()
+    return str(value)
+
+
+def _as_text(value: object) -> str:
+    return spelling(value).strip()

@@ -13,12 +13,12 @@ from sugarbush.settings import AtLeastOne, Section
 EXAMPLE_FOLDER = "data/public/example/"
 
 
-# The example needs this very file: its ledger is deleted with the checkout.
+# This path marks the example corpus, for which the ledger is inside the checkout.
 EXAMPLE_FILE = EXAMPLE_FOLDER + "corpus.jsonl"
 
 
 class BadRows(StrEnum):
-    """What to do with rows without a usable text."""
+    """What `prepare` does with rows without a usable text."""
 
     REFUSE = "refuse"
     DROP = "drop"
@@ -36,19 +36,19 @@ class PrepareSettings(Section):
     user_column: str | None = None
     """Column of the user who wrote the record; only with privacy.unit: user."""
     donated: str | None = EXAMPLE_FOLDER + "donated.jsonl"
-    """File of donated examples, which are not protected; null: none (your own file: null)."""
+    """Donated examples, which are not protected; null: none (use null with your own file)."""
     schema_: str = Field(EXAMPLE_FOLDER + "schema.yaml", alias="schema")
     """The schema: attributes of a record and their public values."""
     heldout_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    """Share of the records that is held out for the metrics."""
+    """Share of the records that are held out for the metrics."""
     exclude_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of the texts, chosen by hash, that is excluded for a public pool (see its `share`)."""
+    """Share of the texts, chosen by hash, that is excluded for a public pool (its `share`)."""
     max_characters: AtLeastOne = 100_000
-    """Longer texts are bad rows."""
+    """Maximum number of characters in a text; a row with a longer text is a bad row."""
     min_records: Annotated[int, Field(ge=2)] = 100
-    """Fewer usable records than this are refused."""
+    """Minimum number of records in the train part; a smaller corpus is refused."""
     bad_rows: BadRows = BadRows.REFUSE
-    """refuse: stop at a row without a usable text; drop: leave it out."""
+    """refuse: stop at a row without a usable text; drop: omit the row."""
 
     @field_validator("file")
     @classmethod

@@ -1,7 +1,7 @@
-"""The split into a private train part and a held-out part.
+"""Splits records into a private train part and a held-out part.
 
-The part of a record depends only on its own id, or on its user's id. Another record or user must
-not move it.
+The part of a record depends only on its own id, or on the id of its user. Another record or user
+must not change the part.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ from sugarbush.privacy.fingerprint import FingerprintBuilder
 from sugarbush.randomness import hash_share
 
 _ROW_BITS = 48
-Parts = dict[str, list[Record]]  # by TRAIN and HELDOUT
+Parts = dict[str, list[Record]]  # the keys are TRAIN and HELDOUT
 
 
 class ContributionBounder:
-    """Which records of a user are used: the `records` with the smallest keyed hashes.
+    """Limits the records per user to the `records` ones with the smallest keyed hashes.
 
-    Which of a user's records these are depends only on that user's records. Without the key the
-    choice cannot be computed. Equal records give an equal choice. All records pass twice, in the
-    same order: first through `add`, then through `used`. If the second pass differs, the choice
-    would be of other records, so it is refused with an InputError.
+    The choice depends only on the user's own records and the key. Pass all records twice in the
+    same order: first to `add`, then to `used`. If the second pass differs, `used` or
+    `require_complete` raises InputError, because the choice was made for other records.
     """
 
     def __init__(self, *, records: int, key: bytes) -> None:
@@ -53,7 +52,7 @@ class ContributionBounder:
             self._added += 1
 
     def used(self, records: Iterable[Record], *, source: str) -> list[Record]:
-        """Return those of the next `records` that are used."""
+        """Return the chosen records among the next `records` of the second pass."""
         if self._smallest:
             self._kept = {place: said for own in self._smallest.values() for said, place in own}
             self._smallest = {}
@@ -67,7 +66,7 @@ class ContributionBounder:
         return found
 
     def require_complete(self, *, source: str) -> None:
-        """Raise InputError if the second pass had other records than the first one."""
+        """Raise InputError if the second pass had fewer or more records than the first pass."""
         if self._passed != self._added:
             raise _changed(source)
 
@@ -78,24 +77,24 @@ class ContributionBounder:
 
 def _changed(source: str) -> InputError:
     return InputError(
-        f"{source}: changed while it was read. Write it completely, then run again (setting "
-        "prepare.file)"
+        f"{source}: changed while it was read. Wait until the file is complete, then run again "
+        "(setting prepare.file)"
     )
 
 
 def normalised(text: str) -> str:
-    """A text without differences of case and white space, so that copies are equal."""
+    """Normalise case, white space and Unicode forms of a text, so that copies are equal."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 class Splitter:
-    """Puts batches of records into the private parts.
+    """Assigns batches of records to the private parts.
 
     A hash of a record's own id decides its part, independently of all other records. If the unit is
-    a user, `bound` keeps some records of each user. A hash of the user decides the part, so no user
-    is in both parts. Texts that are `public` (donated, or in the generator's pool) are removed, and
-    so is the share of texts that `exclude_share` reserves for a public pool. `fingerprint` learns
-    the records before contributions are bounded.
+    a user, a hash of the user decides, so no user is in both parts. `bound` then limits the records
+    per user. Texts that are `public` (donated, or in the generator's pool) are removed. The share
+    of texts that `exclude_share` reserves for a public pool is removed too. `fingerprint` gets the
+    records before `bound` limits them.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class Splitter:
         self._counts: Counter[str] = Counter()
 
     def kept(self, records: Iterable[Record]) -> list[Record]:
-        """The records that are neither public nor excluded."""
+        """Return the records that are neither public nor excluded."""
         return self._not_excluded(self._not_public(records))
 
     def _not_public(self, records: Iterable[Record]) -> list[Record]:
@@ -126,8 +125,10 @@ class Splitter:
         return [r for r in records if not share or share <= hash_share(r.text)]
 
     def parts(self, records: Sequence[Record], *, source: str) -> Parts:
-        """The private parts of a batch of `source`. Raises InputError on repeated ids, at the
-        latest in `tally`."""
+        """Split a batch of `source` into the private parts. Raises InputError on repeated ids.
+
+        Some repeated ids are found only in `tally`.
+        """
         if self._params.id_column is not None:
             self._ids.add(records, source)
         own = self._not_public(records)
@@ -149,7 +150,7 @@ class Splitter:
         return parts
 
     def tally(self, *, source: str) -> dict[str, int]:
-        """Exact counts after the last batch, which are internal.
+        """Return the exact counts after the last batch, for internal use only.
 
         Raises InputError on repeated ids or too few records, and when all texts are identical.
         """
@@ -162,8 +163,8 @@ class Splitter:
         if counts[TRAIN] < self._params.min_records:
             raise InputError(
                 f"{source}: has fewer private records than "
-                f"prepare.min_records={self._params.min_records}, without the held-out part and "
-                "what is public (setting prepare.file)"
+                f"prepare.min_records={self._params.min_records}. Held-out and public records do "
+                "not count (setting prepare.file)"
             )
         found = {name: counts[name] for name in (TRAIN, HELDOUT, "public", "left to the pool")}
         if self._bound is not None:
@@ -181,9 +182,9 @@ class Splitter:
 
 
 class _Ids:
-    """Refuses a repeated id. It stores 24 bytes for each, because there may be millions.
+    """Refuses a repeated id. Only 24 bytes per id are stored, because there may be millions.
 
-    All ids are compared whenever their number has doubled, and after the last one.
+    All ids are compared each time their number has doubled, and after the last record.
     """
 
     def __init__(self) -> None:
@@ -205,7 +206,7 @@ class _Ids:
             self.refuse_repeated()
 
     def refuse_repeated(self) -> None:
-        """Raise InputError naming the first two rows with the same id."""
+        """Raise InputError that names the first two rows with the same id."""
         if self._count == self._compared:
             return
         digests, places = np.concatenate(self._digests), np.concatenate(self._places)
@@ -227,7 +228,7 @@ class _Ids:
 def private_frame(
     records: Sequence[Record], schema: Schema, *, key: bytes, by_user: bool
 ) -> pd.DataFrame:
-    """The records as a frame, with the keyed hash of each user if the unit is a user."""
+    """Make a frame of the records, with the keyed hash of each user if the unit is a user."""
     frame = frame_of(records, schema)
     if by_user:
         hashes = (hmac.digest(key, f"user\x1f{r.user}".encode(), "sha256") for r in records)
@@ -236,9 +237,9 @@ def private_frame(
 
 
 def unmatched_attributes(records: Iterable[Record], schema: Schema) -> list[str]:
-    """Attributes for which no record has one of the listed values; usually a mistake.
+    """Return the attributes for which no record has a listed value, usually by a mistake.
 
-    For the operator's terminal only: the answer depends on private rows.
+    Show the result only on the operator's terminal, because it depends on private rows.
     """
     left = dict(enumerate(a for a in schema.attributes if a.column is not None))
     for record in records:

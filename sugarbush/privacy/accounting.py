@@ -1,11 +1,12 @@
 """Computes epsilon from events, with privacy loss distributions (PLDs).
 
-Epsilon is an upper bound: PLDs are discretised pessimistically (google/differential-privacy's
-dp_accounting, "connect the dots"). The computation itself is in float64. Up to an epsilon of 25 its
-rounding errors are smaller than those of the discretisation. Above, epsilon can be too small by a
-relative 3e-10 (Gaussian DP with mu from 5.5 to 20, compared with 60 digits). Only events with the
-same privacy unit may be composed.
-dp_accounting imports much of scipy, so it is imported only when a distribution is computed.
+Epsilon is an upper bound: dp_accounting (google/differential-privacy) discretises PLDs
+pessimistically ("connect the dots"). The arithmetic is float64. Up to epsilon 25, rounding errors
+are smaller than discretisation errors. Above epsilon 25, the result can be too small by a relative
+error of 3e-10 (Gaussian DP with mu from 5.5 to 20, compared with arithmetic of 60 digits).
+
+Compose only events with the same privacy unit. dp_accounting is imported inside functions, because
+its import loads much of scipy.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Distributions compose only if they have the same discretisation interval. With 2e-5, the published
-# settings of AugPE agree with the exact Gaussian value within 1e-4; thousands of DP-SGD steps need
-# a coarser grid.
+# Distributions compose only if they have the same discretisation interval. With the fine interval,
+# epsilon of AugPE's published settings is within 1e-4 of the exact Gaussian value. Thousands of
+# DP-SGD steps need the coarse interval.
 _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
-_SLACKS = (0.01, 0.05)  # fractions of delta that cover by how much events exceed Gaussian DP
+_SLACKS = (0.01, 0.05)  # fractions of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
-_WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
+_WIDE_NOISE = 5.0  # if stddev is at least 5, the exact mu is within 0.2% of 1/stddev
 
 
 class Relation(StrEnum):
     """Which two datasets are neighbours: one has one unit more, or one unit is replaced.
 
-    Confidentiality needs the second relation. Its sensitivity is larger: a clipped sum moves by up
-    to 2 clip norms.
+    Confidentiality uses REPLACE_ONE. Replacing a unit changes a clipped sum by up to 2 clip norms;
+    adding or removing a unit changes the sum by at most 1 clip norm.
     """
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
@@ -58,8 +59,8 @@ def epsilon(
 ) -> float:
     """Compute the smallest epsilon for which the composition of `events` is (epsilon, delta)-DP.
 
-    It is infinity if an event is not private, and 0 if there are no events. REPLACE_ONE supports
-    DP-SGD and confidential training only. Confidential training is infinite under add/remove.
+    Epsilon is infinite if an event is not private, and 0 without events. REPLACE_ONE supports only
+    DP-SGD and confidential training. Confidential training has infinite epsilon under add/remove.
     Raises InvariantError when `delta` is not between 0 and 1.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
@@ -80,7 +81,7 @@ def epsilon(
     return _composed_epsilon(tuple(runs.items()), delta, relation) if runs else 0.0
 
 
-@lru_cache(maxsize=1024)  # a ledger asks for the same total before and after every charge
+@lru_cache(maxsize=1024)  # a ledger computes the same total before and after every charge
 def _composed_epsilon(
     runs: tuple[tuple[Event, int], ...], delta: float, relation: Relation
 ) -> float:
@@ -94,11 +95,12 @@ def _composed_epsilon(
 def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
     """Bound the epsilon of `events`, even if earlier results decided which events came later.
 
-    Composed PLDs assume that all settings are fixed in advance. Here each event is bounded by
+    Composed PLDs assume that all settings are fixed in advance. This function bounds each event by
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
-    noise on integers are not exactly Gaussian: their hockey-stick divergence is, at every epsilon,
-    at most a slack above the divergence of N(mu, 1) from N(0, 1). The sum of the slacks is
-    subtracted from delta (proof: docs/decisions/adaptive-composition.md).
+    noise on integers are not exactly Gaussian, so each such event gets a slack. At every epsilon,
+    the event's hockey-stick divergence is at most the divergence of N(mu, 1) from N(0, 1) plus the
+    slack. The sum of the slacks is subtracted from delta (proof:
+    docs/decisions/adaptive-composition.md).
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(adaptive_epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
@@ -122,8 +124,7 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
 
 def _gains_by_slack(event: Event) -> bool:
-    """Whether a slack lowers the mu of an event. For noise on integers, it does so only if the
-    noise is small."""
+    """Whether a slack lowers the mu of an event. Integer noise of large stddev gains nothing."""
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE
@@ -131,20 +132,20 @@ def _gains_by_slack(event: Event) -> bool:
 
 
 def gaussian_epsilon(mu: float, *, delta: float) -> float:
-    """The epsilon of mu-GDP at `delta` (Balle and Wang 2018, Theorem 8), rounded up."""
+    """Compute epsilon of mu-GDP at `delta` (Balle and Wang 2018, Theorem 8), rounded up."""
     from scipy.optimize import brentq
 
     if math.isinf(mu):
         return math.inf
     if mu == 0 or _gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # the bound from mu-GDP's zCDP
+    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # mu-GDP implies zCDP and this bound
     found = float(brentq(lambda x: _gaussian_delta(mu, x) - delta, 0.0, upper, xtol=1e-12))
     return found + 1e-9
 
 
 def _gaussian_delta(mu: float, x: Any) -> Any:
-    """The hockey-stick divergence of N(mu,1) from N(0,1) at e^x."""
+    """Compute the hockey-stick divergence of N(mu,1) from N(0,1) at e^x."""
     import numpy as np
     from scipy.special import log_ndtr, ndtr
 
@@ -156,10 +157,10 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
     """Find the smallest mu (relative error 1e-5) such that the divergence of `event` is everywhere
     at most `slack` above the divergence of mu-GDP.
 
-    Between two points of the grid, the divergence of the discretised distribution is linear in e^x,
-    and the divergence of mu-GDP is above its tangents. So between the two points, the difference of
-    the divergences is at most the difference of this line and a tangent, which is largest at one of
-    the two points. For x below 0, the bound follows from the opposite order of the two datasets.
+    It suffices to check the grid points. Between two grid points, the divergence of the discretised
+    distribution is a line in e^x. The divergence of mu-GDP is convex in e^x, so it is above its
+    tangent at the left point. The line minus the tangent is largest at a grid point. For x < 0, the
+    bound follows from x > 0 with the two datasets exchanged.
     """
     import numpy as np
     from scipy.special import ndtr
@@ -191,8 +192,10 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
 
 
 def _divergence(distribution: Any, x: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Compute the distribution's `get_delta_for_epsilon` at every x >= 0, by its formula, because
-    the library's loop over many x takes seconds."""
+    """Compute `distribution.get_delta_for_epsilon` at every x >= 0.
+
+    The formula is the same as in the library, but vectorised: the library's loop takes seconds.
+    """
     import numpy as np
 
     worst = np.zeros(len(x))
@@ -207,8 +210,7 @@ def _divergence(distribution: Any, x: NDArray[np.floating]) -> NDArray[np.float6
 
 
 def gaussian_mu(events: Iterable[Event]) -> float:
-    """Return a mu for which the composition of `events` is mu-Gaussian DP; infinite if none is
-    known.
+    """Return a mu for which the composition of `events` is mu-Gaussian DP; inf if no mu is known.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(gaussian_mu([DiscreteGaussian(stddev=10.0)] * 4), 3)
@@ -239,13 +241,13 @@ def _one(event: Event) -> Event:
             return PoissonGaussian(
                 noise_multiplier=event.noise_multiplier, rate=event.rate, count=1
             )
-    raise InvariantError(f"no accounting for {event.kind}")
+    raise InvariantError(f"epsilon cannot be computed for events of kind {event.kind}")
 
 
 @lru_cache(maxsize=64)
 def _sampled_once(noise_multiplier: float, rate: float, interval: float, relation: Relation) -> Any:
-    """Compute the distribution of one DP-SGD step. This takes most of the time, for any number of
-    steps."""
+    """Compute the distribution of one DP-SGD step. The result is cached, because this function
+    takes most of the time for any number of steps."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -262,7 +264,7 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     if relation is Relation.REPLACE_ONE and not isinstance(event, PoissonGaussian):
-        raise InvariantError(f"no accounting for {event.kind} under {relation}")
+        raise InvariantError(f"epsilon cannot be computed for {event.kind} under {relation}")
     match event:
         case DiscreteGaussian(sensitivity=1):
             one = pld.from_discrete_gaussian_mechanism(
@@ -271,8 +273,8 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
         case DiscreteGaussian():
             from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
-            # A unit of several records may move several counts. No single distribution is known to
-            # dominate this case, so group privacy is used: docs/decisions/user-as-the-unit.md.
+            # A unit of several records may change several counts. No dominating distribution is
+            # known for this case, so group privacy gives mu: docs/decisions/user-as-the-unit.md.
             mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
             return _gaussian(mu, count, interval)
         case GaussianDp():
@@ -280,16 +282,15 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
         case PoissonGaussian():
             one = _sampled_once(event.noise_multiplier, event.rate, interval, relation)
         case _:
-            raise InvariantError(f"no accounting for {event.kind}")
+            raise InvariantError(f"epsilon cannot be computed for events of kind {event.kind}")
     return one if count == 1 else one.self_compose(count)
 
 
 def _gaussian(mu: float, count: int, interval: float) -> Any:
-    """Compose `count` mu-GDP mechanisms: they are one Gaussian with sqrt(count)*mu, discretised
-    once.
+    """Compose `count` mu-GDP mechanisms, which equal one Gaussian mechanism with sqrt(count)*mu.
 
-    The function computes what the library's `from_gaussian_mechanism` computes, but without its
-    loop over the grid.
+    The result equals the library's `from_gaussian_mechanism`, which is slower: it loops over the
+    grid.
     """
     import numpy as np
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
@@ -311,7 +312,7 @@ def _gaussian(mu: float, count: int, interval: float) -> Any:
 
 
 def rounded_up(value: float, figures: int = 4) -> str:
-    """An upper bound as text with `figures` significant digits, rounded up.
+    """Format an upper bound with `figures` significant digits, rounded up.
 
     >>> rounded_up(1.0049, 3), rounded_up(0.7349, 2), rounded_up(2.0)
     ('1.01', '0.74', '2')
@@ -320,7 +321,7 @@ def rounded_up(value: float, figures: int = 4) -> str:
 
 
 def rounded_down(value: float, figures: int = 4) -> str:
-    """A lower bound, or a noise, as text with `figures` significant digits, rounded down.
+    """Format a lower bound, or a noise, with `figures` significant digits, rounded down.
 
     >>> rounded_down(1.0059, 3)
     '1'

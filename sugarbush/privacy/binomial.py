@@ -1,4 +1,4 @@
-"""The fraction of true cases among independent cases, with exact confidence bounds."""
+"""Estimates a proportion from independent cases, with exact confidence bounds."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Share:
 
     @property
     def value(self) -> float:
-        """The share, `count` / `total`. Raises ZeroDivisionError when there are no cases."""
+        """`count` / `total`. Raises ZeroDivisionError when there are no cases."""
         return self.count / self.total
 
 
 def share(cases: Sequence[bool], *, confidence: float) -> Share:
-    """Count the true `cases`, with exact binomial bounds on their share (Clopper and Pearson 1934).
+    """Return the share of true `cases` and its exact binomial bounds (Clopper and Pearson 1934).
 
     Without cases the bounds are 0 and 1.
     """

@@ -1,18 +1,19 @@
 """Divides a budget among mechanisms, before the first mechanism runs.
 
 Planning uses Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(sum mu_i^2)-GDP (Dong, Roth,
-Su 2022, Corollary 3.3), so a share is a share of mu^2. The reported epsilon comes from the
-mechanisms' own privacy loss distributions. It can exceed the target, because the discrete Gaussian
-is not exactly Gaussian. In that case every mu is scaled down until epsilon is at most the target.
+Su 2022, Corollary 3.3). So a share of the budget is a share of mu^2. The reported epsilon comes
+from the mechanisms' own privacy loss distributions (PLDs). This epsilon can exceed the target,
+because the discrete Gaussian is not exactly Gaussian. In this case every mu is scaled down until
+epsilon is at most the target.
 
-DP-SGD's steps depend on the DP record count, which is not known when the budget is planned. And a
-Poisson-subsampled Gaussian is mu-GDP only in the limit of many steps. So the plan gives DP-SGD only
-its share. Later `with_subsampling` chooses DP-SGD's noise so that the epsilon of the whole plan,
-computed by PLDs, meets the target. No other noise changes.
+At first, the plan gives DP-SGD only a share of mu^2, for two reasons. The number of DP-SGD steps
+depends on the DP record count, which is released later. And a Poisson-subsampled Gaussian is mu-GDP
+only in the limit of many steps. Later, `with_subsampling` chooses the noise of DP-SGD so that
+epsilon of the whole plan, computed by PLDs, meets the target. No other noise changes.
 
 A unit of up to m records adds up to m to a histogram, so counts get m times the noise. This module
-applies the factor m to histograms, and `MarginalMeasurer` applies it in AIM. DP-SGD uses one record
-of a unit per step, so its noise does not grow.
+applies the factor m to histograms; `MarginalMeasurer` applies it in AIM. DP-SGD uses one record of
+a unit per step, so its noise does not depend on m.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _NOISE_TOLERANCE = 5e-4  # relative tolerance for the noise multipliers of subsa
 class BudgetRequest:
     """A mechanism's request for a share of the budget.
 
-    `count` is its number of discrete Gaussians. 0 means one mechanism that divides its own mu:
-    AIM, or DP-SGD before its steps are known. `record_l2_sensitivity` is the L2 sensitivity of one
-    Gaussian mechanism to one record.
+    `count` is the number of discrete Gaussians. A count of 0 means that the mechanism divides its
+    mu by itself: AIM, or DP-SGD before its number of steps is known. `record_l2_sensitivity` is the
+    L2 sensitivity of one Gaussian to one record.
     """
 
     name: str
@@ -48,7 +49,7 @@ class BudgetRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Subsampling:
-    """`steps` Gaussian mechanisms. Each uses a Poisson sample with sampling rate `rate`."""
+    """`steps` Gaussian mechanisms, each on a Poisson sample with sampling rate `rate`."""
 
     rate: float
     steps: int
@@ -59,7 +60,7 @@ class BudgetAllocation:
     """The budget of a mechanism: `mu` in total, and `stddev` for each of its `count` Gaussians.
 
     `sensitivity` is the L2 sensitivity of one Gaussian to one unit. `subsampled` is the cost of
-    DP-SGD once its steps are known; `mu` is then only its share of the plan.
+    DP-SGD, set by `with_subsampling`; `mu` is then only the share that was planned.
     """
 
     name: str
@@ -70,14 +71,13 @@ class BudgetAllocation:
 
     @property
     def stddev(self) -> float:
-        """Sigma of each Gaussian: mu = sensitivity sqrt(count) / sigma."""
+        """Sigma of each Gaussian, from mu = sensitivity sqrt(count) / sigma."""
         if self.count == 0:
-            raise InvariantError(f"{self.name} divides its own mu: it has no stddev")
+            raise InvariantError(f"{self.name} divides its mu by itself: it has no stddev")
         return self.sensitivity * math.sqrt(self.count) / self.mu
 
     @property
     def event(self) -> Event:
-        """The cost of the whole mechanism."""
         if self.subsampled is not None:
             return self.subsampled
         if self.count == 0:
@@ -87,14 +87,13 @@ class BudgetAllocation:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPlan:
-    """All mechanisms of a run, fixed before the first one. `epsilon` never exceeds the target."""
+    """All mechanisms of a run, fixed before the first one runs. `epsilon` is at most the target."""
 
     epsilon: float
     delta: float
     allocations: tuple[BudgetAllocation, ...]
 
     def holds(self, name: str) -> bool:
-        """Whether the plan has a mechanism named `name`."""
         return any(allocation.name == name for allocation in self.allocations)
 
     def of(self, name: str) -> BudgetAllocation:
@@ -129,21 +128,21 @@ def _plan(
     for _ in range(_STEPS):
         if plan.epsilon <= epsilon:
             return plan
-        if math.isinf(plan.epsilon):  # delta is below the mass that the distribution cuts off
+        if math.isinf(plan.epsilon):  # delta is smaller than the truncated tail of the PLD
             break
-        # Epsilon grows at least in proportion to mu, so the scaled plan is below the target. The
-        # excess is a fraction of a percent, so the scaled plan is only just below.
+        # Epsilon grows at least in proportion to mu, so the scaled plan is below the target. It is
+        # only slightly below, because the excess is a fraction of a percent.
         mu *= epsilon / plan.epsilon * (1 - 1e-6)
         plan = _at(parts, mu, delta, records_per_unit)
     raise ParamsError(
         f"privacy.epsilon={epsilon:g} at delta={delta:g} cannot be planned: the noise or "
-        "delta would be too small for the privacy loss to be computed"
+        "delta is too small to compute the privacy loss. Lower epsilon, or raise delta."
     )
 
 
 @lru_cache(maxsize=256)
 def mu_of(*, epsilon: float, delta: float) -> float:
-    """The mu for which mu-GDP is exactly (epsilon, delta)-DP (Balle & Wang 2018, Theorem 8)."""
+    """Compute mu so that mu-GDP is exactly (epsilon, delta)-DP (Balle & Wang 2018, Theorem 8)."""
     from dp_accounting import get_sigma_gaussian
 
     return 1.0 / float(get_sigma_gaussian(epsilon, delta))
@@ -152,11 +151,11 @@ def mu_of(*, epsilon: float, delta: float) -> float:
 def with_subsampling(
     plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
 ) -> BudgetPlan:
-    """Add the steps of the DP-SGD `parts` to `plan`, and choose their noise so that it spends
+    """Add the steps of the DP-SGD `parts` to `plan`, with noise that makes the plan's epsilon meet
     `epsilon`.
 
-    The noise of several DP-SGD mechanisms follows from their mu, with one common factor. Raises
-    ParamsError when no noise meets epsilon.
+    If several mechanisms use DP-SGD, one common factor scales the noise that follows from each mu.
+    Raises ParamsError when no noise meets `epsilon`.
     """
     if not parts:
         return plan
@@ -172,7 +171,7 @@ def with_subsampling(
     def excess(log_scale: float) -> float:
         return math.log(max(at(log_scale).epsilon, 1e-300) / epsilon)
 
-    if not at(0.0).epsilon:  # a unit is sampled with a probability below delta
+    if not at(0.0).epsilon:  # epsilon is 0 if a unit is sampled with a probability below delta
         return at(0.0)
     lower, upper = -0.1, 0.1
     for _ in range(_STEPS):
@@ -206,10 +205,10 @@ def _scaled(plan: BudgetPlan, parts: Mapping[str, Subsampling], scale: float) ->
 
 
 def _subsampled(mu: float, part: Subsampling, scale: float) -> PoissonGaussian:
-    """Multiply sigma by `scale`, where mu = rate sqrt(steps (exp(1/sigma^2) - 1)) determines sigma.
+    """Return an event with noise `scale` * sigma, where mu = rate sqrt(steps (exp(1/sigma^2) - 1)).
 
-    This formula is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary 5.4), so
-    the search starts there.
+    The formula for sigma is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary
+    5.4). So the search for `scale` starts at 1.
     """
     sigma = math.log1p((mu / part.rate) ** 2 / part.steps) ** -0.5
     return PoissonGaussian(noise_multiplier=sigma * scale, rate=part.rate, count=part.steps)

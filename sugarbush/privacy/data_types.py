@@ -1,12 +1,12 @@
 """Private and released data are different types.
 
-`Private[T]` contains one element per privacy unit. Its `repr` shows nothing of its content. It
-refuses pickling, comparison, iteration and `len`, because the number of records is private too.
-Only the modules on the audit list open it. The per-file exceptions to ruff's SLF001 in
-pyproject.toml are this list: these modules may read `._per_unit`.
+`Private[T]` contains one element per privacy unit. Its `repr` shows no content. `Private` refuses
+pickling, comparison, iteration and `len`, because the number of records is private too. Only
+modules on the audit list may read `._per_unit`. The list is in pyproject.toml: the per-file
+exceptions to ruff's SLF001.
 
-`Released[T]` is the result of a mechanism, or a public value. It contains the ids of the ledger
-entries that were charged for it.
+`Released[T]` is the result of a mechanism, or a public value, with the ids of the ledger entries
+that were charged for it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ U = TypeVar("U")
 class Private(Generic[T_co]):
     """One element per privacy unit, which only modules on the audit list may read.
 
-    If the unit is a user with up to m records, there is one element per record until `joined_by`
-    makes one element per user. `map_batch` is for functions that return one output per element,
-    which depends on this element alone. So one unit still changes at most its own elements.
+    If the unit is a user, there is one element per record until `joined_by` makes one element per
+    user. In every function that `map_batch` calls, output i must depend on element i alone. Then
+    one unit changes only its own elements.
 
     >>> ages = Private([34, 51, 29])
     >>> ages, ages.map_batch(lambda rows: [age // 10 for age in rows])
@@ -44,9 +44,8 @@ class Private(Generic[T_co]):
     def map_batch(self, function: Callable[[Any], Sized]) -> Private[Any]:
         """Apply a vectorised function, for example embedding or nearest neighbours.
 
-        Element i of its result must depend on element i alone. The result must have one element per
-        unit. If the elements are in parts, the function is applied when a mechanism reads each
-        part.
+        Element i of the result must depend on element i alone, and the result must have one element
+        per unit. If the elements are in `Parts`, the function runs when a mechanism reads a part.
         """
         if isinstance(self._per_unit, Parts):
             return Private(self._per_unit.then(function))
@@ -56,8 +55,8 @@ class Private(Generic[T_co]):
         return Private(mapped)
 
     def zip_batch(self, other: Private[Any], function: Callable[[Any, Any], Any]) -> Private[Any]:
-        """Apply a function as `map_batch` does, to two private values of the same units in the same
-        order."""
+        """Apply a function as `map_batch` does, to two private values with the same units in the
+        same order."""
         if len(other._per_unit) != len(self._per_unit):
             raise ValueError("zip_batch: the two values do not contain the same units")
         if isinstance(self._per_unit, Parts):
@@ -65,8 +64,7 @@ class Private(Generic[T_co]):
         return self.map_batch(lambda own: function(own, other._per_unit))
 
     def joined_by(self, owners: Private[Any]) -> Private[Any]:
-        """Return one element per owner, which joins the tuples of all elements of the owner in
-        order.
+        """Return one element per owner: the owner's tuples, concatenated in order.
 
         The owners must be hashable.
         """
@@ -107,17 +105,17 @@ class Released(Generic[T_co]):
     ledger_ids: tuple[str, ...] = ()
 
     def map(self, function: Callable[[T_co], U]) -> Released[U]:
-        """Post-processing, which costs nothing: the result has the same ledger entries."""
+        """Apply post-processing, which costs no budget: the result has the same ledger entries."""
         return Released(function(self.value), self.ledger_ids)
 
 
 def merge_ids(*released: Released[Any]) -> tuple[str, ...]:
-    """The ledger entries of several values, without repeats, in order."""
+    """Return the ledger ids of several values, in order, without repeats."""
     return tuple(dict.fromkeys(i for r in released for i in r.ledger_ids))
 
 
 def as_released_array(values: NDArray[Any], ledger_ids: tuple[str, ...]) -> Released[NDArray[Any]]:
-    """A read-only copy, so that no caller can change a released array."""
+    """Copy an array and make the copy read-only, so that no caller can change a released array."""
     copy = np.array(values)
     copy.setflags(write=False)
     return Released(copy, ledger_ids)

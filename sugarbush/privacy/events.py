@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from sugarbush.errors import InvariantError
 
-# Values that no mechanism has and no accountant can compute.
+# The accountant cannot compute with smaller or larger values.
 _SMALLEST, _LARGEST = 1e-9, 1e12
 
 
@@ -24,7 +24,7 @@ class Event:
             name, value = field.name, getattr(self, field.name)
             most = 1 if name == "rate" else _LARGEST
             kinds = (int,) if field.type == "int" else (int, float)
-            # A ledger with another type could not be read after the charge.
+            # A value of another type would make the ledger unreadable after the charge.
             if isinstance(value, bool) or not isinstance(value, kinds):
                 raise InvariantError(f"{self.kind}: {name}={value!r} is not of type {field.type}")
             if not (math.isfinite(value) and _SMALLEST <= value <= most):
@@ -58,8 +58,7 @@ class GaussianDp(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonGaussian(Event):
-    """`count` steps of the Gaussian mechanism, each on a Poisson sample with sampling rate
-    `rate`."""
+    """`count` steps of the Gaussian mechanism, each on a Poisson sample with rate `rate`."""
 
     kind: ClassVar[str] = "poisson_gaussian"
     noise_multiplier: float
@@ -69,11 +68,11 @@ class PoissonGaussian(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidentialTraining(Event):
-    """The steps of PoissonGaussian on a deduplicated corpus, where adding one record can change two
-    records.
+    """The steps of `PoissonGaussian` on a deduplicated corpus.
 
-    It has no finite DP epsilon. Its guarantee is confidentiality: `accounting.epsilon` under
-    REPLACE_ONE, for replacing a secret in one unit.
+    Adding one record can change two records of such a corpus. The event has no finite DP epsilon.
+    It guarantees confidentiality: `accounting.epsilon` under REPLACE_ONE bounds the effect of
+    replacing a secret in one unit.
     """
 
     kind: ClassVar[str] = "confidential_training"
@@ -84,7 +83,7 @@ class ConfidentialTraining(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class NonPrivate(Event):
-    """A result without DP. Its epsilon is infinity, and so is every total that contains it."""
+    """A result without DP. Every total that contains this event is infinite."""
 
     kind: ClassVar[str] = "non_private"
 
@@ -96,10 +95,10 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def event_from_dict(fields: dict[str, Any]) -> Event:
-    """The inverse of `Event.as_dict`. Raises KeyError, TypeError or InvariantError."""
+    """Invert `Event.as_dict`. Raises KeyError, TypeError or InvariantError."""
     kind, rest = _KINDS[fields["kind"]], {n: v for n, v in fields.items() if n != "kind"}
     whole = {field.name for field in dataclass_fields(kind) if field.type == "int"}
     for name, value in rest.items():
         if isinstance(value, bool) or (name in whole and value != int(value)):
-            raise TypeError(f"{name} is not a number of the kind that it must be")
+            raise TypeError(f"{name} is not a number, or is not a whole number")
     return kind(**{n: int(v) if n in whole else v for n, v in rest.items()})

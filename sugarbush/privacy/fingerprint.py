@@ -1,17 +1,18 @@
 """Tests whether two corpora are about the same people, by keyed samples of their values.
 
-A corpus has one name in the ledger, and so one budget. If it gets another name, it is recognised if
-it shares about 2% of its distinct texts, phrases, users or ids with a known corpus. So it is
-recognised after changes of case, punctuation, spaces and invisible characters, after changes of a
-few words in each text or of most records, and if it contains another month of the same users.
+A corpus has one name in the ledger, and so one budget. The ledger recognises a known corpus under a
+new name if the two share about 2% of their distinct texts, phrases, users or ids. Case,
+punctuation, spaces and invisible characters are ignored. A corpus is also recognised after changes
+of a few words in each text or of most records, and with another month of the same users.
 
-It is not recognised if the common share is smaller, or if there are fewer than `_ENOUGH` common
-values. Without a user column, it is not recognised either if the texts are translated or rewritten,
-if every sixth word is changed, or if letters are replaced by look-alike ones. Ids that are numbers
-are ignored, because every table may count from 1. Unrelated corpora are recognised by mistake if
-their users are numbered from 1, if their ids are row-1, row-2, ..., or if they are small and have
-many equal short answers. The rule protects against mistakes. It does not stop somebody who wants to
-break it.
+A corpus is not recognised if the common share is smaller, or if fewer than `_ENOUGH` values are
+common. Without a user column, three more changes prevent recognition: translated or rewritten
+texts, a change of every sixth word, and look-alike letters.
+
+Numeric ids are ignored, because many tables number their rows from 1. Two unrelated corpora can
+match by mistake if both number their users from 1, if both have ids such as row-1 and row-2, or if
+both are small and have many equal short answers. The check prevents mistakes. The check does not
+stop somebody who wants to avoid it.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SAMPLE = 256
-# The number of common values among 256. If two corpora have a tenth in common, 26 are expected, and
-# fewer than 5 occur with probability below 1e-6. Two corpora without a common value have equal
-# hashes with probability 2e-5.
+# Two corpora match from this number of common values on, among 256. If they share a tenth of their
+# values, 26 common values are expected, and fewer than 5 have probability below 1e-6. If they share
+# no value, the probability of any equal hashes is 2e-5.
 _ENOUGH = 5
 _PHRASE = 8  # words in a phrase
-_EVERY = 4  # one phrase in four is used; a hash of its first word decides
+_EVERY = 4  # one phrase in four is used, chosen by a hash of its first word
 _OF_0_2, _MINIMA, _ENOUGH_OF_0_2 = "m", 64, 3
 _HEXADECIMAL = frozenset("0123456789abcdef")
 _NOT_A_WORD = re.compile(r"[\W_]+")
@@ -44,9 +45,10 @@ _NUMBER = re.compile(r"\d{1,12}(\.0)?")
 
 
 class FingerprintBuilder:
-    """Computes `make_dataset_fingerprint` for a corpus that is read in batches. Without `of_0_2`,
-    the values that recognise entries of versions 0.1 and 0.2 are left out. They cost a quarter of
-    the time, and most state folders have no such entry.
+    """Computes `make_dataset_fingerprint` for a corpus that is read in batches.
+
+    `of_0_2` adds the values that match ledger entries of versions 0.1 and 0.2. These values take a
+    quarter of the time, and most state folders have no such entry.
     """
 
     def __init__(self, *, key: bytes, of_0_2: bool = True) -> None:
@@ -58,7 +60,6 @@ class FingerprintBuilder:
     def add(
         self, texts: Sequence[str], *, users: Iterable[str] = (), ids: Iterable[str] = ()
     ) -> None:
-        """Add some records."""
         words = [_words(text) for text in texts]
         self._samples["t"].add(" ".join(each) for each in words)
         self._samples["p"].add(self._anchors.phrases(words))
@@ -69,8 +70,8 @@ class FingerprintBuilder:
             np.minimum(self._minima, own, out=self._minima)
 
     def values(self) -> tuple[str, ...]:
-        """Return the fingerprint of all records that were added."""
-        values, corpus = [], b""  # `corpus` makes the filling values of two corpora different.
+        """Return the fingerprint of all added records."""
+        values, corpus = [], b""  # with the prefix `corpus`, two corpora have different padding
         for kind, sample in self._samples.items():
             smallest = sample.smallest()
             corpus = corpus or b"".join(smallest)
@@ -83,12 +84,12 @@ class FingerprintBuilder:
 def make_dataset_fingerprint(
     texts: Iterable[str], *, key: bytes, users: Iterable[str] = (), ids: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Compute the fingerprint of a corpus: 256 values each of its texts, phrases, users, ids.
+    """Compute the fingerprint of a corpus: 256 keyed hashes each of its texts, phrases, users, ids.
 
-    Each kind is a sample of its distinct values, chosen and hidden by `key` (the bottom-k sketch of
-    Cohen and Kaplan 2007; its values are hashed again). Without the key nobody can test whether a
-    text or user is in the corpus, or how many there are: the values are uniform, and a sample of
-    fewer than 256 values is filled up with values that match nothing.
+    Each sample is a bottom-k sketch of the distinct values (Cohen and Kaplan 2007), keyed with
+    `key` and hashed a second time. Without the key, nobody can test whether the corpus contains a
+    text or user, or learn how many there are: the hashes are uniform, and a sample with fewer than
+    256 values is padded with values that match nothing.
 
     >>> key = bytes(32)
     >>> one = make_dataset_fingerprint([f"Letter {i}." for i in range(99)], key=key)
@@ -103,8 +104,7 @@ def make_dataset_fingerprint(
 
 
 def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
-    """Whether a fingerprint has enough values in common with `known`, which a ledger entry
-    stores."""
+    """Whether a fingerprint has enough values in common with `known`, a stored fingerprint."""
     if known and known[0][0] in _HEXADECIMAL:
         own = [value[1:] for value in fingerprint if value[0] == _OF_0_2]
         return sum(a == b for a, b in zip(own, known, strict=False)) >= _ENOUGH_OF_0_2
@@ -113,22 +113,22 @@ def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> boo
 
 
 def is_comparable(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
-    """Whether `is_same_dataset` can recognise the corpus. Without the values of version 0.2 it
-    would not recognise a corpus that version 0.2 charged."""
+    """Whether `is_same_dataset` can compare the two. If version 0.2 stored `known`, the fingerprint
+    needs the values of version 0.2."""
     of_0_2 = bool(known) and known[0][0] in _HEXADECIMAL
     return not of_0_2 or any(value[0] == _OF_0_2 for value in fingerprint)
 
 
 def stored_part(fingerprint: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what an entry stores: all values except those that recognise entries of version 0.2.
+    """Return the values that a ledger entry stores: all except the values of version 0.2.
 
-    Those values show roughly how many records there are.
+    The values of version 0.2 would reveal roughly how many records there are.
     """
     return tuple(value for value in fingerprint if value[0] != _OF_0_2)
 
 
 class _Sample:
-    """The smallest keyed hashes of distinct values, `_SAMPLE` at most."""
+    """The smallest keyed hashes of distinct values, at most `_SAMPLE` of them."""
 
     def __init__(self, kind: str, *, key: bytes) -> None:
         self._hash = blake2b(key=key[:64], person=kind.encode())
@@ -158,14 +158,13 @@ class _Sample:
 
 
 def _hidden(kind: str, value: bytes, *, key: bytes) -> str:
-    """A second hash of a sampled value. The first hash alone would show roughly how many values
-    there are."""
+    """Hash a sampled value again. The first hash would reveal roughly how many values there are,
+    because the smallest of many hashes is smaller."""
     return kind + hmac.digest(key, kind.encode() + value, "sha256").hex()[:8]
 
 
 def _minima_of_0_2(texts: Sequence[str], *, key: bytes) -> NDArray[np.uint64]:
-    """The first 8 bytes of the 64 keyed minima that versions 0.1 and 0.2 stored, to recognise what
-    they charged."""
+    """Compute the 64 keyed minima (their first 8 bytes) that versions 0.1 and 0.2 stored."""
     blocks = [bytes([block]) for block in range(_MINIMA // 4)]
     plain = (" ".join(text.lower().split()) for text in texts)
     digests = (hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256") for text in plain)
@@ -176,7 +175,7 @@ def _minima_of_0_2(texts: Sequence[str], *, key: bytes) -> NDArray[np.uint64]:
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text without case, punctuation and invisible characters."""
+    """Split a text into words, without case, punctuation and invisible characters."""
     if text.isascii():
         return text.translate(_ASCII_WORDS).split()
     plain = unicodedata.normalize("NFKC", text).casefold()
@@ -185,7 +184,7 @@ def _words(text: str) -> list[str]:
 
 
 class _Anchors(dict[str, bool]):
-    """Whether phrases that start with a word are used: one phrase in `_EVERY`."""
+    """Maps a word to True if phrases that start with it are used (one word in `_EVERY`)."""
 
     def __missing__(self, word: str) -> bool:
         if len(self) >= _WORDS_IN_MEMORY:

@@ -1,8 +1,7 @@
-"""Computes the cost of one step in Gaussian DP, and filters adaptive steps.
+"""Computes the Gaussian-DP cost of one step, and limits the cost of adaptive steps.
 
-The costs of bounded-range mechanisms and of discrete Gaussian noise are exact: each is the smallest
-mu for which every mechanism of its kind is mu-GDP. Proofs of both costs and of the filter:
-docs/decisions/aim-in-gaussian-dp.md.
+The costs of bounded-range mechanisms and of discrete Gaussian noise are exact: no smaller mu holds
+for every such mechanism. docs/decisions/aim-in-gaussian-dp.md proves both costs and the filter.
 """
 
 from __future__ import annotations
@@ -18,25 +17,26 @@ from sugarbush.errors import InvariantError
 _SMALL = 1e-3  # below this, Phi^-1 is computed around 1/2, where it is precise
 _DIRECT_SUM_BELOW = 1.0  # below this sigma a few terms of the sum suffice
 _LARGEST_EPSILON = 1e4
-_MARGIN = 2e-13  # margin by which an inverse is rounded to the safe side
+_MARGIN = 2e-13  # relative margin that rounds an inverse to the safe side
 
 
 def bounded_range_mu(epsilon: float) -> float:
     """Return the mu of a mechanism with bounded range `epsilon` (exponential mechanism, noisy max).
 
-    It is 2 Phi^-1(1 / (1 + e^(-epsilon/2))), which is at most sqrt(2 pi)/4 = 0.6267 times epsilon.
-    For small epsilon it is close to this bound.
+    mu is 2 Phi^-1(1 / (1 + e^(-epsilon/2))), which is at most sqrt(2 pi)/4 = 0.6267 times epsilon.
+    For small epsilon, mu is close to this bound.
     """
     _require_positive(epsilon=epsilon)
     if epsilon < _SMALL:
         return float(2 * math.sqrt(2) * erfinv(math.tanh(epsilon / 4)))
-    return float(-2 * ndtri_exp(-np.logaddexp(0, epsilon / 2)))  # the tail that keeps precision
+    return float(-2 * ndtri_exp(-np.logaddexp(0, epsilon / 2)))  # precise for large epsilon
 
 
 def bounded_range_epsilon(mu: float) -> float:
-    """The largest epsilon for which `bounded_range_mu` is at most `mu`, to within 1e-12.
+    """Return the largest epsilon for which `bounded_range_mu` is at most `mu`, to within 1e-12.
 
-    It is at most 10,000. With this epsilon, the mechanism practically always chooses the maximum.
+    The result is at most 10,000. With epsilon 10,000, the mechanism practically always chooses the
+    maximum.
     """
     _require_positive(mu=mu)
     if mu < _SMALL:
@@ -50,9 +50,9 @@ def bounded_range_epsilon(mu: float) -> float:
 def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
     """Return the mu of integer counts with L2 sensitivity `sensitivity` and noise N_Z(0, stddev^2).
 
-    At sensitivity 1 it is the larger of 1/stddev and 2 Phi^-1((1 + P[N_Z = 0]) / 2). The latter is
-    1/stddev * (1 + 1/(24 stddev^2) + ...) for large stddev, and twice 1/stddev as stddev goes to 0.
-    A larger sensitivity multiplies this mu (group privacy).
+    At sensitivity 1, mu is the larger of 1/stddev and 2 Phi^-1((1 + P[N_Z = 0]) / 2). The second
+    term is 1/stddev * (1 + 1/(24 stddev^2) + ...) for large stddev, and approaches 2/stddev as
+    stddev goes to 0. A larger sensitivity multiplies mu (group privacy).
     """
     _require_positive(stddev=stddev, sensitivity=sensitivity)
     return sensitivity * max(1 / stddev, _central_gap(stddev))
@@ -60,7 +60,8 @@ def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
 
 @lru_cache(maxsize=4096)
 def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
-    """The smallest stddev for which `discrete_gaussian_mu` is at most `mu`, to within 1e-12."""
+    """Return the smallest stddev for which `discrete_gaussian_mu` is at most `mu`, to within
+    1e-12."""
     _require_positive(mu=mu, sensitivity=sensitivity)
     unit = mu / sensitivity
     from scipy.optimize import brentq
@@ -78,9 +79,9 @@ def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
 class GaussianDpFilter:
     """Limits the total cost of adaptively chosen steps.
 
-    Each step is mu_i-GDP given the results of earlier steps; together they are mu-GDP. Call `spend`
-    before each step. It refuses a step that would raise the sum of mu_i^2 above mu^2. Source: Smith
-    & Thakurta 2022 (arXiv:2210.17520), Theorem 3.1.
+    Call `spend` before each step. Each step is mu_i-GDP given the results of earlier steps. All
+    steps together are mu-GDP, because `spend` refuses a step that would raise the sum of mu_i^2
+    above mu^2. Source: Smith & Thakurta 2022 (arXiv:2210.17520), Theorem 3.1.
     """
 
     def __init__(self, mu: float) -> None:
@@ -95,7 +96,7 @@ class GaussianDpFilter:
 
     @property
     def remaining(self) -> float:
-        """The mu^2 that is not spent yet."""
+        """The unspent part of mu^2."""
         return max(0.0, self._limit - self.spent)
 
     def spend(self, mu: float) -> None:
@@ -103,14 +104,14 @@ class GaussianDpFilter:
         _require_positive(mu=mu)
         if math.fsum([*self._steps, mu**2]) > self._limit:
             raise InvariantError(
-                f"a step of mu^2={mu**2:.6g} would exceed the filter's {self._limit:.6g}; "
+                f"a step of mu^2={mu**2:.6g} would exceed the filter's limit {self._limit:.6g}; "
                 f"spent so far {self.spent:.6g}"
             )
         self._steps.append(mu**2)
 
 
 def _central_gap(stddev: float) -> float:
-    """2 Phi^-1((1 + p) / 2) with p = P[N_Z(0, stddev^2) = 0]."""
+    """Compute 2 Phi^-1((1 + p) / 2) with p = P[N_Z(0, stddev^2) = 0]."""
     if stddev >= _DIRECT_SUM_BELOW:
         # Poisson summation: sum_j exp(-j^2 / 2 s^2) = s sqrt(2 pi) (1 + 2 exp(-2 pi^2 s^2) + ...).
         ripple = 2 * math.exp(-2 * (math.pi * stddev) ** 2)

@@ -1,29 +1,26 @@
-"""The installation's secret key.
-
-It is a separate module, so that keyed digests do not import the accountant.
-"""
+"""The installation's secret key. This module imports no accountant, so that digests load fast."""
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 
 from filelock import FileLock
 
 from sugarbush.errors import LedgerError, StorageError
-from sugarbush.paths import make_owner_only
+from sugarbush.paths import atomic_file, make_owner_only
 
 _LOCK_TIMEOUT_S = 120
 
 
 def random_id() -> str:
-    """A random name of 32 hexadecimal digits, from the operating system."""
+    """Return 32 random hexadecimal digits from the operating system."""
     return secrets.token_hex(16)
 
 
 def state_key(state: Path) -> bytes:
-    """The installation's secret key, created on first use and readable by its owner only.
+    """Return the installation's secret key. The first call creates the file, readable by its owner
+    only.
 
     Raises StorageError when the state folder cannot be used, and LedgerError on a damaged key.
     """
@@ -32,13 +29,9 @@ def state_key(state: Path) -> bytes:
         make_owner_only(state)
         with FileLock(state / "key.lock", timeout=_LOCK_TIMEOUT_S):
             if not path.exists():
-                temporary = state / f"key.{os.getpid()}"
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(secrets.token_bytes(32))
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(path)
+                with atomic_file(path) as temporary:
+                    temporary.touch(mode=0o600)
+                    temporary.write_bytes(secrets.token_bytes(32))
             key = path.read_bytes()
     except OSError as error:
         raise StorageError(f"{state}: the state folder cannot be used: {error.strerror}") from None

@@ -1,22 +1,24 @@
-"""The ledger: what has been spent on a dataset, charged before each mechanism runs.
+"""The ledger records every charge on a dataset, before the mechanism runs.
 
     <state>/key                         32 random bytes that key every fingerprint and digest
     <state>/ledgers/<purpose>/<dataset>.jsonl     one entry per line, appended and never rewritten
     <state>/ledgers/<purpose>/<dataset>.head      the seal of the last entry
 
 The ledger is outside the checkout, because DVC deletes a stage's outputs, experiments run in
-copies, and clones are deleted. `charge` takes the lock, reads the file again, checks the cap,
-appends and waits for the disk; only then may a mechanism run. A crash in between wastes budget but
-never releases an uncharged result. Entries contain events, ids and keyed fingerprints: no text, no
-count, no record number. A charge names only the day, because the exact time at which a long sum
-ends depends on the number of records.
+copies, and users delete clones. `charge` takes the lock, reads the file again, checks the cap,
+appends and waits for the disk. Only then may the mechanism run. A crash between charge and result
+wastes budget, but never releases an uncharged result.
 
-Each entry is sealed: its last field is an HMAC under the key over the entry and the seal of the
-entry before it. An edited, reordered or deleted line breaks the chain, and the last seal is stored
-in another file, so that missing last lines are detected too. Lines of version 0.1 have no seal; the
-first sealed line covers them. Anyone with the key can forge a ledger. An older copy of the state
-folder, or of a ledger with its last seal, is detected only through results: while a released folder
-or a finished result names a charge that the ledger lacks, nothing more can be charged.
+Entries contain events, ids and keyed fingerprints. Entries contain no text, count or record number.
+An entry has a date but no time, because the time at which a long sum ends depends on the number of
+records.
+
+Each entry is sealed: its last field is an HMAC over the entry and the seal of the entry before it.
+So an edited, reordered or deleted line breaks the chain. The last seal is also stored in the .head
+file, so missing last lines are detected too. Lines of version 0.1 have no seal; the first sealed
+line covers them. Anyone with the key can forge a ledger. An older copy of a ledger and its .head
+file has valid seals. Only results reveal such a copy: if a released folder or a finished result
+names a charge that the ledger lacks, the ledger accepts no new charge.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
 _SEAL_FIELD = b',"seal":"'
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
-# The errors that a line raises if it is not an entry.
+# Reading a line that is not an entry raises one of these errors.
 NOT_AN_ENTRY = (
     ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, InvariantError
 )  # fmt: skip
@@ -61,7 +63,7 @@ NOT_AN_ENTRY = (
 class Entry:
     """One charge. `run` is the random id of the stage's run (`privacy.results`).
 
-    `user_column` names the column of the user, if the unit is a user.
+    `user_column` is the name of the user's column, if the unit is a user.
     """
 
     id: str
@@ -75,7 +77,7 @@ class Entry:
     dataset_fingerprint: tuple[str, ...]
 
     def public_fields(self) -> dict[str, Any]:
-        """The entry without its fingerprint, as release.json has it."""
+        """The fields that release.json shows: all except the fingerprint."""
         return {
             "id": self.id,
             "time": self.time,
@@ -89,7 +91,7 @@ class Entry:
 
     @classmethod
     def from_public_fields(cls, fields: Mapping[str, Any]) -> Entry:
-        """The inverse of `public_fields`. Raises an error of `NOT_AN_ENTRY`."""
+        """Invert `public_fields`. Raises an error of `NOT_AN_ENTRY`."""
         entry = cls(
             id=str(fields["id"]),
             time=str(fields["time"]),
@@ -106,7 +108,6 @@ class Entry:
         return entry
 
     def as_line(self) -> bytes:
-        """The entry as JSON, without its seal."""
         fields = {**self.public_fields(), "sketch": list(self.dataset_fingerprint)}
         return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -114,11 +115,10 @@ class Entry:
 class Ledger:
     """The charges on one dataset, under one cap.
 
-    `cap` and `delta` limit the total: epsilon at `delta`, per `unit`. `user_column` names the
-    column of the user, where the unit is a user. `paid_for` returns the charges that are
-    listed in the project's released folders. If one of these charges is missing from the ledger,
-    the ledger accepts no new charge.
-    `different_from` are datasets that, according to the settings, share nobody with this one.
+    `cap` limits the total epsilon per `unit`, at `delta`. `user_column` is the name of the user's
+    column, if the unit is a user. `paid_for` returns the charges that the project's released
+    folders name. While one of them is missing from the ledger, the ledger accepts no new charge.
+    `different_from` names datasets that, by the settings, share no person with this dataset.
     Raises ParamsError on a bad dataset name, delta or cap.
 
     >>> import tempfile
@@ -169,24 +169,23 @@ class Ledger:
         return self._chain().entries if self.fixed_entries is None else self.fixed_entries
 
     def snapshot(self) -> Ledger:
-        """A read-only copy of this ledger as it is now: it refuses charges and does not see later
-        ones."""
+        """Return a read-only copy with the present entries. The copy refuses charges."""
         found = copy.copy(self)
         found.fixed_entries = self.entries()
         found.paid_for = dict
         return found
 
     def total(self, *more: Event) -> float:
-        """Compute epsilon, at the ledger's delta, of all charges so far together with `more`."""
+        """Compute epsilon of all charges and `more` together, at the smallest delta of the ledger
+        and its entries."""
         return self._total(self.entries(), more)
 
     def adaptive_total(self) -> float:
-        """Compute epsilon of all charges, even if each run was chosen from the results of earlier
-        runs."""
+        """Compute an epsilon of all charges that is valid even if results of earlier runs decided
+        which runs came later."""
         entries = self.entries()
         self._refuse_other_units(entries)
-        delta = min([self.delta, *(entry.delta for entry in entries)])
-        return adaptive_epsilon([entry.event for entry in entries], delta=delta)
+        return adaptive_epsilon([e.event for e in entries], delta=self._smallest_delta(entries))
 
     def check(self, events: Iterable[Event], *, dataset_fingerprint: tuple[str, ...] = ()) -> None:
         """Raise the error that `charge` would raise for `events` together; charge nothing."""
@@ -198,10 +197,11 @@ class Ledger:
     def charge(
         self, event: Event, *, stage: str, run: str, dataset_fingerprint: tuple[str, ...] = ()
     ) -> str:
-        """Append `event` if the cap allows it and return the entry's id. Then run the mechanism.
+        """Append `event` if the cap allows it, and return the entry's id. Call it before the
+        mechanism runs.
 
         Raises BudgetExceededError, or LedgerError when the ledger knows the corpus under another
-        dataset name. Both leave the ledger unchanged.
+        dataset name. After either error the ledger is unchanged.
         """
         if self.fixed_entries is not None:
             raise InvariantError("a snapshot of a ledger cannot be charged")
@@ -209,6 +209,8 @@ class Ledger:
             chain = self._chain()
             self._refuse_missing_charges(chain.entries)
             self._admit(chain.entries, (event,), f"stage '{stage}'", dataset_fingerprint)
+            stored = stored_part(dataset_fingerprint)
+            is_known = any(entry.dataset_fingerprint == stored for entry in chain.entries)
             entry = Entry(
                 id=secrets.token_hex(8),
                 time=datetime.now(UTC).date().isoformat(),
@@ -218,7 +220,7 @@ class Ledger:
                 run=run,
                 event=event,
                 delta=self.delta,
-                dataset_fingerprint=_unknown_part(dataset_fingerprint, chain.entries),
+                dataset_fingerprint=() if is_known else stored,
             )
             self._append(entry, chain)
         return entry.id
@@ -226,8 +228,7 @@ class Ledger:
     def add_missing(self, entries: Iterable[Entry]) -> int:
         """Repair the ledger: append the `entries` that it lacks, and return their number.
 
-        The cap is not checked, because the results of these charges exist already. Nothing is
-        removed.
+        The cap is not checked, because the results of these charges already exist.
         """
         added = 0
         with self._locked():
@@ -239,8 +240,8 @@ class Ledger:
         return added
 
     def missing_charges(self) -> dict[str, Path]:
-        """Find charges that a finished result or a released folder names, but that no ledger of the
-        dataset has. Each charge is mapped to the path that names it."""
+        """Find charges that a finished result or a released folder names but no ledger of the
+        dataset has. Returns each charge with the path that names it."""
         return self._missing(self.entries())
 
     def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
@@ -254,7 +255,7 @@ class Ledger:
         return {i: place for i, place in named.items() if i not in known}
 
     def of(self, ids: Iterable[str]) -> tuple[Entry, ...]:
-        """The entries with these ids. Raises LedgerError when one is missing."""
+        """Return the entries with these ids. Raises LedgerError when an id is missing."""
         known = {entry.id: entry for entry in self.entries()}
         try:
             return tuple(known[i] for i in dict.fromkeys(ids))
@@ -267,9 +268,12 @@ class Ledger:
     def _total(self, entries: Iterable[Entry], more: Iterable[Event]) -> float:
         entries = tuple(entries)
         self._refuse_other_units(entries)
+        events = [*(entry.event for entry in entries), *more]
+        return epsilon(events, delta=self._smallest_delta(entries))
+
+    def _smallest_delta(self, entries: Iterable[Entry]) -> float:
         # A larger delta makes epsilon smaller, so the smallest delta is used.
-        delta = min([self.delta, *(entry.delta for entry in entries)])
-        return epsilon([*(entry.event for entry in entries), *more], delta=delta)
+        return min([self.delta, *(entry.delta for entry in entries)])
 
     def _refuse_other_units(self, entries: tuple[Entry, ...]) -> None:
         own = _per(self.unit, self.user_column)
@@ -278,7 +282,7 @@ class Ledger:
             raise LedgerError(
                 f"{self.path}: has charges per {'/'.join(sorted(others))}, which cannot be added "
                 f"to charges per {own}: neither guarantee implies the other. A dataset has one "
-                "unit: set `privacy.unit` and `prepare.user_column` back."
+                "unit: set `privacy.unit` and `prepare.user_column` back to the earlier values."
             )
 
     def _admit(
@@ -292,7 +296,7 @@ class Ledger:
             self._refuse_other_names(dataset_fingerprint)
         self._refuse_other_units(entries)
         if self.cap == math.inf or self._clearly_below_cap(entries, events):
-            return  # this saves the total, which takes seconds to compute
+            return  # the exact total takes seconds to compute
         after = self._total(entries, events)
         if after > self.cap:
             raise BudgetExceededError(
@@ -303,26 +307,27 @@ class Ledger:
             )
 
     def _clearly_below_cap(self, entries: tuple[Entry, ...], events: tuple[Event, ...]) -> bool:
-        """Whether the cap holds by Gaussian DP, an upper bound that is quick to compute."""
-        delta = min([self.delta, *(entry.delta for entry in entries)])
+        """Whether the bound by Gaussian DP, which is quick to compute, is below the cap."""
+        delta = self._smallest_delta(entries)
         mu = gaussian_mu([*(entry.event for entry in entries), *events])
         return mu == 0 or (mu < math.inf and mu <= mu_of(epsilon=self.cap, delta=delta))
 
     def _refuse_other_names(self, dataset_fingerprint: tuple[str, ...]) -> None:
-        """A corpus has one name and one purpose, and so one budget."""
+        """Raise LedgerError if another ledger knows the corpus: a corpus has one budget."""
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
         different = self.different_from - {self.dataset}
         for path in sorted(path for path in paths if path.stem not in different):
             for known in {e.dataset_fingerprint for e in _read(path, self.state).entries}:
                 if not is_comparable(dataset_fingerprint, known):
                     raise LedgerError(
-                        f"{path}: a ledger of version 0.2 was added after the corpus was prepared, "
-                        "so the two cannot be compared. Delete the private folder `prepared` and "
-                        "run again, or prepare the corpus again in Python; this costs no budget."
+                        f"{path}: this ledger of version 0.2 was added after the corpus was "
+                        "prepared, so the two cannot be compared. Delete the private folder "
+                        "`prepared` and run again, or prepare the corpus again in Python. This "
+                        "costs no budget."
                     )
                 if is_same_dataset(dataset_fingerprint, known):
                     confirm = (
-                        f" If nobody is in both, set `privacy.different_from: [{path.stem}]`"
+                        f" If no person is in both, set `privacy.different_from: [{path.stem}]`"
                         if path.stem != self.dataset
                         else ""
                     )
@@ -356,18 +361,18 @@ class Ledger:
             place = next(iter(missing.values()))
             raise LedgerError(
                 f"{self.path}: lacks {len(missing)} charges that results name, the first in "
-                f"{place}: this is not the ledger of these results, or an older copy. Set "
+                f"{place}. The ledger belongs to other results, or is an older copy. Set "
                 "SUGARBUSH_STATE to the folder of these results, restore the ledger from "
-                "a backup, or add what is missing: sugarbush budget --repair"
+                "a backup, or add the missing charges: sugarbush budget --repair"
             )
 
     def _append(self, entry: Entry, chain: _Chain) -> None:
-        """Append a sealed entry, wait for the disk, and store its seal in another file.
+        """Append a sealed entry, wait for the disk, and store its seal in the .head file.
 
-        An incomplete last line is removed first. After a crash the file may be ahead of the stored
-        seal, but it is never behind it. Before the first sealed line is written, the seal that this
-        line continues from is stored. So a file that has sealed lines but no stored seal was
-        edited.
+        An incomplete last line is removed first. The seal is stored after the line. So after a
+        crash, the file may have more lines than the stored seal covers, but never fewer. Before the
+        first sealed line is written, the seal of the lines before it is stored. So a file that has
+        sealed lines but no stored seal was edited.
         """
         body = entry.as_line()
         seal = _seal(state_key(self.state), self.path, chain.last, body)
@@ -398,15 +403,7 @@ class Ledger:
 
 
 def _per(unit: Unit, user_column: str | None) -> str:
-    """The unit of a charge, in words."""
     return unit.value if user_column is None else f"{unit} by column '{user_column}'"
-
-
-def _unknown_part(fingerprint: tuple[str, ...], entries: tuple[Entry, ...]) -> tuple[str, ...]:
-    """Return the fingerprint that an entry stores; it is empty if an earlier entry already has
-    it."""
-    stored = stored_part(fingerprint)
-    return () if any(entry.dataset_fingerprint == stored for entry in entries) else stored
 
 
 @dataclass(frozen=True)
@@ -418,12 +415,15 @@ class _Chain:
 
 
 def _read(path: Path, state: Path) -> _Chain:
-    """Read the entries of a file, and check their seals. An incomplete last line comes from a crash
-    before a mechanism ran. Any other line with a wrong seal means that somebody edited the file.
+    """Read the entries of a file, and check their seals.
+
+    An incomplete last line is ignored: it comes from a crash before the mechanism ran. A complete
+    line with a wrong seal raises LedgerError, because somebody edited the file.
     """
     lines: list[bytes] = []
     try:
-        head = _stored_seal(path)  # before the file: it grows
+        # The seal is read before the file, which may grow between the two reads.
+        head = _head(path).read_text("ascii", "replace") if _head(path).exists() else None
         with suppress(FileNotFoundError):
             *lines, _unfinished = path.read_bytes().split(b"\n")
     except OSError as error:
@@ -453,38 +453,31 @@ def _read(path: Path, state: Path) -> _Chain:
                 "no mechanism runs while the ledger cannot be read."
             ) from None
     if seals and head is None and _head(path).exists():
-        return _read(path, state)  # the first charge was written in between
+        return _read(path, state)  # another process wrote the first charge between the two reads
     if seals if head is None else head not in (unsealed.hexdigest(), *seals):
         raise _edited(path, "its last lines are missing, or its .head file")
     return _Chain(tuple(entries), seals[-1] if seals else unsealed.hexdigest())
 
 
 def has_fingerprint_of_0_2(state: Path) -> bool:
-    """Whether a ledger of the state folder recognises a corpus as versions 0.1 and 0.2 did."""
+    """Whether a ledger of the state folder has a fingerprint of version 0.1 or 0.2."""
     ledgers = (state / "ledgers").glob("*/*.jsonl")
     return any(_FINGERPRINT_OF_0_2.search(ledger.read_bytes()) for ledger in ledgers)
 
 
 def _edited(path: Path, what: str) -> LedgerError:
     return LedgerError(
-        f"{path}: {what}: the file was edited, or its state folder has another key. Restore the "
-        "file and the key from a backup; no mechanism runs until then."
+        f"{path}: {what}. Somebody edited the file, or the state folder has another key. Restore "
+        "the file and the key from a backup; no mechanism runs until then."
     )
 
 
 def _seal(key: bytes, path: Path, before: str, body: bytes) -> str:
-    """Compute the seal of an entry. It depends on the seal `before` and on the ledger's purpose and
-    dataset."""
+    """Compute the seal of an entry from the entry, the seal `before`, the purpose and dataset."""
     said = b"\x1f".join(
         [b"ledger", f"{path.parent.name}/{path.stem}".encode(), before.encode(), body]
     )
     return hmac.digest(key, said, "sha256").hex()
-
-
-def _stored_seal(path: Path) -> str | None:
-    """Return the seal that was stored last; None before the first seal."""
-    head = _head(path)
-    return head.read_text("ascii", "replace") if head.exists() else None
 
 
 def _head(path: Path) -> Path:
@@ -494,7 +487,7 @@ def _head(path: Path) -> Path:
 def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
     """Map each charge that a finished result names to a file that names it.
 
-    A folder whose name starts with a dot is not finished: another process is writing it.
+    A folder with a name that starts with a dot is skipped: another process is writing it.
     """
     found: dict[str, Path] = {}
     for path in (folder / dataset).glob("*/generation-*/[!.]*/ledger_ids.json"):
@@ -502,7 +495,7 @@ def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
             found |= {str(i): path for i in json.loads(path.read_text())}
         except (OSError, *NOT_AN_ENTRY):
             raise LedgerError(
-                f"{path}: is damaged, so its charges are unknown. Restore it from a backup, or "
-                "delete the folder of this result. The ledger keeps the result's charges"
+                f"{path}: is damaged, so the charges of this result are unknown. Restore the file "
+                "from a backup, or delete the folder of the result; the ledger keeps its charges"
             ) from None
     return found

@@ -1,4 +1,4 @@
-"""Mechanisms make Released values from Private ones: they charge the ledger, then add noise."""
+"""Mechanisms turn Private values into Released values: they charge the ledger, then add noise."""
 
 from __future__ import annotations
 
@@ -18,28 +18,24 @@ from sugarbush.privacy.parts import Parts
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
-_BLOCK_ROWS = 512  # number of records that are scored at one time
+_BLOCK_ROWS = 512  # records per call of `scores`
 _LARGEST_NORM = 2**26
 
 
 def noisy_histogram(
-    bins: Private[int],
-    *,
-    size: int,
-    stddev: float,
-    session: PrivacySession,
+    bins: Private[int], *, size: int, stddev: float, session: PrivacySession
 ) -> Released[NDArray[np.int64]]:
     """Count the records in each of `size` bins, with noise: `(size,)` int64. Counts may be
     negative.
 
     Guarantee: a record is in one bin. So adding or removing a unit of at most
     `session.records_per_unit` records changes the histogram by at most `records_per_unit` in L2,
-    with any duplicates and ties. Each count gets noise N_Z(0, stddev^2). The mechanism is
-    (records_per_unit/stddev)-GDP except for the discreteness, which the accounting includes. The
-    charge is on disk before the noise is drawn. It comes after the count, as in `noisy_sum`: on a
-    large corpus the votes are computed while they are counted.
+    with any duplicates and ties. Each count gets noise N_Z(0, stddev^2). With continuous noise the
+    mechanism would be (records_per_unit/stddev)-GDP; the accounting also covers the discreteness.
+    The charge is on disk before the noise is drawn. The charge comes after the count, which may
+    take minutes: on a large corpus the votes are computed while they are counted.
 
-    `bins` has one integer in [0, size) per record, which must depend on that record alone.
+    `bins` has one integer in [0, size) per record. The integer must depend on its record alone.
     Raises BudgetExceededError before anything is counted.
 
     >>> import math, tempfile
@@ -70,8 +66,8 @@ def exact_histogram(
 ) -> Released[NDArray[np.int64]]:
     """Count as in `noisy_histogram`, but without noise: `(size,)` int64.
 
-    Guarantee: none. It is charged as `NonPrivate` with epsilon infinity, which every finite cap
-    refuses. Every result that names the charge shows that epsilon is infinite.
+    Guarantee: none. The charge is `NonPrivate` with epsilon infinity, so every finite cap refuses
+    it. Every result that names the charge shows epsilon infinity.
     """
     session.check([NonPrivate()])
     counts = _counts(bins, size)
@@ -89,18 +85,18 @@ def noisy_sum(
 ) -> Released[NDArray[np.int64]]:
     """Sum the `scores` of all records, with noise: `(size,)` int64. Sums may be negative.
 
-    Guarantee: a record adds integers of L2 norm at most `record_l2_sensitivity`, which is checked.
-    A unit of at most `session.records_per_unit` records changes the sum by at most the product of
-    the two numbers, which is the sensitivity. Each sum gets noise N_Z(0, stddev^2). Each coordinate
-    is Gaussian DP, and the squares of the coordinates' mu add up to (sensitivity / stddev)^2
-    (docs/decisions/kernel-scores.md). The charge is on disk before the noise is drawn. The charge
-    comes after the sum, which may take minutes: a crash while summing spends no budget.
+    Guarantee: a record adds integers with L2 norm at most `record_l2_sensitivity`, which is
+    checked. So the sensitivity, the largest change of the sum by one unit, is
+    `record_l2_sensitivity` times `session.records_per_unit`. Each sum gets noise N_Z(0, stddev^2).
+    Each coordinate is Gaussian DP, and the squares of the coordinates' mu add up to (sensitivity /
+    stddev)^2 (docs/decisions/kernel-scores.md). The charge is on disk before the noise is drawn.
+    The charge comes after the sum, which may take minutes: a crash while summing spends no budget.
 
     `scores` maps a block of `vectors` (n, d) to integers (n, size), in consecutive arrays of some
-    rows each; row i must depend on row i alone. It is called in several threads. `stddev` is in the
-    unit of the scores. Raises BudgetExceededError before anything is summed, and InvariantError
-    when rows are missing, are no integers, or are longer than `record_l2_sensitivity`, or when that
-    is above 2^26.
+    rows each. Row i must depend on vector i alone. Several threads call `scores`. `stddev` is in
+    the unit of the scores. Raises BudgetExceededError before anything is summed. Raises
+    InvariantError when rows are missing, are not integers or have an L2 norm above
+    `record_l2_sensitivity`, or when `record_l2_sensitivity` is above 2^26.
     """
     sensitivity = record_l2_sensitivity * session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
@@ -119,10 +115,7 @@ def exact_sum(
     record_l2_sensitivity: int,
     session: PrivacySession,
 ) -> Released[NDArray[np.int64]]:
-    """Sum as in `noisy_sum`, but without noise.
-
-    Guarantee: none; it is charged as in `exact_histogram`.
-    """
+    """Sum as in `noisy_sum`, but without noise. Guarantee and charge as in `exact_histogram`."""
     session.check([NonPrivate()])
     sums = _summed(vectors, scores, size, record_l2_sensitivity)
     charge = session.charge(NonPrivate())
@@ -136,7 +129,7 @@ def _summed(
     norm: int,
 ) -> NDArray[np.int64]:
     if norm > _LARGEST_NORM:
-        raise InvariantError("record_l2_sensitivity is too large: squares are not summed exactly")
+        raise InvariantError("record_l2_sensitivity is too large to sum squares exactly")
     own = partial(_summed_here, scores=scores, size=size, norm=norm)
     per_unit = vectors._per_unit
     return per_unit.total(own) if isinstance(per_unit, Parts) else own(per_unit)
@@ -166,11 +159,11 @@ def _summed_here(
 
 
 def _sum_of_bounded(rows: NDArray[Any], norm: int) -> NDArray[np.int64]:
-    """The sum of integer rows, whose L2 norms are checked.
+    """Check the L2 norms of integer rows, and sum the rows.
 
-    With norm <= 2^26, a squared norm below 2^53 is computed exactly in float64, and a larger one is
-    above 2^52 after rounding. So no row above the bound passes. Sums of at most 512 rows that
-    passed are integers of at most 2^35, and exact in any order.
+    float64 arithmetic suffices. With norm <= 2^26, a squared norm below 2^53 is computed exactly,
+    and a larger one is above 2^52 after rounding. So no row above the bound passes. The sum of at
+    most 512 accepted rows has entries of at most 2^35, which are exact in any order.
     """
     numbers = rows.astype(np.float64)
     if not np.vecdot(numbers, numbers).max(initial=0) <= norm**2:

@@ -1,13 +1,13 @@
 """The only source of privacy noise.
 
-Exact discrete Gaussian noise and report-noisy-max come from OpenDP, seeded by the operating system.
-This module takes no seed and stores none, because noise and secret sampling are part of the
-mechanism. Every measurement is compared with the cost that OpenDP's own privacy map states, so a
-scale in the wrong unit raises an error.
+Exact discrete Gaussian noise and report-noisy-max come from OpenDP. The operating system provides
+the seed. This module accepts and stores no seed, because noise and samples must stay secret. The
+expected cost of every measurement is compared with OpenDP's own privacy map, so a scale in the
+wrong unit raises an error.
 
-DP-SGD's noise and its Poisson samples come from here too. Samples use random bits of the operating
-system. Noise on tensors is floating point, from a new generator for each call; the operating system
-provides its seed.
+This module also draws the Poisson samples and the noise of DP-SGD. Samples use random bits of the
+operating system. Noise on tensors is floating point. Each call uses a new generator with a seed of
+the operating system.
 
 The module does not protect against timing attacks, or attackers who read this process's memory.
 """
@@ -31,33 +31,25 @@ _RELATIVE_SLACK = 1e-9  # OpenDP rounds the result of its map up, by a few ulp
 _BLOCK = 2**20  # numbers drawn at one time, so that a large tensor needs little extra memory
 
 
-# OpenDP is imported where it is used: most stages draw no noise. opendp.prelude is not used: it
-# imports scikit-learn.
+# OpenDP is imported inside functions, because most stages draw no noise. opendp.prelude would
+# import scikit-learn.
 @lru_cache(maxsize=64)
 def _gaussian(stddev: float) -> Any:
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_gaussian
-    from opendp.metrics import l2_distance
-    from opendp.mod import enable_features
+    from opendp import domains, measurements, metrics, mod
 
-    enable_features("contrib")
-    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T=float), scale=stddev)
+    mod.enable_features("contrib")
+    counts = domains.vector_domain(domains.atom_domain(T="i64"))
+    return measurements.make_gaussian(counts, metrics.l2_distance(T=float), scale=stddev)
 
 
 @lru_cache(maxsize=64)
 def _noisy_max(scale: float) -> Any:
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_noisy_max
-    from opendp.measures import zero_concentrated_divergence
-    from opendp.metrics import linf_distance
-    from opendp.mod import enable_features
+    from opendp import domains, measurements, measures, metrics, mod
 
-    enable_features("contrib")
-    return make_noisy_max(
-        vector_domain(atom_domain(T=float, nan=False)),
-        linf_distance(T=float),
-        zero_concentrated_divergence(),
-        scale=scale,
+    mod.enable_features("contrib")
+    scores = domains.vector_domain(domains.atom_domain(T=float, nan=False))
+    return measurements.make_noisy_max(
+        scores, metrics.linf_distance(T=float), measures.zero_concentrated_divergence(), scale=scale
     )
 
 
@@ -66,14 +58,14 @@ def discrete_gaussian(
 ) -> NDArray[np.int64]:
     """Add exact discrete Gaussian noise to counts, `(m,)` int64.
 
-    `stddev` is sigma of N_Z(0, sigma^2) and `sensitivity` is the L2 sensitivity of `counts`. Both
-    are in counts. The cost is (sensitivity/stddev)^2 / 2 in rho-zCDP, which OpenDP's map must
-    confirm. Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
+    `stddev` is sigma of N_Z(0, sigma^2), and `sensitivity` is the L2 sensitivity of `counts`. The
+    unit of both is one count. The cost in zCDP is rho = (sensitivity/stddev)^2 / 2, which OpenDP's
+    map must confirm. Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
     """
     if not (math.isfinite(stddev) and stddev > 0):
         raise InvariantError(f"stddev={stddev!r} is not positive and finite")
     if not np.issubdtype(counts.dtype, np.integer) or counts.ndim != 1:
-        raise InvariantError("integer counts of one dimension get integer noise")
+        raise InvariantError("counts must be a one-dimensional array of integers")
     measurement = _gaussian(float(stddev))
     _confirm(measurement.map(float(sensitivity)), (sensitivity / stddev) ** 2 / 2)
     return np.asarray(measurement([int(c) for c in counts]), dtype=np.int64)
@@ -84,9 +76,10 @@ def report_noisy_max(
 ) -> int:
     """Choose an index by the exponential mechanism; larger scores are more likely.
 
-    It adds Gumbel noise of scale 2*sensitivity/epsilon. So the choice is epsilon-DP and, as a
-    bounded-range mechanism, (epsilon^2/8)-zCDP, which OpenDP's map must confirm. One unit changes
-    any score by at most `sensitivity`. Source: Cesar & Rogers 2021, Lemma 4; Durfee & Rogers 2019.
+    One unit must change each score by at most `sensitivity`. The function adds Gumbel noise of
+    scale 2*sensitivity/epsilon. So the choice is epsilon-DP. As a bounded-range mechanism it is
+    (epsilon^2/8)-zCDP, which OpenDP's map must confirm. Source: Cesar & Rogers 2021, Lemma 4;
+    Durfee & Rogers 2019.
     """
     if not (math.isfinite(epsilon) and epsilon > 0 and sensitivity > 0):
         raise InvariantError("epsilon and sensitivity must be positive and finite")
@@ -96,11 +89,10 @@ def report_noisy_max(
 
 
 def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
-    """Sample from `size` units, and return increasing indices. Each unit is included with
-    probability `rate`.
+    """Include each of `size` units with probability `rate`, and return the increasing indices.
 
-    The actual probability is `rate` rounded down to a multiple of 2^-64, so the true cost is never
-    above the accounted one. The sample is as secret as the noise.
+    `rate` is rounded down to a multiple of 2^-64, so the true cost is never above the accounted
+    cost. The sample must stay as secret as the noise.
     """
     if not (math.isfinite(rate) and 0 < rate <= 1):
         raise InvariantError(f"rate={rate!r} is not above 0 and at most 1")
@@ -115,7 +107,7 @@ def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
 
 
 def secret_choice(size: int) -> int:
-    """A uniform index below `size`, as secret as the noise."""
+    """Draw a uniform index below `size`. The index must stay as secret as the noise."""
     return secrets.randbelow(size)
 
 
@@ -123,10 +115,10 @@ def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
     """Add N(0, stddev^2) to every number of every tensor, in place.
 
     `stddev` is in the unit of the tensors: noise multiplier times sensitivity. The arithmetic is
-    float32 or float64, so attacks on the last bits are out of scope (Mironov 2012), as the card
-    states.
+    float32 or float64. Attacks on the last bits are out of scope (Mironov 2012); the card states
+    this limit.
     """
-    import torch  # imported here, because most stages need noise but not torch
+    import torch  # imported here, because most stages need no torch
 
     if not (math.isfinite(stddev) and stddev > 0):
         raise InvariantError(f"stddev={stddev!r} is not positive and finite")
@@ -140,7 +132,7 @@ def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
             on_device[tensor.device] = generator.manual_seed(secrets.randbits(63))
         for block in torch.split(tensor.detach().view(-1), _BLOCK):
             if tensor.device.type == "cpu":
-                # torch's generator for the CPU uses only 32 bits of its seed; numpy's uses all.
+                # torch's CPU generator uses only 32 bits of its seed; numpy's generator uses all.
                 drawn = torch.from_numpy(
                     on_cpu.standard_normal(len(block), dtype=block.numpy().dtype)
                 )

@@ -1,5 +1,5 @@
-"""Private elements in parts. Each part is read where it is used: in this process or on a
-cluster."""
+"""Private elements in parts. Each part is read where it is processed: in this process, or by a
+worker of a cluster."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Combine = Callable[[Any, Any], Any]
 
 
 class MapParts(Protocol):
-    """Calls a function on every part, perhaps elsewhere, and combines the results in any order."""
+    """Calls a function on every part, here or on a cluster, and combines the results in any
+    order."""
 
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any: ...
 
 
 def map_parts(function: Function, parts: Sequence[Any], combine: Combine) -> Any:
-    """Compute `function(part)` for all parts in this process, and combine the results with
-    `combine`.
+    """Call `function` on every part in this process, and combine the results.
 
     >>> map_parts(abs, [3, -4], int.__add__)
     7
@@ -33,9 +33,10 @@ def map_parts(function: Function, parts: Sequence[Any], combine: Combine) -> Any
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Elements in `parts` with `sizes`. `read` returns the elements of one part. `parts` are small
-    values that can be pickled, such as paths. `keep` is an object that must exist as long as the
-    parts.
+    """Elements in parts: `read` returns the elements of one part, and `sizes` are their numbers.
+
+    `parts` are small values that can be pickled, such as paths. `keep` is an object that must live
+    as long as the parts, such as a temporary folder.
     """
 
     parts: tuple[Any, ...]
@@ -61,7 +62,7 @@ class Parts:
         return replace(self, read=read_mapped)
 
     def zipped(self, other: Any, function: Callable[[Any, Any], Any]) -> Parts:
-        """`then` with the elements of `other` at the same places."""
+        """As `then`, but `function` also receives the elements of `other` at the same places."""
         ends = np.cumsum(self.sizes)
         slices = [
             _Slice(other[end - size : end]) for end, size in zip(ends, self.sizes, strict=True)
@@ -74,7 +75,6 @@ class Parts:
         return replace(self, parts=tuple(zip(self.parts, slices, strict=True)), read=read_zipped)
 
     def total(self, function: Callable[[Any], NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Sum `function` over the parts."""
         read = self.read
         total: NDArray[np.int64] = self.map_parts(
             lambda part: function(read(part)), self.parts, np.add
@@ -83,7 +83,7 @@ class Parts:
 
 
 class _Slice:
-    """Private elements that a log of a part does not show."""
+    """Private elements inside a part. The `repr` hides them, because a cluster may log parts."""
 
     def __init__(self, elements: Any) -> None:
         self.elements = elements

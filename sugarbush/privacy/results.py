@@ -1,20 +1,21 @@
-"""Stores the results of finished mechanisms, so that no mechanism runs and is charged twice.
+"""Stores the results of finished mechanisms, so that no mechanism is run and charged twice.
 
     <state>/draws/<dataset>/<stage>-<digest>/generation-<n>/<name>/
                                                            /run     the random id of the generation
 
-The digest covers settings, the names of the inputs (`privacy.snapshots`) and the method's version,
-so a comment or a log level changes nothing. A forced run opens a new generation. Only released
-results are stored here. This order makes a crash at any line safe: charge the ledger, run the
-mechanism, write the result here, and only then publish anything derived from it. If a charge has no
-result, the mechanism is charged again, because the result may have been deleted.
+The digest covers settings, the names of the inputs (`privacy.snapshots`) and the method's version.
+A comment or a log level does not change the digest. A forced run opens a new generation. Only
+released results are stored.
+
+A crash at any line is safe, because the order is: charge the ledger, run the mechanism, write the
+result, publish values that are computed from the result. If a charge has no result, the mechanism
+is charged again, because somebody may have seen the result and deleted it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,32 +32,30 @@ from sugarbush.privacy.key import random_id
 
 _LOCK_TIMEOUT_S = 6 * 3600
 _DAMAGED = (
-    "Restore it from a backup, or delete its folder: what it contained is drawn and charged again"
+    "Restore it from a backup, or delete its folder; the result is then drawn and charged again"
 )
-_GENERATION = re.compile(r"generation-(\d+)")
 
 
 def digest_of(**parts: Any) -> str:
-    """A digest of settings and inputs, equal for equal values on every machine."""
+    """Compute a digest of settings and inputs. Equal values have equal digests on every machine."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class ResultStore:
-    """The results of one stage at one digest, by name. Each is complete or absent."""
+    """The results of one stage at one digest, by name. Each result is complete or absent."""
 
     def __init__(self, folder: Path, run: str) -> None:
         self.folder = folder
         self.run = run
 
     def finished(self, name: str) -> Path | None:
-        """The folder of a finished result, or None."""
         path = self.folder / name
         return path if path.is_dir() else None
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """A folder that becomes the finished result `name` when the block ends without an error."""
+        """Yield a folder that becomes the finished result `name` after a block without an error."""
         if self.finished(name) is not None:
             raise PrivacyError(f"{self.folder / name}: is finished and must not be overwritten")
         with atomic_directory(self.folder / name, private=True) as folder:
@@ -65,8 +64,8 @@ class ResultStore:
     def array(
         self, name: str, draw: Callable[[], Released[NDArray[Any]]]
     ) -> Released[NDArray[Any]]:
-        """The array `name`: restored if it is finished, else computed by `draw` and written to
-        disk."""
+        """Return the array `name`: a finished array from disk, or the array that `draw` computes
+        and this function stores."""
         if self.finished(name) is None:
             with self.writing(name) as folder:
                 drawn = draw()
@@ -83,11 +82,11 @@ class ResultStore:
 def open_result_store(
     state: Path, *, dataset: str, stage: str, digest: str, forced: bool
 ) -> Iterator[ResultStore]:
-    """The newest generation of a stage's results, or a new one when `forced`.
+    """Open the newest generation of a stage's results, or a new generation if `forced`.
 
     Only one process uses the store at a time. A second process waits, and then finds the results of
-    the first.
-    Raises PrivacyError after six hours of waiting, and StorageError when the folder cannot be used.
+    the first process. Raises PrivacyError after six hours of waiting, and StorageError when the
+    folder cannot be used.
     """
     folder = state / "draws" / dataset / f"{stage}-{digest}"
     lock = FileLock(folder / "lock", timeout=_LOCK_TIMEOUT_S)
@@ -101,25 +100,17 @@ def open_result_store(
     except OSError as error:
         raise StorageError(f"{folder}: {error.strerror or error}") from None
     try:
-        newest = max(_generations(folder), default=0)
+        numbers = (path.name.removeprefix("generation-") for path in folder.glob("generation-*"))
+        newest = max((int(number) for number in numbers if number.isdecimal()), default=0)
         generation = newest + 1 if forced or not newest else newest
         own = folder / f"generation-{generation}"
         if not own.exists():
             with atomic_directory(own, private=True) as made:
                 (made / "run").write_text(random_id())
-        yield ResultStore(own, _run_id(own, otherwise=f"{digest}-{generation}"))
+        run = own / "run"
+        with reading(run, advice=_DAMAGED):
+            # Version 0.2 wrote no id. The digest, which is already public, replaces the id.
+            run_id = run.read_text() if run.exists() else f"{digest}-{generation}"
+        yield ResultStore(own, run_id)
     finally:
         lock.release()
-
-
-def _run_id(generation: Path, *, otherwise: str) -> str:
-    """The random id of a generation. Version 0.2 wrote no id; then the digest, which is already
-    public, is used."""
-    path = generation / "run"
-    with reading(path, advice=_DAMAGED):
-        return path.read_text() if path.exists() else otherwise
-
-
-def _generations(folder: Path) -> list[int]:
-    found = [_GENERATION.fullmatch(path.name) for path in folder.iterdir()]
-    return [int(match[1]) for match in found if match]

@@ -1,4 +1,4 @@
-"""What a mechanism needs to charge its cost: the ledger, the stage and the run."""
+"""The session with which a mechanism charges its cost."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sugarbush.privacy.ledger import Ledger
 class PrivacySession:
     """One stage's access to the ledger during one run.
 
-    `run` is the random id of the stage's run. `dataset_fingerprint` is empty if no
-    corpus has to be recognised. A unit has at most `records_per_unit` records.
+    `run` is the random id of the stage's run. With an empty `dataset_fingerprint`, the ledger does
+    not compare the corpus with other corpora. A unit has at most `records_per_unit` records.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -39,14 +39,11 @@ class PrivacySession:
         self.ledger.check(events, dataset_fingerprint=self.dataset_fingerprint)
 
     def charge(self, event: Event) -> str:
-        """Charge `event`, and return the id of its ledger entry, which is then on disk.
+        """Charge `event`, and return the id of the ledger entry. The entry is then on disk.
 
         Raises BudgetExceededError beyond the cap, and LedgerError when the ledger knows the corpus
         under another name. In both cases the ledger stays unchanged.
         """
         return self.ledger.charge(
-            event,
-            stage=self.stage,
-            run=self.run,
-            dataset_fingerprint=self.dataset_fingerprint,
+            event, stage=self.stage, run=self.run, dataset_fingerprint=self.dataset_fingerprint
         )

@@ -16,7 +16,7 @@ LARGE_DELTA = 1e-5
 
 
 class Purpose(StrEnum):
-    """What the result is for. Only a release may be published; a benchmark's data is public."""
+    """What the result is for. Only a release may be published. A benchmark uses public data."""
 
     RELEASE = "release"
     BENCHMARK = "benchmark"
@@ -24,7 +24,7 @@ class Purpose(StrEnum):
 
 
 class Shares(Section):
-    """How the budget is split: shares of mu^2 in Gaussian DP, which add up to 1."""
+    """How the budget is split. The shares are shares of mu^2 in Gaussian DP and add up to 1."""
 
     metadata: Share = 0.1
     """Share of the DP metadata."""
@@ -42,7 +42,7 @@ class Shares(Section):
 class PrivacySettings(Section):
     """What is protected, how strongly, and which ledger is charged.
 
-    A project derives `dataset` and `purpose` from the data file if they are null or missing.
+    If `dataset` or `purpose` is null or missing, a project derives its value from the data file.
 
     >>> PrivacySettings(epsilon=1, delta=1e-6, dataset="tickets").cap
     4.0
@@ -51,48 +51,40 @@ class PrivacySettings(Section):
     dataset: str = ""  # no ledger accepts this name
     """Name of the ledger that is charged; all files about the same people need the same name."""
     different_from: tuple[str, ...] = ()
-    """Datasets that look the same; naming them confirms that they share nobody with this one."""
+    """Similar datasets; naming them here confirms that they share no person with this dataset."""
     purpose: Purpose = Purpose.RELEASE
-    """release, benchmark (public data) or example; null: it depends on the data file."""
+    """release, benchmark (public data) or example; null: release (example for the example file)."""
     unit: Unit = Unit.RECORD
     """What is protected: one record, or a user with all their records (prepare.user_column)."""
     records_per_user: AtLeastOne = 1
-    """Maximum number of records used per user; the noise of counts grows with it."""
+    """Maximum number of records used per user; a larger number needs more noise on counts."""
     epsilon: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Epsilon that one run may spend. With dpft, the card's epsilon may be a few percent larger."""
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-6
     """Delta for every epsilon: at most 1e-5, and below 1 / (number of units)."""
     allow_large_delta: bool = False
-    """Confirms a delta above 1e-5. A record may then be published unchanged with this
-    probability."""
+    """Confirms a delta above 1e-5. With probability delta, a record may then be published
+    unchanged."""
     shares: Shares = Shares()
     cap: Positive = 4.0
     """Epsilon that all runs on this dataset may spend together."""
 
     @model_validator(mode="after")
-    def _one_record_a_record(self) -> PrivacySettings:
+    def _consistent(self) -> PrivacySettings:
         if self.unit is Unit.RECORD and self.records_per_user != 1:
             raise ValueError(
                 f"`records_per_user: {self.records_per_user}` needs `unit: user`, because with "
                 "`unit: record` every record is used. Set `records_per_user: 1` or `unit: user`"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _different_from_others(self) -> PrivacySettings:
         if self.dataset and self.dataset in self.different_from:
             raise ValueError(
-                f"different_from names the dataset itself, '{self.dataset}': a dataset has one "
-                "budget, whatever its purpose"
+                f"different_from names the dataset itself, '{self.dataset}'; a dataset has one "
+                "budget for all purposes"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _small_delta(self) -> PrivacySettings:
         if self.delta > LARGE_DELTA and not self.allow_large_delta:
             raise ValueError(
-                f"delta={self.delta:g} is above {LARGE_DELTA:g}: publishing a whole record with "
-                "that probability would satisfy the guarantee. Lower it, or set "
+                f"delta={self.delta:g} is above {LARGE_DELTA:g}: the guarantee would allow "
+                "publishing a whole record with this probability. Lower delta, or set "
                 "`privacy.allow_large_delta: true`"
             )
         return self
@@ -106,11 +98,11 @@ class PrivacySettings(Section):
             return
         raise ParamsError(
             f"params.yaml: privacy.delta={self.delta:g} is above one over the DP count of records "
-            f"({records:.0f}). Lower it, or set `privacy.allow_large_delta: true`"
+            f"({records:.0f}). Lower delta, or set `privacy.allow_large_delta: true`"
         )
 
     @property
     def promise(self) -> list[str | int | float]:
-        """The privacy settings in the cache key of a result, besides its noise."""
+        """The privacy settings, other than the noise, in the cache key of a result."""
         per_user = [self.records_per_user] if self.unit is Unit.USER else []
         return [self.unit.value, *per_user, self.delta]

@@ -1,19 +1,19 @@
 """Gives private inputs random names, so that no released file shows whether two inputs are equal.
 
-    <state>/snapshots/<dataset>.json     by input: the keyed digest of what it contains, its name
+    <state>/snapshots/<dataset>.json     for each input: the keyed digest of its content, its name
 
-DVC, cache keys and release.json contain the name instead of a digest. Equal inputs have equal
-digests, keyed or not. So anyone who compared the digests of two releases would learn exactly
-whether anything changed; no finite epsilon covers this for one record that was added or removed. An
-input keeps its name while it stays the same. If it returns to an earlier state, it gets a new name,
-so the results of that state are not restored.
+DVC, cache keys and release.json contain the name and no digest. Equal inputs have equal digests,
+keyed or not. So anyone could compare the digests of two releases and learn exactly whether a record
+was added or removed. No finite epsilon covers such exact knowledge. An input keeps its name while
+its content stays the same. If the content changes and later changes back, the input gets a new
+name, so old results are not restored.
 
-A name also changes whenever the settings and public files change from which the input was computed.
-Otherwise a name that stays would answer a question about all records exactly: whether one of them
-equals a text that was donated since, or has a word that the schema now names.
+An input is computed from settings and public files too. If these change, the input gets a new name.
+An unchanged name would answer an exact question about all records. For example, it would show that
+no record equals a newly donated text, or contains a word that the schema now lists.
 
-One fact remains visible: whether an input is the same as in the run before. A forced run renews the
-names, so a schedule that forces every run hides this too, but every forced run spends budget.
+One fact stays visible: whether an input changed since the last run. A forced run renews the names.
+So a schedule that forces every run hides this fact too, but every forced run spends budget.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ class Snapshots:
     ) -> str:
         """Return the random name of the input `name`, which has the keyed digest `digest`.
 
-        It is new if the digest changed, if `within` changed (the name of the input from which this
-        one was computed), if `public` changed (a digest of the settings and public files from which
-        it was computed), or if `renew` is set. Results that version 0.2 stored under digests stay
-        valid: if there are such results, an input's first name is its digest.
-        Raises StorageError if the state folder cannot be used.
+        `within` is the name of the input from which this input was computed. `public` is a digest
+        of the settings and public files from which it was computed. The result is a new name if
+        `digest`, `within` or `public` changed, or if `renew` is set. Version 0.2 stored results
+        under digests. If such results exist, the first name of an input is its digest, so that they
+        stay valid. Raises StorageError if the state folder cannot be used.
         """
         with self._open() as inputs:
             adopted = inputs.setdefault(_ADOPTED, {"digest": str(int(self._are_of_0_2()))})
             known = inputs.get(name)
             same = known is not None and (
                 (known["digest"], known["within"]) == (digest, within)
-                and known.get("public", public) == public  # earlier versions did not store it
+                and known.get("public", public) == public  # earlier versions stored no `public`
             )
             if known is None and adopted["digest"] == "1" and not renew:
                 own = digest
@@ -75,7 +75,7 @@ class Snapshots:
             return own
 
     def now(self, name: str) -> str | None:
-        """Return the present name of an input; None before its first name."""
+        """Return the present name of an input, or None if the input has no name yet."""
         with self._open() as inputs:
             return inputs[name]["name"] if name in inputs else None
 
@@ -86,11 +86,10 @@ class Snapshots:
         return known["name"] if known is not None and known["digest"] == digest else random_id()
 
     def _are_of_0_2(self) -> bool:
-        """Whether there are results, and none of them has the random id that later versions than
-        0.2 write.
+        """Whether version 0.2 wrote all stored results. Later versions add a random id.
 
-        If a result has such an id, the file of names was lost. Digests as names could then equal
-        the names of an earlier release, and its results would be restored.
+        If a result has such an id, the file of names was lost. New names must then be random: a
+        digest as a name could equal a name of an earlier release, and restore its results.
         """
         return self._draws.is_dir() and not any(self._draws.glob("*/generation-*/run"))
 
@@ -111,8 +110,8 @@ class Snapshots:
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise StorageError(
-                f"{self._path}: is damaged. Restore it from a backup, or delete it: every input "
-                "then gets a new name, and results are drawn and charged again"
+                f"{self._path}: is damaged. Restore it from a backup, or delete it. After a "
+                "deletion every input gets a new name, and results are drawn and charged again"
             ) from None
         except OSError as error:
             raise StorageError(f"{self._path}: {error.strerror or error}") from None

@@ -1,4 +1,4 @@
-"""Whom the guarantee protects, and which corpora are neighbours."""
+"""The unit that the guarantee protects, and the neighbours of a corpus."""
 
 from enum import StrEnum
 

@@ -1,14 +1,14 @@
 """AIM: an adaptive and iterative mechanism for synthetic data, in Gaussian DP.
 
     measure   every one-way marginal
-    repeat    select the marginal that the model gets most wrong
-              measure it
-              generate: fit the model to every measurement so far
+    repeat    select the marginal for which the model has the largest error
+              measure this marginal
+              fit the model to all measurements so far
 
-Every private answer comes from the measurer, and its filter ends the loop. All code here is
-post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), Algorithms 1 to
-4. mu^2 replaces the paper's rho: docs/decisions/aim-in-gaussian-dp.md has the proof and a
-comparison.
+Every private answer comes from the measurer. The measurer's filter limits the total cost. All code
+in this module is post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022
+(arXiv:2201.12677), Algorithms 1 to 4, with mu^2 in place of the paper's rho.
+docs/decisions/aim-in-gaussian-dp.md has the proof and a comparison.
 """
 
 from __future__ import annotations
@@ -38,40 +38,35 @@ from sugarbush.tables.synthesis import (
 
 # E|N(0, s^2)| = s sqrt(2/pi): the L1 error per cell from noise alone.
 _MEAN_ABSOLUTE_NOISE: Final = math.sqrt(2 / math.pi)
-
-
-# With d attributes, the first round spends 1 / (16 d) of the budget (the paper's T = 16 d). After a
-# round that does not improve the model, later rounds spend more, so there are fewer rounds.
+# With d attributes, the first round spends 1 / (16 d) of the budget (the paper's T = 16 d).
 _ROUNDS_PER_ATTRIBUTE: Final = 16
-# Share of mu^2 for the one-way marginals at the start. The paper's 0.9/16 leaves them noisy. In our
-# measurements, 0.3 costs nothing on 5,000 records at epsilon 1, and helps on less data.
+# Share of mu^2 for the first one-way marginals. With the paper's 0.9/16 they are noisy. In our
+# measurements, 0.3 is as good on 5,000 records at epsilon 1, and better on less data.
 _SINGLES: Final = 0.3
 # Share of a round's budget for the measurement (the paper's alpha); the selection gets the rest.
 _MEASUREMENT: Final = 0.9
-# After a round that did not improve the model, the budget of a round is multiplied by this factor
+# After a round that does not improve the model, the budget of a round is multiplied by this factor
 # (Algorithm 3: epsilon doubles and sigma halves).
 _ANNEALING: Final = 4
-# Number of standard deviations by which a dependence must exceed the noise to count.
+# A dependence counts if it exceeds the noise by this number of standard deviations.
 _SURE: Final = 3.0
-# Values with a noisy count below this many sigmas are merged into one.
+# For each attribute, all values with a noisy count below this number of sigmas are merged.
 _RARE_SIGMAS: Final = 3.0
 
 
 def aim(
-    measurer: MarginalMeasurer,
-    *,
-    degree: int,
-    max_cells: int,
-    max_model_mb: float,
+    measurer: MarginalMeasurer, *, degree: int, max_cells: int, max_model_mb: float
 ) -> Synthesis:
     """Fit a model of the measurer's table to marginals of up to `degree` attributes.
 
-    Spends the whole budget of the measurer's filter. Marginals of several attributes with more than
-    `max_cells` cells (after rare values are merged) are never selected. The model's size limit
-    grows with the spent budget, up to `max_model_mb`. Until the dependences above the noise form a
-    tree, the model contains only those dependences. If no further dependence is found, the rest of
-    the budget is divided evenly among these dependences and the one-way marginals. So on little
-    data the table is no worse than independent marginals (docs/decisions/aim-search-and-model.md).
+    Spends the whole budget of the measurer's filter. A marginal of several attributes is never
+    selected if it has more than `max_cells` cells after rare values are merged. The size limit of
+    the model grows with the spent budget, up to `max_model_mb`.
+
+    Until the dependences above the noise form a tree, the model contains only these dependences. If
+    the search finds no more dependences, it ends: the rest of the budget is divided evenly among
+    the found dependences and the one-way marginals. So on little data the table is no worse than
+    independent marginals (docs/decisions/aim-search-and-model.md).
     """
     whole = measurer.mu_squared_left
     measurements = measure_singles(measurer, mu_squared=_SINGLES * whole)
@@ -115,7 +110,7 @@ def aim(
             return finish_evenly(
                 measurer, measurements, shown=shown, rare=rare, start=model, round=number + 1
             )
-    # The last marginal used much of the budget, so the model contains it in any case.
+    # The last marginal is always in the model, because its measurement used much of the budget.
     kept = None if len(shown) >= edges else [*shown, measurements[-1].attributes]
     return finish(measurer.domain, measurements, rare=rare, start=model, shown=kept)
 
@@ -123,7 +118,7 @@ def aim(
 def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> bool:
     """Whether the junction tree stays under the limit with one more marginal (Algorithm 2).
 
-    A marginal within a clique of the model adds nothing, so at least one marginal always fits.
+    A marginal within a clique of the model adds no cell. So at least one marginal always fits.
     """
     if any(set(attributes) <= set(clique) for clique in model.cliques):
         return True
@@ -131,11 +126,10 @@ def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> 
 
 
 def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
-    """Return how many rounds the rest of the budget must allow. If it allows fewer rounds, the
-    search for dependences ends.
+    """Return the number of rounds below which the search for dependences ends.
 
-    It is two rounds for each edge of a tree, or half a round per edge once a dependence was found.
-    The tree spans all attributes, including those with only one cell after merging.
+    The number is two rounds per edge of a tree that spans all attributes, even attributes with one
+    cell after merging. After the first found dependence, the number is half a round per edge.
     """
     return edges / 2 if shown else 2 * edges
 
@@ -153,14 +147,10 @@ def _measure_worst(
     noise = _MEAN_ABSOLUTE_NOISE * measurer.noise_of(mu_measure)
     candidates = []
     for attributes, weight in weights.items():
-        believed = model.marginal(attributes)
+        estimate = model.marginal(attributes)
+        penalty = noise * estimate.size
         candidates.append(
-            Candidate(
-                attributes=attributes,
-                estimate=believed,
-                weight=weight,
-                penalty=noise * believed.size,
-            )
+            Candidate(attributes=attributes, estimate=estimate, weight=weight, penalty=penalty)
         )
     mu_select = all_of((1 - _MEASUREMENT) * mu_squared)
     chosen, selection_mu = measurer.select(candidates, mu=mu_select)
@@ -173,8 +163,7 @@ def _measure_worst(
 
 
 def _learned(measurement: Measurement, before: MarkovRandomField, after: MarkovRandomField) -> bool:
-    """Whether the model's marginal changed by more than noise would change it (Algorithm 3, line
-    2)."""
+    """Whether the change of the model's marginal exceeds the noise (Algorithm 3, line 2)."""
     moved = after.marginal(measurement.attributes) - before.marginal(measurement.attributes)
     noise = _MEAN_ABSOLUTE_NOISE * measurement.stddev * moved.size
     return float(np.abs(moved).sum()) > noise
@@ -185,9 +174,9 @@ def _shows_dependence(
 ) -> bool:
     """Whether a marginal shows, beyond noise, an interaction that the model lacks.
 
-    The test takes the counts minus the model's counts, without main effects. From noise alone, the
-    sum of their squares has a mean of stddev^2 times the degrees of freedom. Errors of the one-way
-    marginals add at most `singles_stddev`^2 per cell.
+    The test statistic is the sum of squares of the residuals (measured minus model counts, without
+    main effects). Noise alone gives the statistic a mean of stddev^2 times the degrees of freedom.
+    Errors of the one-way marginals add at most `singles_stddev`^2 per cell.
     """
     domain = measurement.counts.shape
     freedom = measurement.counts.size - 1 - sum(size - 1 for size in domain)
@@ -204,10 +193,10 @@ def _shows_dependence(
 
 
 def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """Return every one-way marginal, and the larger ones up to `degree` with at most `max_cells`
-    cells.
+    """Return all one-way marginals, and the marginals of 2 to `degree` attributes with at most
+    `max_cells` cells.
 
-    An attribute with one cell is in no larger marginal, because nothing depends on it.
+    An attribute with one cell is in no larger marginal, because it depends on no other attribute.
     """
     return [
         attributes
@@ -222,10 +211,10 @@ def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> lis
 
 
 def _weights(marginals: Sequence[Attributes]) -> dict[Attributes, float]:
-    """Weight marginals by their overlap with the largest ones (Section 4.1: w_r = sum_s c_s |r and
-    s|).
+    """Weight each marginal r by its overlap with the largest marginals s (Section 4.1: w_r = sum_s
+    c_s |r and s|).
 
-    Weights are scaled to at most 1. A marginal without overlap keeps a small weight.
+    The weights are scaled to at most 1. A marginal without overlap gets a small weight above 0.
     """
     largest = max(map(len, marginals))
     top = [set(marginal) for marginal in marginals if len(marginal) == largest]

@@ -1,4 +1,4 @@
-"""A DP table and the measurements behind it, as plain values for the report."""
+"""A DP table and its measurements, as plain values for the report."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Attributes = tuple[str, ...]
 class Measurement:
     """A noisy marginal.
 
-    `counts` has one axis per attribute, in the order of `attributes`: the marginal plus N_Z(0,
-    stddev^2) per cell. `mu` is the cost of the measurement, and `selection_mu` is the cost of
-    selecting this marginal (0: the data did not select it). If `merged`, the axes of the attributes
-    in `DpTable.merged` are merged cells, not codes of the schema.
+    `counts` is the marginal plus N_Z(0, stddev^2) per cell, with one axis per attribute in the
+    order of `attributes`. `mu` is the cost of the measurement. `selection_mu` is the cost of
+    selecting the marginal; it is 0 if the marginal was measured without a selection. If `merged`,
+    the axes of the attributes in `DpTable.merged` are merged cells, not codes of the schema.
     """
 
     attributes: Attributes
@@ -59,12 +59,11 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class DpTable:
-    """Synthetic metadata rows and everything that was released with them.
+    """Synthetic metadata rows, and all values that were released with them.
 
-    `rows` is `(n_dp, d)` int64, codes in schema order, at least one row; `record_count` is the DP
-    estimate of the number of records, which may be fractional or below 0. If rare values of an
-    attribute are merged, `merged` has a tuple for the attribute: the cell of the model for each
-    code.
+    `rows` is `(n_dp, d)` int64 with at least one row: codes in schema order. `record_count` is the
+    DP estimate of the number of records. The estimate may be fractional or negative. If rare values
+    of an attribute are merged, `merged` maps the attribute to the model's cell for each code.
     """
 
     rows: Released[NDArray[np.int64]]
@@ -75,7 +74,7 @@ class DpTable:
     mu_spent: float
 
     def to_json(self) -> dict[str, Any]:
-        """Everything except the rows, which are stored as a table."""
+        """All fields except the rows, which are stored as a table."""
         return {
             "engine": self.engine,
             "record_count": self.record_count.value,
@@ -87,7 +86,7 @@ class DpTable:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], rows: NDArray[np.int64]) -> DpTable:
-        """The inverse of `to_json`, given the rows."""
+        """Invert `to_json`, given the rows."""
         ids = tuple(fields["ledger_ids"])
         return cls(
             rows=Released(rows, ids),

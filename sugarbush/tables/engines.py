@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import assert_never
 
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import GaussianDp
@@ -30,12 +29,12 @@ def synthesize(
     """Synthesize a table that resembles the private table, over the schema's public domain.
 
     Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most
-    `session.records_per_unit` records, charged as one event before the table is opened. The
+    `session.records_per_unit` records. One event is charged before the table is opened. The
     measurer's filter keeps every engine within this budget.
-    Shapes: `table` has one row of codes per record, columns in the order of `schema_domain`.
-    Raises ParamsError if the engine is not installed, and BudgetExceededError. Both come before the
-    charge and before the table is read.
-    Source: see each engine, and docs/decisions/aim-in-gaussian-dp.md.
+    Shapes: `table` has one row of codes per record, with columns in the order of `schema_domain`.
+    Raises ParamsError if the engine is not installed, and BudgetExceededError. Both errors are
+    raised before the charge, and before the table is read.
+    Source: docs/decisions/aim-in-gaussian-dp.md, and the module of each engine.
     """
     if params.engine is Engine.SMARTNOISE:
         require_smartnoise()
@@ -55,22 +54,10 @@ def synthesize(
 
 
 def run_engine(measurer: MarginalMeasurer, params: SynthesizeMetadataSettings) -> Synthesis:
-    """The result of the configured engine."""
-    match params.engine:
-        case Engine.SUGARBUSH:
-            return aim(
-                measurer,
-                degree=params.degree,
-                max_cells=params.max_cells,
-                max_model_mb=params.max_model_mb,
-            )
-        case Engine.SMARTNOISE:
-            return smartnoise(
-                measurer,
-                degree=params.degree,
-                max_cells=params.max_cells,
-                max_model_mb=params.max_model_mb,
-            )
-        case Engine.INDEPENDENT:
-            return finish_singles(measurer)
-    assert_never(params.engine)
+    """Run the engine that the settings name."""
+    if params.engine is Engine.INDEPENDENT:
+        return finish_singles(measurer)
+    engine = aim if params.engine is Engine.SUGARBUSH else smartnoise
+    return engine(
+        measurer, degree=params.degree, max_cells=params.max_cells, max_model_mb=params.max_model_mb
+    )

@@ -1,8 +1,8 @@
-"""Private-PGM: the graphical model that fits noisy marginals. All of it is post-processing.
+"""Private-PGM: fits a graphical model to noisy marginals. All code here is post-processing.
 
 The model is a Markov random field with one log-potential per measured clique, on a junction tree.
-Calibration passes messages up the tree as logarithms, and then probabilities down the tree, so that
-no belief underflows or overflows.
+Calibration passes logarithms of messages up the tree, and then probabilities down the tree. So no
+belief underflows or overflows.
 
 Sources: McKenna, Sheldon, Miklau 2019 (Private-PGM); Koller & Friedman 2009, chapter 10.
 """
@@ -24,22 +24,22 @@ Domain = Mapping[str, int]
 Floats = NDArray[np.float64]
 _Blocks = dict[Attributes, Floats]  # one array per clique
 
-_CONJUGATE_STEPS = 8  # conjugate-gradient steps in a Levenberg-Marquardt step, at most
+_CONJUGATE_STEPS = 8  # maximum number of conjugate-gradient steps in a Levenberg-Marquardt step
 _TRUNCATION = 1e-2  # conjugate gradients stop at this fraction of the first squared residual
-_DIFFERENCE = 1e-5  # the largest change of a potential in a forward difference
-# First damping of an estimation that starts from a model, as a multiple of the damping of mirror
-# descent's first step. With a larger damping, a model that is nearly right would hardly change.
+_DIFFERENCE = 1e-5  # largest change of a potential in a forward difference
+# The first damping of an estimation that starts from a model, relative to an estimation without a
+# start. With a larger damping, a model that is nearly right would hardly change.
 _STARTED_DAMPING = 4.0**-5
-# The largest change of a potential in one step. Beyond it the linear model is invalid, and a step
-# may end with all mass in one cell, where the gradient vanishes.
+# Largest change of a potential in one step. After a larger step the linear model is invalid, and
+# all mass may be in one cell, where the gradient vanishes.
 _LARGEST_MOVE = 10.0
-# An estimation ends when the predicted decrease of a step is below this fraction of the loss.
+# An estimation ends when a step would decrease the loss by less than this fraction.
 _LEAST_PROGRESS = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """A noisy marginal: the counts and their variances, with one axis per attribute."""
+    """A noisy marginal: its counts and their variances, with one axis per attribute."""
 
     attributes: Attributes
     counts: Floats
@@ -48,16 +48,15 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class JunctionTree:
-    """Nodes in an order with parents before their children; a root's parent is None.
+    """Nodes in order, each after its parent. The parent of a root is None.
 
-    Every clique is contained in a node, and the nodes that contain an attribute form a subtree.
+    Every clique is a subset of a node, and the nodes that contain an attribute form a subtree.
     """
 
     nodes: tuple[Attributes, ...]
     parents: tuple[int | None, ...]
 
     def separator(self, node: int) -> Attributes:
-        """Return the attributes that a node shares with its parent."""
         parent = self.parents[node]
         shared = () if parent is None else self.nodes[parent]
         return tuple(name for name in self.nodes[node] if name in shared)
@@ -66,8 +65,8 @@ class JunctionTree:
 def elimination_cliques(domain: Domain, cliques: Iterable[Attributes]) -> list[frozenset[str]]:
     """Triangulate by greedy elimination of the lightest attribute, and return the maximal cliques.
 
-    The weight of an attribute is the number of cells that its elimination joins (min-weight
-    heuristic; Koller & Friedman 2009, section 9.4.3.2).
+    The weight of an attribute is the number of cells of the clique that its elimination creates
+    (min-weight heuristic; Koller & Friedman 2009, section 9.4.3.2).
     """
     neighbours: dict[str, set[str]] = {name: set() for name in domain}
     for clique in cliques:
@@ -98,10 +97,10 @@ def model_megabytes(domain: Domain, cliques: Iterable[Attributes]) -> float:
 
 
 def axis_order(domain: Domain) -> dict[str, int]:
-    """Return the axis that an attribute has in every array. The attribute with the most values is
-    last.
+    """Return the axis of each attribute in every array. The attribute with the most values is last.
 
-    Sums then run along long rows of memory, which is up to 60 times faster than along short rows.
+    With this order, sums run along long rows of memory, up to 60 times faster than along short
+    rows.
     """
     ascending = sorted(domain, key=domain.__getitem__)
     return {name: place for place, name in enumerate(ascending)}
@@ -110,7 +109,7 @@ def axis_order(domain: Domain) -> dict[str, int]:
 def junction_tree(domain: Domain, cliques: Iterable[Attributes]) -> JunctionTree:
     """Connect the elimination cliques by a maximum spanning forest, weighted by shared attributes.
 
-    The attributes of a node are in axis order.
+    Each node lists its attributes in axis order.
     """
     order = axis_order(domain)
     found = elimination_cliques(domain, cliques)
@@ -133,9 +132,9 @@ def junction_tree(domain: Domain, cliques: Iterable[Attributes]) -> JunctionTree
 class MarkovRandomField:
     """A distribution proportional to exp(sum of potentials), times `total` records.
 
-    Each array of `potentials` has one axis per attribute, in the order of its key. The field stores
-    one array per maximal clique, in axis order. Without potentials the distribution is uniform.
-    Call `calibrate` after a change of potentials to recompute the marginals.
+    Each array of the argument `potentials` has one axis per attribute of its key, in the order of
+    the key. The attribute `potentials` has one array per maximal clique, in axis order. Without
+    potentials the distribution is uniform. After a change of potentials, call `calibrate`.
     """
 
     def __init__(
@@ -176,10 +175,9 @@ class MarkovRandomField:
         self._messages: dict[tuple[int, frozenset[str]], tuple[Attributes, Floats]] = {}
 
     def _collect(self, factors: list[Floats]) -> list[Floats]:
-        """Compute P(node | separator) of every node, from the leaves to the roots. Messages are
-        logarithms.
+        """Compute P(node | separator) of every node, from the leaves to the roots.
 
-        This overwrites `factors`.
+        Messages are logarithms. The method overwrites `factors`.
         """
         conditionals: list[Floats] = [np.zeros(())] * len(factors)
         for node in reversed(range(len(factors))):
@@ -211,7 +209,6 @@ class MarkovRandomField:
         return beliefs
 
     def ordered(self, attributes: Iterable[str]) -> Attributes:
-        """The attributes in axis order, without repeats."""
         return tuple(sorted(set(attributes), key=self._order.__getitem__))
 
     def clique_marginals(self) -> dict[Attributes, Floats]:
@@ -222,8 +219,7 @@ class MarkovRandomField:
         }
 
     def marginal(self, attributes: Attributes) -> Floats:
-        """Return the expected counts for any attributes, with one axis per attribute in the given
-        order."""
+        """Return the expected counts of any attributes: one axis per attribute, in that order."""
         wanted = self.ordered(attributes)
         places = tuple(wanted.index(name) for name in attributes)
         return np.transpose(self.total * self._probabilities(wanted), places)
@@ -240,10 +236,10 @@ class MarkovRandomField:
         return self._product(trees, wanted)
 
     def _message(self, node: int, wanted: frozenset[str]) -> tuple[Attributes, Floats]:
-        """Compute P(wanted below | separator) by variable elimination, with an axis per attribute
-        of both.
+        """Compute P(below | separator) by variable elimination.
 
-        `wanted below` are the wanted attributes that the node's subtree adds to its separator.
+        `below` are the wanted attributes that the node's subtree adds to its separator. The array
+        has one axis per attribute of `below` and of the separator.
         """
         below = wanted & self._below[node]
         key = (node, below)
@@ -272,8 +268,8 @@ class MarkovRandomField:
     def sample(self, rows: int, rng: Rng) -> NDArray[np.int64]:
         """Sample `(rows, d)` codes along the junction tree, with columns in the domain's order.
 
-        Among rows that agree on a separator, each code occurs as often as expected, up to rounding,
-        in random order.
+        Rows with equal separator values contain each code as often as expected, up to rounding. The
+        order of the rows is random.
         """
         columns: dict[str, NDArray[np.int64]] = {}
         for node, attributes in enumerate(self.tree.nodes):
@@ -303,9 +299,9 @@ def estimate(
 ) -> MarkovRandomField:
     """Fit the marginals of a model to the observations by least squares.
 
-    Lowers the sum of (marginal - count)^2 / (2 variance) until it is `enough` per count (noise
-    alone gives 0.5), or for about `calibrations` evaluations of the model. The potentials of
-    `start` are the initial potentials.
+    The loss is the sum of (marginal - count)^2 / (2 variance). The fit stops when the loss per
+    count is `enough` (noise alone gives 0.5), or after about `calibrations` evaluations of the
+    model. The potentials of `start` are the initial potentials.
     """
     model = MarkovRandomField(
         domain,
@@ -331,22 +327,24 @@ class _Point:
 
 
 class _LeastSquares:
-    """Levenberg-Marquardt in the model's own metric.
+    """Fits by the Levenberg-Marquardt method, in the metric of the Fisher information.
 
-    A change of the potentials by D changes the marginals by about F D, with F their covariance (the
-    Fisher information). A step minimises the loss of that linear model plus damping/2 * <D, F D>.
-    With large damping the method is mirror descent, D = -gradient/damping (Private-PGM, Algorithm
-    2), and with small damping it is Gauss-Newton. At epsilon 10 it needs 300 calibrations where
-    mirror descent needs 3,600. Conjugate gradients preconditioned by F only need F times a
-    direction. This product costs one calibration at slightly changed potentials (Nocedal & Wright
-    2006, Algorithms 5.3 and 7.1).
+    A change D of the potentials changes the marginals by about F D. F is the covariance of the
+    marginals (the Fisher information). A step minimises the loss of this linear model plus
+    damping/2 * <D, F D>. With large damping the method is mirror descent, D = -gradient/damping
+    (Private-PGM, Algorithm 2). With small damping it is Gauss-Newton. At epsilon 10 the method
+    needs 300 calibrations, and mirror descent needs 3,600.
+
+    Conjugate gradients, preconditioned by F, find the step. The method needs only products of F
+    with a direction. Each product costs one calibration at slightly changed potentials (Nocedal &
+    Wright 2006, Algorithms 5.3 and 7.1).
     """
 
     def __init__(self, model: MarkovRandomField, observations: Sequence[Observation]) -> None:
         self.model = model
         self.precision: dict[Attributes, Floats] = {}
         weighted: dict[Attributes, Floats] = {}
-        for one in observations:  # observations of one clique are merged by their precisions
+        for one in observations:  # equal cliques get one mean observation, weighted by precision
             names = model.ordered(one.attributes)
             axes = [one.attributes.index(name) for name in names]
             precision = 1 / np.transpose(one.variance, axes)
@@ -355,11 +353,11 @@ class _LeastSquares:
             weighted[names] = weighted.get(names, 0.0) + weight
         self.targets = {c: weighted[c] / p for c, p in self.precision.items()}
         self.holder = {c: model.cliques[_first_within(c, model.cliques)] for c in self.targets}
-        self.left = 0  # number of calibrations that are left
+        self.left = 0  # remaining calibrations
 
     def solve(self, *, enough: float, calibrations: int, first_damping: float) -> None:
-        """Fit until the loss reaches its target or no calibrations are left. `first_damping`
-        multiplies the damping that the first step of mirror descent has."""
+        """Fit until the loss reaches its target or no calibration is left. `first_damping` is a
+        multiple of the damping in the first step of mirror descent."""
         self.left = calibrations
         goal = enough * sum(target.size for target in self.targets.values())
         here = self._at(self.model.potentials)
@@ -404,8 +402,7 @@ class _LeastSquares:
         return step, promised
 
     def _response(self, here: _Point, direction: _Blocks) -> _Blocks:
-        """Compute F times a direction, which is the change of the marginals, by a forward
-        difference."""
+        """Compute F times a direction, the change of the marginals, by a forward difference."""
         largest = _largest(direction)
         if largest == 0:
             return {clique: np.zeros_like(block) for clique, block in direction.items()}
@@ -465,7 +462,7 @@ def _maximal(cliques: Iterable[Attributes]) -> tuple[Attributes, ...]:
 
 
 def _subtree_attributes(tree: JunctionTree) -> tuple[frozenset[str], ...]:
-    """The attributes that each node and its descendants add to the node's separator."""
+    """Return the attributes that each node and its descendants add to the node's separator."""
     added = [set(n) - set(tree.separator(i)) for i, n in enumerate(tree.nodes)]
     for node, parent in reversed(list(enumerate(tree.parents))):
         if parent is not None:
@@ -482,14 +479,14 @@ def _axes(attributes: Attributes, dropped: Iterable[str]) -> tuple[int, ...]:
 
 
 def _sum_to(factor: Floats, attributes: Attributes, kept: Attributes) -> Floats:
-    """Sum a factor over every attribute that is not in `kept`. Both are in axis order."""
+    """Sum a factor over every attribute that is not in `kept`. Attributes are in axis order."""
     if attributes == kept:
         return factor
     return np.asarray(factor.sum(axis=_axes(attributes, set(attributes) - set(kept))))
 
 
 def _spread(factor: Floats, attributes: Attributes, onto: Attributes) -> Floats:
-    """Return a view that broadcasts over the attributes of `onto`. Both are in axis order."""
+    """Return a view that broadcasts over the attributes of `onto`. Attributes are in axis order."""
     sizes = dict(zip(attributes, factor.shape, strict=True))
     return factor.reshape([sizes.get(name, 1) for name in onto])
 
@@ -503,11 +500,10 @@ def _flat(
 
 
 def _systematic(table: Floats, group: NDArray[np.int64], rng: Rng) -> NDArray[np.int64]:
-    """For each entry of `group`, draw a column of `table` from the distribution in that row of
-    `table`.
+    """For each entry g of `group`, draw a column from the distribution in row g of `table`.
 
-    The rows of a group take the quantiles (i + u_i) / size in random order, so the number of draws
-    of each column is the expected number, up to one.
+    The members of a group use the quantiles (i + u_i) / size in random order. So each column is
+    drawn as often as expected, up to one draw.
     """
     groups, columns = table.shape
     sizes = np.bincount(group, minlength=groups)

@@ -1,13 +1,13 @@
-"""The only code that reads the private table: it gives engines noisy answers.
+"""Gives engines noisy answers about the private table. No other code reads the table.
 
-An engine requests noisy marginals (`measure`), or the marginal where its model has the largest
-error (`select`). Every answer is charged to one Gaussian-DP filter before the noise is drawn. So
-all answers together are mu-GDP, for any choice of requests. What an engine does with them is
+An engine requests a noisy marginal (`measure`), or the marginal for which its model has the largest
+error (`select`). One Gaussian-DP filter charges every answer before the noise is drawn. So all
+answers together are mu-GDP, for any choice of requests. All further work of an engine is
 post-processing.
 
-Sensitivities, with units of at most m records, added or removed whole:
+Sensitivities when one unit of at most m records is added or removed:
 
-    a marginal                     L2: m    (each record is in one cell; all m may share it)
+    a marginal                     L2: m    (each record is in one cell; all m may be in one cell)
     ||marginal - estimate||_1      m        (reverse triangle inequality)
     a selection score              m * weight
 """
@@ -33,9 +33,8 @@ from sugarbush.privacy.gaussian_dp import (
 from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
 from sugarbush.tables.dp_table import Attributes, Measurement
 
-# Scores are multiples of 1/_GRID^2. They are computed in integers and clipped to the range that
-# float64 represents exactly (8.6e9 records), so rounding adds nothing to their sensitivity;
-# clipping adds nothing either.
+# Scores are integer multiples of 1/_GRID^2, clipped to the range that float64 represents exactly
+# (8.6e9 records). So neither rounding nor clipping adds to the sensitivity of scores.
 _GRID = 1024
 _LARGEST_EXACT = 2**53
 _LARGEST_DISTANCE = 2**62
@@ -43,9 +42,9 @@ _LARGEST_DISTANCE = 2**62
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A marginal that may be selected: score weight * (||marginal - estimate||_1 - penalty).
+    """A candidate for selection. Its score is weight * (||marginal - estimate||_1 - penalty).
 
-    `estimate` is the marginal of the model, one axis per attribute; `weight` is at most 1.
+    `estimate` is the model's marginal, with one axis per attribute. `weight` is at most 1.
     """
 
     attributes: Attributes
@@ -60,15 +59,15 @@ def marginal_sensitivity(records_per_unit: int) -> float:
 
 
 def score_sensitivity(records_per_unit: int) -> float:
-    """Sensitivity of any one score to one unit; weights are at most 1."""
+    """Sensitivity of a score to one unit. Weights are at most 1."""
     return float(records_per_unit)
 
 
 class MarginalMeasurer:
-    """Gives noisy answers about one private table. All answers together are mu-GDP under adding or
-    removing one unit.
+    """Gives noisy answers about one private table.
 
-    `table` has one row of codes per record, `(n, d)`, with columns in the order of `domain`.
+    Guarantee: all answers together are mu-GDP under adding or removing one unit. `table` has one
+    row of codes per record, `(n, d)`, with columns in the order of `domain`.
     """
 
     def __init__(
@@ -99,9 +98,9 @@ class MarginalMeasurer:
         return self._filter.remaining
 
     def merge(self, attribute: str, cells: Sequence[int]) -> None:
-        """From now on count `cells[code]` instead of `code`. `cells` must be public or released.
+        """Count `cells[code]` instead of `code` from now on. `cells` must be public or released.
 
-        Each record is recoded on its own, so no sensitivity changes.
+        Each record is recoded independently, so no sensitivity changes.
         """
         mapping = np.asarray(cells, dtype=np.int64)
         size = int(mapping.max()) + 1
@@ -115,7 +114,7 @@ class MarginalMeasurer:
         self._counted = {c: v for c, v in self._counted.items() if attribute not in c}
 
     def unmerge(self) -> None:
-        """From now on count codes again."""
+        """Undo all calls of `merge`: count codes again."""
         self.domain, self._columns = dict(self._public_domain), dict(self._codes)
         self._counted = {c: v for c, v in self._counted.items() if self._merged.isdisjoint(c)}
         self._merged = set()
@@ -124,8 +123,7 @@ class MarginalMeasurer:
         return tuple(self.domain[name] for name in attributes)
 
     def noise_of(self, mu: float) -> float:
-        """Return the standard deviation of the noise in a measurement that costs `mu`. It is
-        public."""
+        """Return the standard deviation (public) of the noise in a measurement that costs `mu`."""
         return discrete_gaussian_stddev(mu, sensitivity=marginal_sensitivity(self.records_per_unit))
 
     def measure(
@@ -133,7 +131,7 @@ class MarginalMeasurer:
     ) -> Measurement:
         """Measure the marginal of `attributes`, with exact discrete Gaussian noise on each count.
 
-        Guarantee: at most `mu`-GDP, which is charged to the filter first.
+        Guarantee: at most `mu`-GDP, charged to the filter before the noise is drawn.
         """
         sensitivity = marginal_sensitivity(self.records_per_unit)
         stddev = self.noise_of(mu)
@@ -152,11 +150,9 @@ class MarginalMeasurer:
         )
 
     def select(self, candidates: Sequence[Candidate], *, mu: float) -> tuple[int, float]:
-        """Choose a candidate with a score near the largest. Return its index and the mu that was
-        spent.
+        """Choose a candidate by the exponential mechanism. Return its index and the spent mu.
 
-        Guarantee: the exponential mechanism, at most `mu`-GDP, which is charged to the filter
-        before the selection.
+        Guarantee: at most `mu`-GDP, charged to the filter before the selection.
         """
         sensitivity = score_sensitivity(self.records_per_unit)
         epsilon = bounded_range_epsilon(mu)
@@ -166,8 +162,8 @@ class MarginalMeasurer:
         return report_noisy_max(scores, epsilon=epsilon, sensitivity=sensitivity), cost
 
     def _score(self, candidate: Candidate) -> float:
-        """Compute the score of a candidate in integers, so that rounding cannot exceed the proven
-        sensitivity."""
+        """Compute the score of a candidate in integers. Rounding errors of floating-point numbers
+        could exceed the proven sensitivity."""
         if not 0 < candidate.weight <= 1:
             raise InvariantError("a weight must be above 0 and at most 1")
         weight = max(1, round(candidate.weight * _GRID))
@@ -188,7 +184,7 @@ class MarginalMeasurer:
 
 
 def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """Split the table into one array per column. Errors do not show values of the table."""
+    """Split the table into one array per column. Errors show no values of the table."""
     table = np.asarray(per_unit)
     if table.size == 0:
         table = np.zeros((0, len(domain)), dtype=np.int64)
@@ -206,13 +202,13 @@ def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]
 
 
 def _smallest(column: NDArray[Any], size: int) -> NDArray[Any]:
-    """A contiguous copy in the smallest type: a million rows of fifteen columns fit into 15 MB."""
+    """Copy a column into the smallest type: a million rows of fifteen columns fit into 15 MB."""
     return np.ascontiguousarray(column, dtype=np.min_scalar_type(size - 1))
 
 
 def _on_grid(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Round to multiples of 1/_GRID. Huge estimates are clipped, so that a distance fits into an
-    integer. NaN would become an integer whose distance overflows, so it is refused."""
+    """Round to multiples of 1/_GRID. Huge estimates are clipped, so that distances fit into an
+    integer. NaN raises InvariantError: as an integer it would make a distance overflow."""
     if np.isnan(estimate).any():
         raise InvariantError("an estimate of a marginal is not a number")
     largest = _LARGEST_DISTANCE // max(estimate.size, 1)

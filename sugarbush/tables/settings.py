@@ -11,10 +11,7 @@ from sugarbush.settings import AtLeastOne, Positive, Section
 
 
 class Engine(StrEnum):
-    """The algorithm that synthesizes the DP table.
-
-    Version 0.1 also had `mst`; settings with `mst` now use AIM.
-    """
+    """The algorithm that synthesizes the DP table. `mst` of version 0.1 is read as `sugarbush`."""
 
     SUGARBUSH = "sugarbush"
     SMARTNOISE = "smartnoise"
@@ -29,7 +26,7 @@ class SynthesizeMetadataSettings(Section):
     """The DP table of metadata, by AIM."""
 
     engine: Engine = Engine.SUGARBUSH
-    """sugarbush (our AIM), smartnoise (smartnoise-synth's AIM), or independent (no dependence)."""
+    """sugarbush: our AIM; smartnoise: smartnoise-synth's AIM; independent: one-way marginals."""
     attributes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """Attributes of the schema that the table contains; null: all."""
     degree: Annotated[int, Field(ge=1, le=4)] = 2

@@ -1,11 +1,11 @@
-"""smartnoise-synth's AIM as a second engine, which reads our measurer instead of the data.
+"""Runs smartnoise-synth's AIM as a second engine, on the measurer instead of the data.
 
-Its loop (snsynth 1.0.8, `AIMSynthesizer.AIM`) decides what to request. The measurer answers with
-exact noise under the filter, so the loop reads no record. Parts of the loop are not used: its
-floating-point noise, its selection by numpy's global generator, its domains from the data, and its
-errors that quote values. We suppress its prints, and add attributes that its workload would omit.
-Rows are sampled from our junction tree, because mbi 1.1 samples wrongly from cycles and correlates
-columns that share a parent.
+The loop of snsynth 1.0.8 (`AIMSynthesizer.AIM`) decides which marginals to request. The measurer
+answers with exact noise under the filter, so the loop reads no record. These parts of smartnoise
+are not used: floating-point noise, selection by numpy's global generator, domains from the data,
+and errors that quote values. This module suppresses smartnoise's prints, and adds attributes that
+its workload would omit. Rows are sampled from our junction tree, because mbi 1.1 samples wrongly
+from cycles and correlates columns that share a parent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib.metadata
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Final
@@ -29,8 +29,7 @@ from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
 from sugarbush.tables.synthesis import Synthesis, count_records
 
 _VERSION: Final = "1.0.8"
-# The share of a round's rho that smartnoise gives to the measurement. The measurements before the
-# first round have no selection.
+# Smartnoise gives this share of a round's rho to the measurement, and the rest to the selection.
 _MEASUREMENT_SHARE: Final = 0.9
 
 
@@ -50,7 +49,7 @@ def require_smartnoise() -> None:
 def smartnoise(
     measurer: MarginalMeasurer, *, degree: int, max_cells: int, max_model_mb: float
 ) -> Synthesis:
-    """Run smartnoise's AIM on the measurer's domain. It spends a little less than the filter
+    """Run smartnoise's AIM on the measurer's domain. The run spends slightly less than the filter
     allows."""
     from mbi import Domain
     from snsynth.aim import aim as module
@@ -62,10 +61,11 @@ def smartnoise(
     )
     loop.rho = rho_within(measurer.mu_squared_left)
     setattr(loop, "_worst_approximated", asked.select)  # noqa: B010 — smartnoise's own hook
-    run = _with_globals(
-        module.AIMSynthesizer.AIM,
-        {**vars(module), "gaussian_noise": asked.measure, "print": _say_nothing},
-    )
+    # A copy of the function with other globals leaves the module unchanged. `print` is replaced,
+    # because smartnoise prints its sigma and the width of its table.
+    own = module.AIMSynthesizer.AIM
+    names = {**vars(module), "gaussian_noise": asked.measure, "print": lambda *_: None}
+    run = FunctionType(own.__code__, names, argdefs=own.__defaults__)
     run(loop, asked, _workload(domain, degree=degree, max_cells=max_cells))
     return Synthesis(
         model=_adopt(loop.synthesizer, domain),
@@ -78,10 +78,10 @@ def smartnoise(
 def rho_within(mu_squared: float) -> float:
     """Compute the rho with which all steps of smartnoise together cost at most `mu_squared`.
 
-    Let r be the rho of one step. Its measurement gets 0.9 r and has stddev >= 1/sqrt(1.8 rho). The
-    cost of the measurement in mu^2 is 1.8 r plus a term for discreteness, which is largest at the
-    smallest stddev. The selection gets 0.1 r, has epsilon sqrt(0.8 r), and costs at most (2 pi /
-    16) 0.8 r.
+    Let r be the rho of one step. The measurement gets 0.9 r and has stddev >= 1/sqrt(1.8 rho). The
+    measurement costs 1.8 r in mu^2, plus a term for discreteness that is largest at the smallest
+    stddev. The selection gets 0.1 r and has epsilon sqrt(0.8 r). The selection costs at most (2 pi
+    / 16) 0.8 r in mu^2.
     """
     selection = (1 - _MEASUREMENT_SHARE) * 8 * (2 * math.pi / 16)
 
@@ -98,7 +98,7 @@ def rho_within(mu_squared: float) -> float:
 
 @dataclass
 class _Conversation:
-    """Replaces smartnoise's data set: it passes each request to the measurer."""
+    """Takes the place of smartnoise's data set, and passes each request to the measurer."""
 
     measurer: MarginalMeasurer
     domain: Any
@@ -111,12 +111,12 @@ class _Conversation:
         return self
 
     def datavector(self) -> NDArray[np.float64]:
-        """Return zeros instead of the exact marginal. The loop adds noise to the zeros, and
-        `measure` returns the noisy marginal as this noise."""
+        """Return zeros instead of the exact marginal. The loop adds "noise" to the zeros: the noisy
+        marginal from `measure`."""
         return np.zeros(self.domain.size(self._asked))
 
     def measure(self, stddev: float, size: int) -> NDArray[np.float64]:
-        """Return the noisy marginal that was requested last, instead of noise around 0."""
+        """Return the noisy marginal of the last request, instead of smartnoise's noise."""
         measurement = self.measurer.measure(
             self._asked,
             mu=discrete_gaussian_mu(float(stddev)),
@@ -135,7 +135,7 @@ class _Conversation:
         epsilon: float,
         stddev: float,
     ) -> Attributes:
-        """Replaces smartnoise's exponential mechanism; it uses the same scores."""
+        """Let the measurer select, with the scores of smartnoise's exponential mechanism."""
         greatest = max(candidates.values())
         offered = []
         for attributes, weight in candidates.items():
@@ -148,15 +148,13 @@ class _Conversation:
                     penalty=math.sqrt(2 / math.pi) * stddev * believed.size,
                 )
             )
-        chosen, self._selection_mu = self.measurer.select(
-            offered, mu=bounded_range_mu(float(epsilon))
-        )
+        mu = bounded_range_mu(float(epsilon))
+        chosen, self._selection_mu = self.measurer.select(offered, mu=mu)
         return offered[chosen].attributes
 
 
 def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """List the marginals of `degree` attributes. An attribute in none of them gets a one-way
-    marginal."""
+    """List the marginals of `degree` attributes, and a one-way marginal of each other attribute."""
     sets = itertools.combinations(domain, min(degree, len(domain)))
     workload = [s for s in sets if math.prod(domain[name] for name in s) <= max_cells]
     covered = {name for attributes in workload for name in attributes}
@@ -164,22 +162,9 @@ def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list
 
 
 def _adopt(fitted: Any, domain: Mapping[str, int]) -> MarkovRandomField:
-    """Convert a model of mbi: the result has the same potentials on our junction tree."""
-    potentials = {
-        tuple(fitted.potentials[clique].domain.attrs): np.asarray(
-            fitted.potentials[clique].values, dtype=np.float64
-        )
-        for clique in fitted.potentials.cliques
-    }
+    """Convert a model of mbi. The result has the same potentials on our junction tree."""
+    factors = [fitted.potentials[clique] for clique in fitted.potentials.cliques]
+    potentials = {tuple(f.domain.attrs): np.asarray(f.values, dtype=np.float64) for f in factors}
     return MarkovRandomField(
         domain, list(potentials), total=max(float(fitted.total), 1.0), potentials=potentials
     )
-
-
-def _with_globals(function: Any, names: dict[str, Any]) -> Callable[..., None]:
-    """Copy a function, with `names` as its globals. The module stays unchanged."""
-    return FunctionType(function.__code__, names, argdefs=function.__defaults__)
-
-
-def _say_nothing(*_: object) -> None:
-    """Replaces print: smartnoise prints its sigma and the width of its table."""

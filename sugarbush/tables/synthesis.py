@@ -12,27 +12,18 @@ from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
 from sugarbush.tables.dp_table import Attributes, Measurement
-from sugarbush.tables.graphical_model import (
-    Floats,
-    MarkovRandomField,
-    Observation,
-    estimate,
-)
+from sugarbush.tables.graphical_model import Floats, MarkovRandomField, Observation, estimate
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
-# The share of the remaining budget that a step may spend, so that rounding cannot exceed the
-# budget.
+# Each step leaves 1e-12 of its budget unspent, so that rounding cannot exceed the budget.
 _ALL = 1 - 1e-12
-# Maximum number of synthetic rows, whatever the noise on the number of records is.
+# Maximum number of synthetic rows, for any noise on the number of records.
 MAX_ROWS = 5_000_000
-
-
 # Maximum number of evaluations of the model in an estimation: after a round, and at the end.
 ROUND: Final = 40
 FINAL: Final = 400
-# Loss per count at which an estimation stops: half of the loss from noise alone. In our
-# measurements, continuing to the optimum (about 0.2) changed total variation by less than 7% in
-# either direction.
+# An estimation stops at this loss per count, half of the loss from noise alone. In our
+# measurements, the optimum (a loss of about 0.2) changed total variation by less than 7%.
 ENOUGH: Final = 0.25
 
 
@@ -40,7 +31,8 @@ ENOUGH: Final = 0.25
 class Synthesis:
     """The result of an engine.
 
-    `rare` are the values that were merged in measurements, and in the model if `model_merged`.
+    `rare` are the values that were merged in measurements. If `model_merged`, they are merged in
+    the model too.
     """
 
     model: MarkovRandomField
@@ -54,16 +46,16 @@ class Synthesis:
 class RareValues:
     """Values of one attribute that were merged into one cell because of their noisy counts.
 
-    `cells` maps every code to its cell; merged codes have the last cell. `counts` are estimates for
-    all codes.
+    `cells` maps every code to its cell. All merged codes have the last cell. `counts` are estimates
+    for all codes.
     """
 
     cells: tuple[int, ...]
     counts: Floats
 
     def shares(self, total: float) -> Floats:
-        """Return the share of each code in the merged cell. It is computed from the nearest counts
-        >= 0 with the sum `total`."""
+        """Return the share of each code in the merged cell. The shares are proportional to the
+        nonnegative counts with sum `total` that are nearest to `counts`."""
         merged = np.asarray(self.cells) == max(self.cells)
         shares = np.zeros(len(self.cells))
         shares[merged] = _onto_simplex(self.counts[merged], max(total, 1.0))
@@ -71,21 +63,20 @@ class RareValues:
 
 
 def all_of(mu_squared: float) -> float:
-    """Return the mu that spends `mu_squared`, with a relative error below 10^-12."""
+    """Return the mu that spends `mu_squared`, except for a fraction of 1e-12."""
     return math.sqrt(mu_squared * _ALL)
 
 
 def measure_singles(
     measurer: MarginalMeasurer, *, mu_squared: float, round: int = 0
 ) -> list[Measurement]:
-    """Measure every one-way marginal, of any size. Each gets an equal share of `mu_squared`."""
+    """Measure every one-way marginal with an equal share of `mu_squared`."""
     mu = all_of(mu_squared / len(measurer.domain))
     return [measurer.measure((name,), mu=mu, round=round) for name in measurer.domain]
 
 
 def count_records(measurements: Sequence[Measurement]) -> float:
-    """Estimate the number of records: the mean of the marginals' sums, weighted by inverse
-    variance."""
+    """Estimate the number of records: the mean of the marginals' sums, weighted by precision."""
     weights = np.array([1 / (m.stddev**2 * m.counts.size) for m in measurements])
     sums = np.array([float(m.counts.sum()) for m in measurements])
     return float(weights @ sums / weights.sum())
@@ -94,8 +85,8 @@ def count_records(measurements: Sequence[Measurement]) -> float:
 def find_rare(singles: Sequence[Measurement], *, sigmas: float) -> dict[str, RareValues]:
     """For each attribute, find the values with a noisy count below `sigmas` standard deviations.
 
-    Post-processing: it depends on released counts alone. An attribute with fewer than two such
-    values is left out.
+    The search is post-processing of released counts. An attribute with fewer than two such values
+    is omitted.
     """
     rare = {}
     for single in singles:
@@ -115,7 +106,7 @@ def merge_rare(measurer: MarginalMeasurer, rare: Mapping[str, RareValues]) -> No
 
 
 def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> Observation:
-    """Convert a measurement for the model: counts within merged cells are summed."""
+    """Convert a measurement for the model, and sum the counts of merged values."""
     counts = measurement.counts.astype(np.float64)
     variance = np.full(counts.shape, measurement.stddev**2)
     if not measurement.merged:
@@ -155,8 +146,7 @@ def finish(
 ) -> Synthesis:
     """Fit the model to convergence, and return the engine's result.
 
-    The model uses all one-way marginals. If `shown` is not None, it uses no larger marginals except
-    those in `shown`.
+    The model uses all one-way marginals, and the larger marginals in `shown` (None: all).
     """
     believed = measurements if shown is None else only(measurements, shown)
     return Synthesis(
@@ -168,7 +158,7 @@ def finish(
 
 
 def only(measurements: Sequence[Measurement], shown: Sequence[Attributes]) -> list[Measurement]:
-    """Select the measurements of all one-way marginals, and of the larger marginals in `shown`."""
+    """Return the measurements of all one-way marginals, and of the larger marginals in `shown`."""
     return [m for m in measurements if len(m.attributes) == 1 or m.attributes in shown]
 
 
@@ -183,8 +173,7 @@ def finish_evenly(
 ) -> Synthesis:
     """Spend the rest of the budget evenly on the marginals in `shown` and on all one-way marginals.
 
-    The model uses no other marginal of several attributes. One-way marginals count every value
-    separately.
+    The model uses only these marginals. The one-way marginals count rare values separately.
     """
     if not shown:
         return finish_singles(measurer, measurements, rare=rare, round=round)
@@ -218,7 +207,7 @@ def finish_singles(
     rare: Mapping[str, RareValues] | None = None,
     round: int = 0,
 ) -> Synthesis:
-    """Spend the rest of the budget on one-way marginals of all values, and model nothing else."""
+    """Spend the rest of the budget on one-way marginals of all values, without larger marginals."""
     measurer.unmerge()
     again = measure_singles(measurer, mu_squared=measurer.mu_squared_left, round=round)
     singles = [m for m in measurements if len(m.attributes) == 1 and not m.merged] + again
@@ -232,8 +221,7 @@ def finish_singles(
 
 
 def draw_rows(synthesis: Synthesis, rng: Rng) -> NDArray[np.int64]:
-    """Draw rows in the schema's codes. Their number is the DP record count (at least 1, at most
-    MAX_ROWS)."""
+    """Draw rows in the schema's codes: as many as the DP record count, from 1 to MAX_ROWS."""
     count = min(max(round(synthesis.record_count), 1), MAX_ROWS)
     rows = synthesis.model.sample(count, rng)
     for place, name in enumerate(synthesis.model.domain):
@@ -264,8 +252,7 @@ def _add_up(values: Floats, cells: NDArray[np.int64], axis: int) -> Floats:
 
 
 def _onto_simplex(values: Floats, total: float) -> Floats:
-    """Return the nearest point with entries >= 0 and the sum `total` (Duchi et al. 2008, Figure
-    1)."""
+    """Return the nearest point with entries >= 0 and sum `total` (Duchi et al. 2008, Figure 1)."""
     descending = np.sort(values)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
     cut = excess[np.flatnonzero(descending > excess)[-1]]

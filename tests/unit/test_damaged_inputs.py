@@ -54,7 +54,7 @@ def test_every_missing_value_of_pandas_is_an_empty_cell(cell: Any) -> None:
 def test_half_a_character_in_any_column_is_a_bad_row(column: str) -> None:
     row = {"text": "a", "stars": "1", "id": "i", "user": "u", column: "Kim \ud800"}
     settings = PrepareSettings(id_column="id", user_column="user")
-    with pytest.raises(InputError, match=f"column '{column}' holds half a character") as error:
+    with pytest.raises(InputError, match=f"column '{column}' contains half a character") as error:
         usable(rows_of_frame(pd.DataFrame([row]), wanted={}), settings, SCHEMA, source="frame",
                setting="s")  # fmt: skip
     assert "Kim" not in str(error.value)

@@ -112,7 +112,7 @@ def with_row(row: dict[str, Any]) -> str:
         (with_row({"id": "x", "text": "", "topic": "a"}), ".jsonl", ["row 7", "empty"]),
         (with_row({"id": "x", "text": " \t\n", "topic": "a"}), ".jsonl", ["row 7", "empty"]),
         (with_row({"id": "x", "text": None, "topic": "a"}), ".jsonl", ["row 7", "no text"]),
-        (with_row({"id": "x", "text": [CANARY], "topic": "a"}), ".jsonl", ["row 7", "is no text"]),
+        (with_row({"id": "x", "text": [CANARY], "topic": "a"}), ".jsonl", ["row 7", "not a text"]),
         (with_row({"id": "x", "text": f"{CANARY}\0", "topic": "a"}), ".jsonl", ["row 7", "NUL"]),
         (
             with_row({"id": "x", "text": CANARY * 100_000, "topic": "a"}), ".jsonl",
@@ -282,7 +282,7 @@ def test_a_row_that_is_nobodys_is_refused(tmp_path: Path, author: str | None) ->
     own = by_authors()
     own[7]["author"] = author
     said = message(tmp_path, corpus(tmp_path, jsonl(own), **PERSONS))
-    assert "row 8: column 'author' of prepare.user_column has no value" in said
+    assert "row 8: column 'author' (prepare.user_column) has no value" in said
     assert "prepare.bad_rows" in said
 
 
