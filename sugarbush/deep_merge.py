@@ -15,7 +15,7 @@ def deep_merge(
 ) -> list[str]:
     """Change `settings` in place, and return the dotted names of the changed settings.
 
-    A missing setting that is changed to its value in `defaults` stays missing.
+    A setting that is missing is not added if its new value equals its value in `defaults`.
     """
     changed: list[str] = []
     for key, value in changes.items():

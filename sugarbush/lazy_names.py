@@ -12,7 +12,7 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
     """Make a module's `__getattr__`. `modules` maps a submodule to the public names that it
     defines.
 
-    `name=other` is the submodule's `name` under the public name `other`.
+    An entry `name=other` publishes the submodule's `name` as `other`.
     """
     sources: dict[str, tuple[str, str]] = {}
     for module, names in modules.items():
