@@ -33,8 +33,8 @@ class ReleaseNote:
     """The content of release.json: the stage that wrote the folder, and the ids of its ledger
     entries.
 
-    At most `records_per_unit` records of one unit were used. `charges` are the ledger entries
-    themselves; folders that version 0.2 wrote have none.
+    At most `records_per_unit` records of one unit were used. `charges` are the complete ledger
+    entries; a folder that version 0.2 wrote has none.
     """
 
     stage: str
@@ -53,8 +53,8 @@ class ReleaseNote:
 class Metadata:
     """The DP metadata.
 
-    `rows` has one column per attribute; it is None if a run drew no table. `label_counts` are noisy
-    counts of one attribute's values; None if none were drawn.
+    `rows` has one column per attribute; it is None if the run drew no table. `label_counts` are the
+    noisy counts of one attribute's values; None if the run drew no counts.
     """
 
     rows: pd.DataFrame | None
@@ -64,7 +64,7 @@ class Metadata:
 
 @dataclass(frozen=True, kw_only=True)
 class Initial:
-    """A method's first candidates, one per row, and what they cost."""
+    """A method's first candidates, one per row, and the calls to the generator that they needed."""
 
     candidates: pd.DataFrame
     usage: Usage
@@ -85,13 +85,13 @@ class Round:
 
     @property
     def votes(self) -> pd.Series[int]:
-        """Noisy votes by candidate id, most first."""
+        """Noisy votes by candidate id, in descending order."""
         return self.candidates.set_index("id")["votes"].sort_values(ascending=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """A method's rounds and its final set, `synthetic`: one text per row."""
+    """A method's rounds and its final texts, `synthetic`: one text per row."""
 
     rounds: tuple[Round, ...]
     synthetic: pd.DataFrame
@@ -100,8 +100,8 @@ class Evolution:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """The artifacts of a run in `base`. A missing artifact raises MissingInputError, which names
-    the stage to run."""
+    """The artifacts of a run in `base`. If an artifact is missing, its method raises
+    MissingInputError, which names the stage to run."""
 
     base: Path
 
@@ -124,7 +124,7 @@ class Artifacts:
         return pd.DataFrame({"text": frame["text"], **values_of(codes, self.schema)})
 
     def metadata(self) -> Metadata:
-        """What stage synthesize_metadata released."""
+        """Load what stage synthesize_metadata released."""
         folder = require(self.roots.released / "metadata", left_by="synthesize_metadata")
         described = json.loads((folder / "metadata.json").read_text())
         rows = label_counts = None
@@ -139,7 +139,7 @@ class Artifacts:
         return Metadata(rows=rows, label_counts=label_counts, note=_note(folder))
 
     def initial(self, method: str) -> Initial:
-        """What stage initialise wrote for a method."""
+        """Load what stage initialise wrote for a method."""
         folder = require(self.roots.released / "initial" / method, left_by=f"initialise@{method}")
         return Initial(
             candidates=self._candidates(folder / "candidates.parquet"),
@@ -148,8 +148,8 @@ class Artifacts:
         )
 
     def evolution(self, method: str) -> Evolution:
-        """Load the rounds of a method and its release. Before stage enlarge has run, the release is
-        the survivors."""
+        """Load the rounds and the final texts of a method. Before stage enlarge has run, the final
+        texts are the survivors of the last round."""
         enlarged = self.roots.released / "enlarge" / method
         folder = require(self.roots.released / "evolve" / method, left_by=f"evolve@{method}")
         folder = enlarged if (enlarged / "final.parquet").exists() else folder
@@ -171,7 +171,7 @@ class Artifacts:
         )
 
     def card(self) -> dict[str, Any]:
-        """The release card, as stage report wrote it."""
+        """Load the release card that stage report wrote."""
         path = require(self.roots.published / "release_card.json", left_by="report")
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return card

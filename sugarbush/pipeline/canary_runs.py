@@ -2,9 +2,10 @@
 code.
 
 Each function runs the code of the mechanism on the canaries that the coin flips include. It returns
-a score for every canary: the higher, the more likely the canary was included. The attacker knows
-everything except the coin flips and the noise: candidates, weights and settings. There are no other
-records. No corpus is read. Each run charges a ledger of its own in a temporary folder.
+a score for every canary. A higher score means that the canary was more likely included. The
+attacker knows candidates, weights and settings; only the coin flips and the noise are unknown.
+There are no other records, and no corpus is read. Each run charges a new ledger in a temporary
+folder.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
 _MEASUREMENTS = 2
 _STEPS = 2
-_CANDIDATES = 500  # in one round of kernel scores; more canaries need more rounds
+_CANDIDATES = 500  # of one round of kernel scores; more canaries need more rounds
 _DIMENSIONS = 384
 _WIDTH = 0.2
 
@@ -72,10 +73,10 @@ def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i has the embedding of candidate i. The score of a canary is the product of the noisy
-    sum and the canary's row of kernel scores.
+    """Canary i has the embedding of candidate i. Its score is the product of the noisy sum and the
+    canary's row of kernel scores.
 
-    Each round has 500 candidates and its own records and ledger. A canary is in one round only.
+    Each round has 500 candidates, and its own records and ledger. A canary is in one round only.
     """
     stddev = None
     if not math.isinf(epsilon):
@@ -98,8 +99,8 @@ def _one_round(
     voting = VotingSession(embeddings=Private(records), stddev=stddev, session=session)
     sums = sum_scores(voting, candidates, width=_WIDTH).value
     products = rows @ sums.astype(np.float64) / RESOLUTION**2
-    # The scores between different candidates are about equal, so they add about the same amount to
-    # all canaries of a round.
+    # Scores between different candidates are about equal. They add about the same amount to all
+    # canaries of a round, and another amount in another round, so the mean is subtracted.
     return np.asarray(products - products.mean())
 
 
@@ -158,7 +159,7 @@ def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 @contextmanager
 def temporary_session(delta: float) -> Iterator[PrivacySession]:
-    """A session on a ledger that is deleted."""
+    """Yield a session on a ledger that is deleted afterwards."""
     with tempfile.TemporaryDirectory() as state:
         ledger = Ledger(
             Path(state),
@@ -189,7 +190,7 @@ def _observed(scores: NDArray[np.float64], events: Sequence[Event], delta: float
 
 @lru_cache(maxsize=16)  # every run of an audit has the same cost
 def epsilon_of_events(events: tuple[Event, ...], delta: float) -> float:
-    """Epsilon of the composition."""
+    """Compute the epsilon of the composition of `events`."""
     return epsilon_of(events, delta=delta)
 
 

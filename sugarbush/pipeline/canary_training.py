@@ -18,7 +18,7 @@ from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.language_modelling import Example, pad_together, record_losses
 from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, train
 
-_CLIP_NORM = 0.1  # far below the norm of a canary's gradient, so that each is clipped
+_CLIP_NORM = 0.1  # far below the norm of a canary's gradient, so every gradient is clipped
 _LEARNING = Learning(learning_rate=1e-3, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
 
 
@@ -94,8 +94,8 @@ class _Attacker:
         self.scores += (noisy_sum * self._directions).sum(axis=1) / _CLIP_NORM**2
 
     def _clipped_gradients(self) -> NDArray[np.float64]:
-        """Compute the clipped gradients of all canaries at the present weights. Only row i of the
-        gradient of canary i is not zero, and it is row i of the result."""
+        """Compute the clipped gradients of all canaries at the present weights. The gradient of
+        canary i is zero except in row i; row i of the result is this row."""
         losses = record_losses(self._model, self._batch)
         (gradient,) = torch.autograd.grad(losses.sum(), [self._model.table.weight])
         rows = gradient.double().numpy()

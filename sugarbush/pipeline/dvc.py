@@ -1,9 +1,10 @@
-"""dvc.yaml, generated from the declarations of the stages.
+"""Generates dvc.yaml from the declarations of the stages.
 
 DVC compares sections of data/stamps/settings.json, which stage `fingerprint` writes on every run.
-They contain the resolved settings that affect an output, the noise that the plan gives to each
-mechanism, and digests of the code of stages that do not spend budget. So defaults can live in code,
-and no stage lists its settings twice. `python -m sugarbush.pipeline.dvc` prints the file.
+The file contains the resolved settings that affect an output, the planned noise of each mechanism,
+and digests of the code of stages that do not spend budget. So the defaults of settings can be in
+code, and each stage names its settings only once. `python -m sugarbush.pipeline.dvc` prints
+dvc.yaml.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def require_current_stages(base: Path) -> None:
 
 
 def _entry(stage: Stage) -> dict[str, Any]:
-    """One entry of `stages:`. `exec` replaces the shell, so that DVC is the parent of the stage."""
+    """Return one entry of `stages:`. `exec` replaces the shell, so that DVC is the stage's
+    parent."""
     argument = " --method ${item}" if stage.by_method else ""
     entry: dict[str, Any] = {
         "cmd": f"exec python -m tasks.{stage.name}{argument}",
@@ -103,8 +105,8 @@ def _entry(stage: Stage) -> dict[str, Any]:
 
 
 def parameter_keys(stage: Stage) -> list[str]:
-    """Return the keys of settings.json that the stage depends on. `{method}` in a key stands for
-    the method."""
+    """Return the keys of settings.json that the stage depends on. The name of the method replaces
+    `{method}` in a key."""
     keys = [f"settings.{section}" for section in stage.settings]
     keys += [f"plan.{part}" for part in stage.plan]
     if stage.code:
