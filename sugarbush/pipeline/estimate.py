@@ -1,4 +1,4 @@
-"""Calls, tokens and cost of a run, computed from the settings before anything is sent.
+"""Estimates the calls, tokens and cost of a run from the settings, before anything is sent.
 
 A method requests its first texts, then variations of each survivor in each round, and then further
 texts up to the size of the release. A run that reuses cached answers needs fewer calls. A run that
@@ -26,7 +26,7 @@ _TOKENS_PER_WORD = 1.35
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One planned batch: its likely numbers of tokens, and the largest possible ones."""
+    """One planned batch: its likely numbers of tokens, and the largest possible numbers."""
 
     stage: str
     what: str
@@ -39,8 +39,8 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """All batches. Costs are None without a price. At the rate limits, the calls take at least
-    `minutes`."""
+    """All planned batches. A cost is None without a price. The calls take at least `minutes`,
+    because of the rate limits."""
 
     lines: tuple[Line, ...]
     cost: float | None = None

@@ -1,7 +1,8 @@
-"""What a Prefect flow needs from DVC: the stages, which of them are stale, and how to run them.
+"""Runs DVC for a Prefect flow: lists the stages, finds the stale ones, and runs them.
 
-A stage that no chosen method needs only writes a marker and is not a task of a flow. It runs in the
-same DVC process as the next stage that is needed, because DVC refuses a stage without its inputs.
+A stage that no chosen method needs only writes a marker, and is not a task of a flow. It runs in
+the same DVC process as the next stage that is needed, because DVC refuses a stage without its
+inputs.
 """
 
 from __future__ import annotations
@@ -37,9 +38,8 @@ class StageFailedError(FailureError):
 
 @contextmanager
 def only_run(base: Path) -> Iterator[None]:
-    """Raise FailureError while another flow runs on the same dataset in any checkout. The lock is
-    on a file, so that it ends with the process, also after a kill.
-    """
+    """Raise FailureError while another flow runs on the same dataset in any checkout. The lock is a
+    file lock: it ends with its process, also after a kill."""
     project = Project(base)
     folder = project.state / "runs"
     make_owner_only(folder)
@@ -114,7 +114,7 @@ def read_stages(folder: Path = Path()) -> PipelineStages:
 
 
 def in_order(graph: nx.DiGraph) -> Sequence[str]:
-    """All stages, each after the stages that it needs."""
+    """List all stages, each after the stages that it needs."""
     import networkx as nx
 
     return list(reversed(list(nx.topological_sort(graph))))
@@ -143,7 +143,7 @@ def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
 
 
 def _name(address: str) -> str:
-    """The name of a stage. DVC prefixes it with the path of dvc.yaml if that is in another
+    """Return the name of a stage. DVC prefixes the name with the path of a dvc.yaml in another
     folder."""
     return address.rpartition(":")[2]
 
@@ -174,7 +174,7 @@ def run_stage(
 
 
 def _starts(line: str, name: str) -> bool:
-    """Whether this line of DVC says that it runs the stage `name`."""
+    """Whether this line of DVC's output says that DVC runs the stage `name`."""
     address = line.removeprefix("Running stage '").removesuffix("':")
     return line.startswith("Running stage '") and _name(address) == name
 
@@ -182,9 +182,9 @@ def _starts(line: str, name: str) -> bool:
 def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) -> None:
     """Run DVC in `folder`, and pass each line that it prints to `say`.
 
-    DVC and its stage end when this process ends. The reason of a failed stage is printed on this
-    terminal and not passed to `say`, which may store it. Raises BudgetExceededError if the cap is
-    the reason, which is public, and StageFailedError for any other reason.
+    DVC and its stage end when this process ends. If a stage fails, the reason is printed on this
+    terminal. It is not passed to `say`, which may store it. Raises BudgetExceededError if the
+    reason is the cap, because that reason is public. Raises StageFailedError for any other reason.
     """
     errors = Roots(folder).internal / LOG
     errors.with_name(LAST).unlink(missing_ok=True)
@@ -214,10 +214,11 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
 
 
 def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
-    """Return the error message of a stage in `stages` that would have exceeded the cap; None after
+    """Return the error message if a stage in `stages` would have exceeded the cap; None after
     another failure.
 
-    It follows from the ledger and the settings, which the release card shows too.
+    The message is public: it depends only on the ledger and the settings, and the release card
+    shows both.
     """
     with suppress(OSError, ValueError, KeyError):
         error = json.loads(last_error.read_text(encoding="utf-8"))
@@ -235,9 +236,7 @@ def environment_of_dvc() -> dict[str, str]:
 
 def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path = Path()) -> None:
     """Create Prefect's artifacts of a run: what ran, the metrics, the release card and the page.
-
-    All of them are public.
-    """
+    All of them are public."""
     from prefect.artifacts import (
         create_link_artifact,
         create_markdown_artifact,
@@ -269,7 +268,7 @@ def _print_new_errors(errors: Path, old_size: int) -> None:
 
 
 def _flat(figures: dict[str, object], *above: str) -> Iterator[tuple[str, object]]:
-    """Nested metrics as (dotted name, value)."""
+    """Yield nested metrics as (dotted name, value)."""
     for name, value in figures.items():
         if isinstance(value, dict):
             yield from _flat(value, *above, name)

@@ -253,7 +253,7 @@ STAGES = (
 
 
 def stage_named(name: str) -> Stage:
-    """The stage named `name`. Raises ParamsError if there is none."""
+    """Return the stage named `name`. Raises ParamsError if there is none."""
     for stage in STAGES:
         if stage.name == name:
             return stage

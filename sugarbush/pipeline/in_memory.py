@@ -1,8 +1,8 @@
 """A project without files: a corpus in memory, for `sugarbush.synthesize` and for research.
 
 It runs the same functions as the stages, with the same cache keys, and charges the same ledger.
-Private texts stay in this process; finished results, the ledger and received answers go to the
-state folder.
+Private texts stay in this process. Finished results, the ledger and received answers are stored in
+the state folder.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from sugarbush.privacy.unit import Unit
 class Corpus:
     """A private corpus in memory, split and coded, with the embeddings computed so far.
 
-    `sugarbush.prepare` makes it. Several methods and budgets can use one corpus, and each text is
-    embedded once. The corpus was prepared with `settings`. `embeddings` contains the cache of
-    private texts (True) and the cache of public texts (False).
+    `sugarbush.prepare` makes it with `settings`. Several methods and budgets can use one corpus,
+    and each text is embedded once. `embeddings[True]` is the cache of private texts,
+    `embeddings[False]` of public texts.
     """
 
     private: CorpusInMemory = field(repr=False)
@@ -64,12 +64,12 @@ class Corpus:
     generators: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def real_texts(self, part: str) -> RealTexts:
-        """The records of the part `train` or `heldout` as plain values. What is computed on them is
+        """The records of the part `train` or `heldout` as plain values. Values computed on them are
         not DP."""
         return self.private.real_texts(self.schema.names, part=part)
 
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
-        """Unit vectors (n, d) of the texts. `private` says in which cache they are stored."""
+        """Compute unit vectors (n, d) of the texts, in the private or the public cache."""
         return Encoder(self.settings.embedding, cache=self.embeddings[private]).encode(texts)
 
 
@@ -87,8 +87,8 @@ class InMemoryProject(Project):
         return self._corpus.private
 
     def _paid_for(self) -> dict[str, Path]:
-        """Return an empty map. A program may run in any folder and save its releases anywhere, so
-        releases are not searched for."""
+        """Return an empty map: a program may save its releases anywhere, so they are not searched
+        for."""
         return {}
 
     def donated(self) -> Donated | None:
@@ -246,7 +246,7 @@ def _donated_frame(
 def project_settings(
     sections: Mapping[str, Any], overrides: Mapping[str, Any] | None
 ) -> ProjectSettings:
-    """Make settings from the API's arguments, and merge the caller's own settings into them."""
+    """Make settings from the API's arguments, and merge the caller's settings into them."""
     from sugarbush.deep_merge import deep_merge
     from sugarbush.pipeline.settings import parse_params
 
