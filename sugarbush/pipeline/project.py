@@ -56,12 +56,10 @@ class Project:
 
     @cached_property
     def settings(self) -> ProjectSettings:
-        """The settings of params.yaml."""
         return load_params(self.base / FILE)
 
     @cached_property
     def schema(self) -> Schema:
-        """The schema that prepare.schema names."""
         return load_schema(self.find(self.settings.prepare.schema_))
 
     @cached_property
@@ -77,14 +75,13 @@ class Project:
 
     @property
     def private(self) -> PrivateStore:
-        """The private files of this project."""
         from sugarbush.pipeline.cluster import engine
 
         return PrivateStore(self.roots.private, map_parts=engine(self.settings.run.cluster))
 
     @property
     def corpus(self) -> PrivateCorpus:
-        """The private corpus, as methods see it."""
+        """The private corpus as methods see it."""
         return self.private
 
     def donated(self) -> Donated | None:
@@ -133,13 +130,12 @@ class Project:
         """The private folder of an endpoint's answers about private texts. The folder may be
         missing.
 
-        The temporary copy of a DVC experiment uses the checkout's folder, because the answers are
-        already paid for.
+        The copy of a DVC experiment uses the checkout's folder, because these answers are already
+        paid for.
         """
         return PrivateStore(Roots(checkout_root(self.base)).private).labels
 
     def find(self, name: str) -> Path:
-        """A file that the settings name."""
         return find_input(self.base, name)
 
     def stamp(self, name: str, *, left_by: str) -> str:
@@ -149,9 +145,9 @@ class Project:
     def write_stamp(self, name: str, *, digest: str, within: str, stage: str) -> None:
         """Write a random name for a private file to data/stamps, where DVC compares it.
 
-        `digest` is the keyed digest of the file's content. The file was computed by `stage` from
-        another file, and `within` is the name of that file's stamp. The stamp is missing if a stage
-        is run by hand.
+        `digest` is the keyed digest of the file. `stage` computed the file from another private
+        file, and `within` names the stamp of that other file. That stamp is missing if a stage is
+        run by hand.
         """
         parent = self._stamp_if_written(within)
         public = self._public_inputs(stage)
@@ -159,8 +155,8 @@ class Project:
         write_stamp(self.roots.stamps / f"{name}.json", named)
 
     def renew_stamp(self, name: str) -> None:
-        """Write a new random name for an internal file. It changes with every run of its stage, so
-        that it does not show whether other settings changed the file."""
+        """Write a new random name for an internal file. The name changes with every run of its
+        stage, so it does not show whether other settings changed the file."""
         write_stamp(self.roots.stamps / f"{name}.json", random_id())
 
     def _stamp_if_written(self, name: str) -> str:
@@ -168,7 +164,7 @@ class Project:
         return read_stamp(path, left_by=name) if path.exists() else ""
 
     def _public_inputs(self, stage: str) -> str:
-        """A digest of the settings and public files that the output of a stage depends on.
+        """Compute a digest of the settings and public files that the output of a stage depends on.
 
         Code is left out, so that an edited comment costs no budget.
         """
@@ -190,7 +186,7 @@ class Project:
         return plan_for(self.settings.privacy, self.settings.chosen)
 
     def final_plan(self) -> BudgetPlan:
-        """Return the plan with the final noise of training, which is known only after the DP
+        """Return the plan with the final noise of training. That noise is known only after the DP
         metadata are released."""
         from sugarbush.pipeline.released import read_metadata
 
@@ -212,8 +208,8 @@ class Project:
         )
 
     def _paid_for(self) -> dict[str, Path]:
-        """Return the charges that released folders of the dataset name. The result is empty for the
-        example, because the example's state may be deleted."""
+        """Return the charges that released folders of the dataset name. The example has none,
+        because its state may be deleted."""
         from sugarbush.pipeline.released import charges_of_releases
 
         privacy = self.settings.privacy
@@ -222,8 +218,8 @@ class Project:
         return charges_of_releases(self.roots, privacy)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
-        """Return the ledger of results without a DP epsilon. It is separate from the DP ledgers and
-        never added to them."""
+        """Return the ledger of results without a DP epsilon. Its charges are never added to a DP
+        ledger."""
         return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
 
     def _ledger(self, **fields: Any) -> Ledger:
@@ -235,7 +231,7 @@ class Project:
     def open_store(
         self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
     ) -> AbstractContextManager[ResultStore]:
-        """Open the finished results that a stage stored under a cache key."""
+        """Open the store of finished results for a cache key of a stage."""
         from sugarbush.privacy.results import digest_of, open_result_store
 
         privacy = self.settings.privacy
@@ -262,7 +258,7 @@ class Project:
         return self.base / ".cache" / "embeddings"
 
     def generator_context(self, stage: str) -> GeneratorContext:
-        """What the generator may use; the journal of paid calls records `stage`."""
+        """Collect what the generator may use. The journal of paid calls records `stage`."""
         from sugarbush.generators.interface import GeneratorContext
 
         return GeneratorContext(
@@ -315,7 +311,7 @@ class Project:
         metadata: MetadataRelease,
         report: Callable[[str], None] = _print,
     ) -> MethodInputs:
-        """Everything that a stage of a method may use."""
+        """Collect everything that a stage of a method may use."""
         from sugarbush.methods.interface import MethodInputs
 
         settings = self.settings

@@ -31,8 +31,8 @@ def release_facts(
     plan: BudgetPlan,
     texts: Mapping[str, Mapping[str, int]],
 ) -> Release:
-    """Collect the facts of a release. The guarantee is computed from the entries of `ledger` that
-    have these `ledger_ids`."""
+    """Collect the facts of a release. Its guarantee is computed from the entries of `ledger` with
+    the ids in `ledger_ids`."""
     privacy, released = settings.privacy, settings.released
     asks = any(method.asks_generator for method in released)
     starts = [method.starts_from for method in released if method.starts_from is not None]
@@ -69,7 +69,8 @@ def release_facts(
 
 
 def text_counts(final: Population, rounds: int) -> dict[str, int]:
-    """Return the size of a release, and how many of its texts took part in the rounds."""
+    """Return the size of a release, how many of its texts took part in a round, and how many were
+    written later."""
     afterwards = int((final.rounds > rounds).sum())
     voted_on = len(final) - afterwards if rounds else 0
     return {"released": len(final), "voted_on": voted_on, "written_afterwards": afterwards}
