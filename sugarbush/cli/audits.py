@@ -1,7 +1,7 @@
 """`sugarbush audit`: attacks mechanisms on invented records, and methods on public records.
 
-It charges ledgers in temporary folders only, and writes nothing. It reads a corpus only if a method
-is named.
+The command charges ledgers in temporary folders only, and writes nothing. It reads a corpus only
+for a method.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def show_audit(
 
 
 class _Methods:
-    """Return audits of the methods of the project in this folder, on records of its corpus."""
+    """The methods of the project in this folder, with records of its corpus for an audit."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -88,7 +88,7 @@ class _Methods:
         return corpus_of_project(Project(Path()))
 
     def of(self, name: str, fault: Fault | None, *, runs: int) -> tuple[Size, CanaryRun]:
-        """The size of an audit of a method, and its run."""
+        """Return the size of an audit of a method, and the run to audit."""
         if name not in self._found:
             method = self._corpus.settings.method(name)
             if not is_auditable(method):

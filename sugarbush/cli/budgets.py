@@ -18,7 +18,7 @@ from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 
-_MANY = 128  # larger counts are not computed: 128 weekly releases take more than two years
+_MANY = 128  # no larger number is computed: 128 weekly releases take more than two years
 
 
 def show_budget(project: Project, console: Console) -> None:
@@ -69,11 +69,11 @@ def show_budget(project: Project, console: Console) -> None:
 
 
 def repair(project: Project, console: Console) -> None:
-    """Add the charges that the ledger lacks and the project's released folders describe. Remove
+    """Add charges that the ledger lacks and that released folders of the project describe. Remove
     nothing.
 
-    Raises LedgerError when a finished result names a charge that no released folder describes:
-    then only a backup helps.
+    Raises LedgerError if a finished result names a charge that no released folder describes. Only a
+    backup of the ledger helps then.
     """
     ledger = project.ledger()
     added = ledger.add_missing(entries_of_releases(project.roots, project.settings.privacy))
@@ -89,8 +89,8 @@ def repair(project: Project, console: Console) -> None:
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
     """Count how many more runs with `events` the cap allows, at most `_MANY`.
 
-    Computing a total can take seconds, so the search starts at the number of runs that fit by
-    Gaussian DP.
+    One total can take seconds to compute. So the search starts at the number of runs that Gaussian
+    DP predicts.
     """
 
     def fits(runs: int) -> bool:
@@ -119,7 +119,7 @@ def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
 
 
 def described(event: Event) -> str:
-    """A short description of a mechanism."""
+    """Describe a mechanism in a few words."""
     fields = event.as_dict()
     kind, count = fields.pop("kind").replace("_", " "), fields.pop("count", 1)
     settings = ", ".join(f"{name} {value:.4g}" for name, value in fields.items())

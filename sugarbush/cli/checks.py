@@ -30,7 +30,7 @@ UNMATCHED_NOTICE = (
 
 
 def generator_has_another_domain(settings: ProjectSettings) -> bool:
-    """Whether the data are the user's own, but the generator writes texts of one fixed domain."""
+    """Whether the data are the user's own and the generator writes texts of one fixed domain."""
     own = settings.privacy.purpose is not Purpose.EXAMPLE
     asked = any(method.asks_generator for method in settings.chosen)
     return own and asked and settings.generator.chosen.one_domain
@@ -97,8 +97,8 @@ def example_is_made(project: Project) -> bool:
 
 
 def schema_of(project: Project) -> Schema:
-    """The schema. Raises InputError if the project uses the embedded example and no run has written
-    it."""
+    """Return the schema. Raises InputError if the project uses the embedded example and no run has
+    written it."""
     if not example_is_made(project):
         path = project.find(project.settings.prepare.schema_)
         raise InputError(f"{path}: the example is not written yet; run: sugarbush run")
@@ -109,8 +109,8 @@ def would_spend(project: Project) -> bool:
     """Whether a run would start a stage that spends budget. Such a stage may restore finished
     results.
 
-    To notice a changed corpus, first updates the files in data/stamps, as every run does. Always
-    True if the settings differ from params.yaml.
+    This first updates the files in data/stamps, as every run does, to notice a changed corpus. The
+    answer is always yes if the settings differ from params.yaml.
     """
     from dvc.lock import LockError
 

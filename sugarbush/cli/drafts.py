@@ -47,9 +47,8 @@ def draft(project: Project, *, subject: str, output: Path, seed: int, console: C
 def donated_examples(
     base: Path, settings: PrepareSettings
 ) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
-    """Read the donated texts, and the file's other columns with one entry for each text. The id
-    column and the user column are left out.
-    """
+    """Read the donated texts, and the other columns of the file with one entry for each text. The
+    id column and the user column are left out."""
     path = find_input(base, settings.donated or "")
     wanted = {settings.text_column: "prepare.text_column"}
     rows = [

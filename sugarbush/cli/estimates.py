@@ -1,7 +1,7 @@
 """`sugarbush estimate`: the calls, tokens and cost of a run. Sends nothing.
 
-The generator's calls follow from settings and public files alone. The calls for labels are counted
-on the private texts: that exact count is for the operator's terminal only.
+The number of the generator's calls follows from settings and public files alone. Calls for labels
+are counted on the private texts. That exact count is for the operator's terminal only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from sugarbush.pipeline.released import read_record_count
 
 
 def show_estimate(project: Project, console: Console) -> None:
-    """Print calls and tokens by stage, their cost if the model has a price, and the least time.
-
-    The rate limits of the endpoint determine the least time.
-    """
+    """Print calls and tokens by stage, their cost if the model has a price, and the least time that
+    the endpoint's rate limits allow."""
     schema, settings = schema_of(project), project.settings
     donated = tuple(read_donated(project)["text"])
     count = read_record_count(project.roots)

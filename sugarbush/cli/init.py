@@ -32,7 +32,7 @@ _SEED = 1  # seed of the clusters that become topics
 class OwnData:
     """The options of `--from`: the user's own file, its columns, and the donated examples.
 
-    Paths are as the user gave them.
+    Paths are as the user wrote them.
     """
 
     file: Path
@@ -77,7 +77,8 @@ def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
 
 
 def update_project(folder: Path, console: Console) -> None:
-    """Write dvc.yaml, tasks/ and flows/ again. The old version of a file is kept as <file>.old."""
+    """Write dvc.yaml, tasks/ and flows/ again. The old version of a file is renamed to
+    <file>.old."""
     if not (folder / FILE).exists():
         raise ParamsError(f"{folder / FILE}: not found. --update is for the folder of a project")
     changed = {n: text for n, text in generated_files().items() if not _has(folder / n, text)}
@@ -98,7 +99,7 @@ def update_project(folder: Path, console: Console) -> None:
 
 
 def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
-    """params.yaml, the schema and .gitignore for the user's own file."""
+    """Return params.yaml, the schema and .gitignore for the user's own file."""
     columns = column_names(own.file, required=own.required, setting="--from")
     template = project_files()
     file = _path_setting(own.file, folder)
@@ -130,8 +131,8 @@ def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
 
 
 def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
-    """Draft a schema from the private file's column names and the donated examples, if there are
-    any.
+    """Draft a schema from the column names of the private file, and from the donated examples if
+    there are any.
 
     A column with unknown values becomes a comment. Raises ParamsError if the donated file is the
     private file.
@@ -158,8 +159,8 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
 
 
 def _path_setting(file: Path, folder: Path) -> str:
-    """Return a path for params.yaml: relative to `folder`, unless it is absolute and outside
-    `folder`."""
+    """Return a path for params.yaml. It is relative to `folder`, unless `file` is absolute and
+    outside `folder`."""
     path = file.absolute().parent.resolve() / file.name
     if file.is_absolute() and not path.is_relative_to(folder.resolve()):
         return str(file)
@@ -197,7 +198,7 @@ def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
 
 
 def _start_git(folder: Path) -> None:
-    """`git init`, unless the folder is in a repository."""
+    """Run `git init`, unless the folder is in a repository."""
     try:
         inside = _git(folder, "rev-parse", "--is-inside-work-tree").returncode == 0
         if inside or _git(folder, "init", "--quiet").returncode == 0:
@@ -208,7 +209,7 @@ def _start_git(folder: Path) -> None:
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    # A git hook sets variables such as GIT_DIR, which name another repository.
+    # Inside a git hook, variables such as GIT_DIR name another repository.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     return subprocess.run(
         ["git", *arguments], cwd=folder, capture_output=True, check=False, env=environment

@@ -31,7 +31,7 @@ def redact(
     surrogates: bool,
     console: Console,
 ) -> None:
-    """Write a redacted copy of a file, and print what was found by kind."""
+    """Write a redacted copy of a file, and print the number of findings by kind."""
     if output.exists() and output.samefile(source):
         raise ParamsError(f"{output}: is the input; name another output")
     rewriter = Rewriter(

@@ -1,4 +1,4 @@
-"""Changes settings for one command, or writes them to params.yaml and keeps its comments."""
+"""Changes settings for one command, or writes them to params.yaml with its comments unchanged."""
 
 from __future__ import annotations
 

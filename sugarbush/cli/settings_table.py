@@ -28,8 +28,8 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
     """Print all settings, or the settings of one section. Raises ParamsError for an unknown
     section.
 
-    The settings of every installed generator and method are listed. A value of the project in
-    `base` is added where it differs from the default.
+    The table has the settings of every installed generator and method. It also has the project's
+    own value if that differs from the default.
     """
     defaults = complete_fields(_endpoint_for_labels())
     complete = copy.deepcopy(defaults)
@@ -66,8 +66,8 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
 
 
 def _endpoint_for_labels() -> dict[str, Any]:
-    """Return the section extract_metadata.llm, which only some projects have. Limits that are
-    shared with generator.openai are left out."""
+    """Return the section extract_metadata.llm, which only some projects have, without the limits
+    that it shares with generator.openai."""
     endpoint = LabelEndpoint(model="required").model_dump(mode="json")
     own = {name: value for name, value in endpoint.items() if name not in SHARED_BY_ENDPOINTS}
     return {"extract_metadata": {"llm": own}}

@@ -27,7 +27,7 @@ _WIDTH = 100
 def show(
     base: Path, stage: str, *, method: str | None, rows: int, internal: bool, console: Console
 ) -> None:
-    """Print what one stage wrote. Raises ParamsError for an unknown stage and MissingInputError if
+    """Print what one stage wrote. Raises ParamsError for an unknown stage, and MissingInputError if
     its files do not exist."""
     params, roots = load_params(base / "params.yaml"), Roots(base)
     chosen = method or params.methods[0]
@@ -105,9 +105,10 @@ def _json(public: Path, internal: Path | None, console: Console) -> None:
 
 
 def show_report(base: Path, *, open_page: bool, internal: bool, console: Console) -> None:
-    """Print the paths of the card and the page; with `open_page` open the page in the browser.
+    """Print the paths of the card and the page. With `open_page`, open the page in the browser;
+    with `internal`, open the internal page instead.
 
-    The internal page is opened only with `internal`. Raises MissingInputError before the first run.
+    Raises MissingInputError before the first run.
     """
     roots = Roots(base)
     card, page = roots.published / "release_card.md", roots.published / "index.html"

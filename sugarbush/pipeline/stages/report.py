@@ -1,4 +1,4 @@
-"""The release card, a public page, and an internal page for the owner of the data.
+"""Writes the release card, a public page, and an internal page for the owner of the data.
 
 Reads    data/released/, the schema, the ledger; for the internal page reports/internal/ and the
          private metadata
@@ -65,7 +65,7 @@ Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
-    """Load how well attributes are read from texts, measured on the donated examples."""
+    """Load how well attributes are read from texts, as measured on the donated examples."""
     folder = require(roots.public / "donated", left_by="extract_metadata")
     rows = json.loads((folder / "agreement.json").read_text())
     return tuple(Agreement(**row) for row in rows)
@@ -115,7 +115,7 @@ def _rounds(
 def _texts(
     final: Population, folder: Path, schema: Schema, limit: int, unit: int
 ) -> tuple[SyntheticText, ...]:
-    """The first `limit` final texts, and every candidate that they descend from."""
+    """Return the first `limit` final texts, and every candidate that they descend from."""
     votes = _last_votes(folder, schema, unit)
     with (folder / "synthetic.jsonl").open(encoding="utf-8") as lines:
         asked = [json.loads(line).get("examples") or () for line in islice(lines, limit)]
@@ -148,8 +148,8 @@ def _described(population: Population, votes: dict[int, int]) -> Iterator[Synthe
 
 
 def _last_votes(folder: Path, schema: Schema, unit: int) -> dict[int, int]:
-    """The noisy votes in the last round by candidate id. They are stored in units of 1/`unit` of a
-    vote."""
+    """Return the noisy votes of the last round by candidate id. The file has them in units of
+    1/`unit` vote."""
     rounds = sorted(folder.glob("round_*"))
     if not rounds:
         return {}
@@ -174,7 +174,7 @@ def _spends(project: Project, method: Method) -> Iterator[Spend]:
 
 
 def public_metrics(data: PublicData) -> dict[str, Any]:
-    """The values of `dvc metrics`: released values only."""
+    """Return the values of `dvc metrics`: released values only."""
     card = release_card(data.release)
     found: dict[str, Any] = {
         "epsilon": card["promise"]["epsilon"],
@@ -193,7 +193,7 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
 
 
 def internal_of(project: Project) -> InternalData:
-    """Values computed on real texts, for the internal page only."""
+    """Collect values computed on real texts, for the internal page only."""
     roots, schema, settings = project.roots, project.schema, project.settings.evaluate
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
     codes = {part: project.private.real_codes(schema.names, part=part) for part in (TRAIN, HELDOUT)}
@@ -219,7 +219,7 @@ def internal_of(project: Project) -> InternalData:
 
 
 def _audits(project: Project) -> dict[str, Any]:
-    """What stage audit found for each method, if it runs."""
+    """Load what stage audit found for each method; empty if the stage is not enabled."""
     if not project.settings.audit.enabled:
         return {}
     found = require(project.roots.internal / "audit.json", left_by="audit").read_text()
@@ -241,7 +241,7 @@ def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float
 
 
 def public_data(project: Project) -> PublicData:
-    """Everything that the card and the public page show."""
+    """Collect everything that the card and the public page show."""
     encode = project.encoder(private=False).encode
     folders = [project.roots.released / "metadata"]
     folders += [final_folder(project.roots, method) for method in project.settings.released]
@@ -269,8 +269,8 @@ def public_data(project: Project) -> PublicData:
 
 
 def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -> list[str]:
-    """Return the charges of other folders of data/released, such as those of a method that is no
-    longer chosen. The promise on the card covers everything in data/released."""
+    """Return the charges of other folders of data/released, such as the folder of a method that is
+    no longer chosen. The guarantee on the card covers everything in data/released."""
     earlier = {
         i: folder
         for i, folder in charges_of_releases(project.roots, project.settings.privacy).items()
@@ -279,8 +279,8 @@ def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -
     if earlier:
         folder = next(iter(earlier.values())).relative_to(project.base)
         print(
-            f"{NAME}: the card also counts {len(earlier)} charges of earlier runs: there is "
-            f"{folder}. Delete the folders of methods that you no longer run to leave them out",
+            f"{NAME}: the card also counts {len(earlier)} charges of earlier runs, such as those of "
+            f"{folder}. To leave them out, delete the folders of methods that you no longer run",
             flush=True,
         )
     return list(earlier)
@@ -293,7 +293,7 @@ def _text_counts(project: Project, method: Method) -> dict[str, int]:
 
 
 def run(project: Project) -> None:
-    """Write the card and both pages, if there is a method with released texts."""
+    """Write the card and both pages, if a method has released texts."""
     roots = project.roots
     if not project.settings.released:
         stage_named(NAME).skip(project.base)
