@@ -279,7 +279,7 @@ def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -
     if earlier:
         folder = next(iter(earlier.values())).relative_to(project.base)
         print(
-            f"{NAME}: the card also counts {len(earlier)} charges of earlier runs, such as those of "
+            f"{NAME}: the card also counts {len(earlier)} charges of earlier runs, for example of "
             f"{folder}. To leave them out, delete the folders of methods that you no longer run",
             flush=True,
         )
