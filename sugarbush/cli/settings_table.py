@@ -17,7 +17,7 @@ from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
-from sugarbush.pipeline.settings import FILE, complete_fields, load_params, parse_params
+from sugarbush.pipeline.settings import FILE, complete_fields, load_params, parse_params, value_at
 from sugarbush.settings import meanings
 
 _SHARED = "as generator.openai"  # shown as the default of a limit of extract_metadata.llm
@@ -49,11 +49,14 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
             table.add_row(Text(name, style="bold"), "", Text(meaning, style="bold"))
             continue
         try:
-            default = _at(defaults, name)
+            default = value_at(defaults, name)
             shown = _shown(default)
         except KeyError:
-            default, shown = _at(values, f"generator.openai.{name.rpartition('.')[2]}"), _SHARED
-        value = _at(values, name)
+            default, shown = (
+                value_at(values, f"generator.openai.{name.rpartition('.')[2]}"),
+                _SHARED,
+            )
+        value = value_at(values, name)
         here = "" if value == default else f" (here: {_shown(value)})"
         table.add_row(Text(name), Text(shown + here), Text(meaning))
     if not table.rows:
@@ -71,13 +74,6 @@ def _endpoint_for_labels() -> dict[str, Any]:
     endpoint = LabelEndpoint(model="required").model_dump(mode="json")
     own = {name: value for name, value in endpoint.items() if name not in SHARED_BY_ENDPOINTS}
     return {"extract_metadata": {"llm": own}}
-
-
-def _at(fields: dict[str, Any], name: str) -> Any:
-    value: Any = fields
-    for part in name.split("."):
-        value = value[part]
-    return value
 
 
 def _shown(value: Any) -> str:

@@ -21,10 +21,16 @@ import numpy as np
 import pandas as pd
 
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.evolution.population import load_population
+from sugarbush.evolution.population import Population, load_population
 from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
-from sugarbush.pipeline.released import donated_frame, read_release, values_of
+from sugarbush.pipeline.released import (
+    donated_frame,
+    read_metadata,
+    read_release,
+    read_rounds,
+    values_of,
+)
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 
@@ -125,24 +131,22 @@ class Artifacts:
 
     def metadata(self) -> Metadata:
         """Load what stage synthesize_metadata released."""
-        folder = require(self.roots.released / "metadata", left_by="synthesize_metadata")
-        described = json.loads((folder / "metadata.json").read_text())
+        found = read_metadata(self.roots)
         rows = label_counts = None
-        if (folder / "rows.parquet").exists():
-            codes = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
-            rows = pd.DataFrame(values_of(codes, self.schema))
-        if (folder / "labels.npy").exists():
-            attribute = self.schema.attribute(described["label"])
-            label_counts = pd.Series(
-                np.load(folder / "labels.npy"), index=list(attribute.domain), name=attribute.name
-            )
-        return Metadata(rows=rows, label_counts=label_counts, note=_note(folder))
+        if found.rows is not None:
+            rows = pd.DataFrame(values_of(found.rows, self.schema))
+        if found.labels is not None and found.label is not None:
+            domain = list(self.schema.attribute(found.label).domain)
+            label_counts = pd.Series(found.labels, index=domain, name=found.label)
+        note = _note(self.roots.released / "metadata")
+        return Metadata(rows=rows, label_counts=label_counts, note=note)
 
     def initial(self, method: str) -> Initial:
         """Load what stage initialise wrote for a method."""
         folder = require(self.roots.released / "initial" / method, left_by=f"initialise@{method}")
+        path = folder / "candidates.parquet"
         return Initial(
-            candidates=self._candidates(folder / "candidates.parquet"),
+            candidates=self._frame(load_population(path, self.schema.names)),
             usage=Usage(**json.loads((folder / "usage.json").read_text())),
             note=_note(folder),
         )
@@ -153,20 +157,15 @@ class Artifacts:
         enlarged = self.roots.released / "enlarge" / method
         folder = require(self.roots.released / "evolve" / method, left_by=f"evolve@{method}")
         folder = enlarged if (enlarged / "final.parquet").exists() else folder
-        usage = json.loads((folder / "usage.json").read_text())
         rounds = []
-        for own in sorted(folder.glob("round_*")):
-            candidates = self._candidates(own / "candidates.parquet")
-            candidates["votes"] = np.load(own / "votes.npy")
-            candidates["survived"] = False
-            candidates.loc[np.load(own / "survivors.npy"), "survived"] = True
-            number = int(own.name.removeprefix("round_"))
-            rounds.append(
-                Round(number=number, candidates=candidates, usage=Usage(**usage[own.name]))
-            )
+        for each in read_rounds(folder, self.schema):
+            candidates = self._frame(each.population)
+            candidates["votes"] = each.votes.value
+            candidates["survived"] = candidates.index.isin(each.survivors)
+            rounds.append(Round(number=each.number, candidates=candidates, usage=each.usage))
         return Evolution(
             rounds=tuple(rounds),
-            synthetic=self._candidates(folder / "final.parquet"),
+            synthetic=self._frame(load_population(folder / "final.parquet", self.schema.names)),
             note=_note(folder),
         )
 
@@ -176,8 +175,7 @@ class Artifacts:
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return card
 
-    def _candidates(self, path: Path) -> pd.DataFrame:
-        population = load_population(path, self.schema.names)
+    def _frame(self, population: Population) -> pd.DataFrame:
         return pd.DataFrame(
             {
                 "id": population.ids,

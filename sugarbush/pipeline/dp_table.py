@@ -27,12 +27,6 @@ _ENGINES = {
 }
 
 
-def engine_of(base: Path) -> str | None:
-    """Return the engine of the DP table; None if there is none."""
-    engine: str | None = json.loads((_folder(base) / "metadata.json").read_text())["engine"]
-    return engine
-
-
 def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
     """Return DP counts of the attributes, from the DP table or from one noisy histogram."""
     folder = _folder(base)

@@ -117,11 +117,9 @@ def parameter_keys(stage: Stage) -> list[str]:
 
 
 def _output(output: Output) -> Any:
-    options: dict[str, bool] = {}
-    if output.keyed:
-        options["cache"] = False
-    if output.persist:
-        options["persist"] = True
+    options = ({"cache": False} if output.keyed else {}) | (
+        {"persist": True} if output.persist else {}
+    )
     path = _item(output.path)
     return {path: options} if options else path
 

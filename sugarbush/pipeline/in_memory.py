@@ -31,13 +31,14 @@ from sugarbush.data.private_store import (
 from sugarbush.data.reading import rows_of_frame
 from sugarbush.data.records import donated_records, frame_of, wanted_columns
 from sugarbush.data.schema import Schema
+from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.pipeline.corpus import SplitCorpus
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.snapshots import Snapshots
@@ -247,9 +248,6 @@ def project_settings(
     sections: Mapping[str, Any], overrides: Mapping[str, Any] | None
 ) -> ProjectSettings:
     """Make settings from the API's arguments, and merge the caller's settings into them."""
-    from sugarbush.deep_merge import deep_merge
-    from sugarbush.pipeline.settings import parse_params
-
     fields: dict[str, Any] = {}
     deep_merge(fields, sections)
     deep_merge(fields, dict(overrides or {}))

@@ -247,8 +247,19 @@ def read_final_set(roots: Roots, method: Method, schema: Schema) -> FinalSet:
     """Read what stage evolve of a method wrote: its rounds and its final set."""
     folder = method_folder(roots, method, "evolve")
     require(folder / "final.parquet", left_by=f"evolve@{method.name}")
+    evolution = Evolution(
+        rounds=read_rounds(folder, schema),
+        final=load_population(folder / "final.parquet", schema.names),
+        usage=Usage(**json.loads((folder / "usage.json").read_text())["final"]),
+        ledger_ids=read_ledger_ids(folder),
+    )
+    return FinalSet(evolution=evolution, run=read_release(folder)["run"])
+
+
+def read_rounds(folder: Path, schema: Schema) -> tuple[Round, ...]:
+    """Read the finished rounds in a method's folder; empty if the method has no rounds."""
     usage, ids = json.loads((folder / "usage.json").read_text()), read_ledger_ids(folder)
-    rounds = tuple(
+    return tuple(
         Round(
             number=int(own.name.removeprefix("round_")),
             population=load_population(own / "candidates.parquet", schema.names),
@@ -258,13 +269,6 @@ def read_final_set(roots: Roots, method: Method, schema: Schema) -> FinalSet:
         )
         for own in sorted(folder.glob("round_*"))
     )
-    evolution = Evolution(
-        rounds=rounds,
-        final=load_population(folder / "final.parquet", schema.names),
-        usage=Usage(**usage["final"]),
-        ledger_ids=ids,
-    )
-    return FinalSet(evolution=evolution, run=read_release(folder)["run"])
 
 
 def _keep_others(old: Path, new: Path) -> None:

@@ -158,7 +158,7 @@ class ProjectSettings(Section):
         default, found = type(self)().output_settings(), self.output_settings()
         for path in ("file", "donated", "schema"):
             found["prepare"][path] = default["prepare"][path]
-        return {name: _difference(_inside(found, name), _inside(default, name)) for name in names}
+        return {name: _difference(value_at(found, name), value_at(default, name)) for name in names}
 
     @model_validator(mode="before")
     @classmethod
@@ -223,7 +223,9 @@ class ProjectSettings(Section):
         return self
 
 
-def _inside(fields: Any, name: str) -> Any:
+def value_at(fields: Any, name: str) -> Any:
+    """Return the value of a setting, by its dotted name. Raises KeyError if the setting is
+    missing."""
     return reduce(lambda section, part: section[part], name.split("."), fields)
 
 
@@ -265,7 +267,7 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
         raise ParamsError("\n".join(_explain(source, fields, p) for p in problems)) from None
     except (UnicodeEncodeError, ModelError):  # from pydantic, for the name of a section
         raise ParamsError(
-            f"{source}: a name contains an incomplete character. Write the name again"
+            f"{source}: a name has half a character (a lone surrogate). Write the name again"
         ) from None
 
 

@@ -34,7 +34,13 @@ from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.evaluator import Evaluator, train_sample_reader
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import donated_frame, final_folder, first_folder, read_release
+from sugarbush.pipeline.released import (
+    donated_frame,
+    final_folder,
+    first_folder,
+    read_release,
+    read_rounds,
+)
 from sugarbush.pipeline.shown_runs import note_shown
 from sugarbush.privacy.results import digest_of
 from sugarbush.randomness import public_rng
@@ -48,10 +54,8 @@ def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Popu
     names, final = project.schema.names, final_folder(project.roots, method)
     if (first := first_folder(project.roots, method)) is not None:
         yield 0, load_population(first / "candidates.parquet", names)
-    for folder in sorted(final.glob("round_*")):
-        population = load_population(folder / "candidates.parquet", names)
-        number = int(folder.name.removeprefix("round_"))
-        yield number, population.take(np.load(folder / "survivors.npy"))
+    for each in read_rounds(final, project.schema):
+        yield each.number, each.population.take(each.survivors)
     yield FINAL, load_population(final / "final.parquet", names)
 
 
