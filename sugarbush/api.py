@@ -106,7 +106,7 @@ class Release:
         if self.card is None:
             raise PrivacyError(
                 f"method {self.method} has no DP guarantee, so its texts are not released. "
-                "Read them from `texts`"
+                "Read the texts from the attribute `texts`"
             )
         if target.exists() and any(target.iterdir()):
             raise ParamsError(f"{target}: is not empty; name another folder")
@@ -347,10 +347,10 @@ def private_histogram(
     """
     place = {category: number for number, category in enumerate(categories)}
     if not place or len(place) != len(categories):
-        raise ParamsError("private_histogram needs one category or more, each once")
+        raise ParamsError("private_histogram needs at least one category, and no category twice")
     if records_per_unit < 1 or records_per_unit % 1:
         raise ParamsError(
-            f"records_per_unit must be a whole number from 1 (got {records_per_unit})"
+            f"records_per_unit must be a whole number, at least 1 (got {records_per_unit})"
         )
     records_per_unit = int(records_per_unit)  # the ledger stores no other type
     if isinstance(values, str):
@@ -435,7 +435,7 @@ def evaluate(
 class Redaction:
     """Texts without the detected secrets, and the place and kind of each secret.
 
-    `spans` are (start, end) in the original texts, as Python counts characters, end exclusive.
+    `spans` are (start, end) in characters of the original texts; the end is exclusive.
     `labels` has the kind of each span.
     """
 

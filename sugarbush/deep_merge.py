@@ -15,7 +15,7 @@ def deep_merge(
 ) -> list[str]:
     """Change `settings` in place, and return the dotted names of the changed settings.
 
-    A setting that is missing is not added if its new value equals its value in `defaults`.
+    A missing setting stays missing if its new value equals its value in `defaults`.
     """
     changed: list[str] = []
     for key, value in changes.items():

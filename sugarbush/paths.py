@@ -171,7 +171,7 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path, prefix: str) -> None:
-    """Remove the temporary folders of killed processes: the name of such a folder has the prefix
+    """Remove the temporary folders of killed processes. The name of such a folder has the prefix
     and the id of a process that does not exist."""
     import psutil
 

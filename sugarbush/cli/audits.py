@@ -1,7 +1,7 @@
 """`sugarbush audit`: attacks mechanisms on invented records, and methods on public records.
 
-The command charges ledgers in temporary folders only, and writes nothing. It reads a corpus only
-for a method.
+The command charges ledgers in temporary folders only, and writes nothing. It reads a corpus only if
+you name a method.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def show_audit(
     found = []
     for name in names or MECHANISMS:
         if infinite and name in WITHOUT_INFINITY:
-            console.print(f"{name}: has no run without noise, so no audit at epsilon inf")
+            console.print(f"{name}: always adds noise, so there is no audit at epsilon inf")
             continue
         tried = [None] if infinite else [None, *Fault]
         findings = []

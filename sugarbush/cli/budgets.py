@@ -27,7 +27,7 @@ def show_budget(project: Project, console: Console) -> None:
     console.print(f"Ledger of '{ledger.dataset}' ({settings.privacy.purpose}): {ledger.path}")
     if missing := len(ledger.missing_charges()):
         console.print(
-            f"[bold red]It lacks {missing} charges that results name:[/] a run would be refused. "
+            f"[bold red]It lacks {missing} charges of finished results:[/] a run would be refused. "
             "Set SUGARBUSH_STATE to the state folder of these results, restore the ledger from "
             "a backup, or run sugarbush budget --repair."
         )
@@ -45,7 +45,7 @@ def show_budget(project: Project, console: Console) -> None:
     console.print(f"Spent so far: epsilon {rounded_up(ledger.total())} of {ledger.cap:g} {delta}")
     if entries:
         adaptive = rounded_up(ledger.adaptive_total())
-        console.print(f"If each run was chosen from results of earlier ones: epsilon {adaptive}")
+        console.print(f"If each run was planned with results of earlier runs: epsilon {adaptive}")
     for other in sorted(ledger.folder.parent.glob(f"*/{ledger.dataset}.jsonl")):
         if other != ledger.path:
             count = other.read_bytes().count(b"\n")
@@ -80,9 +80,9 @@ def repair(project: Project, console: Console) -> None:
     console.print(f"Added {added} charges to {ledger.path}.")
     if missing := ledger.missing_charges():
         raise LedgerError(
-            f"{ledger.path}: still lacks {len(missing)} charges, the first named in "
-            f"{next(iter(missing.values()))}: no folder of data/released describes them. Restore "
-            "the ledger from a backup."
+            f"{ledger.path}: still lacks {len(missing)} charges, and no folder of data/released "
+            f"describes them. {next(iter(missing.values()))} names the first charge. Restore the "
+            "ledger from a backup."
         )
 
 

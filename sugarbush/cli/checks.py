@@ -109,8 +109,8 @@ def would_spend(project: Project) -> bool:
     """Whether a run would start a stage that spends budget. Such a stage may restore finished
     results.
 
-    This first updates the files in data/stamps, as every run does, to notice a changed corpus. The
-    answer is always yes if the settings differ from params.yaml.
+    This function first updates data/stamps, as every run does, to notice a changed corpus. It
+    returns True if the settings differ from params.yaml.
     """
     from dvc.lock import LockError
 

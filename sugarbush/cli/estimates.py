@@ -84,7 +84,7 @@ def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console)
 
 
 def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
-    """The caps that the planned calls alone would exceed."""
+    """Return the caps that the planned calls alone would exceed."""
     caps = []
     if endpoint.max_calls is not None and found.calls > endpoint.max_calls:
         caps.append(f"max_calls={endpoint.max_calls:,}")
@@ -94,7 +94,7 @@ def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
 
 
 def _print_paid(project: Project, console: Console) -> None:
-    """Print what all runs on this dataset have paid."""
+    """Print the calls that all runs on this dataset have paid for."""
     paid = read_journal(journal_path(project.state, project.settings.privacy.dataset))
     for spent in spending_by_batch(paid):
         tokens = spent.prompt_tokens + spent.completion_tokens

@@ -144,7 +144,10 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
             raise ParamsError("--donated names the private file itself (--from)")
         settings = params.prepare.model_copy(update={"donated": str(own.donated)})
         texts, values = donated_examples(Path(), settings)
-        with tempfile.TemporaryDirectory() as cache, suppress(SchemaError):  # too few examples
+        with (
+            tempfile.TemporaryDirectory() as cache,
+            suppress(SchemaError),
+        ):  # raised for too few examples
             encoder = Project(Path(cache), settings=params).encoder(private=False)
             attributes = draft_schema(
                 texts,

@@ -315,7 +315,9 @@ def redact(
         list[str] | None, typer.Option(help="Another column to copy, unchanged. May be repeated.")
     ] = None,
     detectors: Detectors = list(DEFAULT_DETECTORS),  # noqa: B006 (Typer copies it)
-    threshold: Annotated[float, typer.Option(help="Smallest score of a secret.")] = 0.3,
+    threshold: Annotated[
+        float, typer.Option(help="The smallest score that counts as a secret.")
+    ] = 0.3,
     surrogates: Annotated[
         bool, typer.Option("--surrogates", help="Write invented values instead of masks.")
     ] = False,

@@ -20,7 +20,7 @@ from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
 from sugarbush.pipeline.settings import FILE, complete_fields, load_params, parse_params, value_at
 from sugarbush.settings import meanings
 
-_SHARED = "as generator.openai"  # shown as the default of a limit of extract_metadata.llm
+_SHARED = "as generator.openai"  # the default of a limit that extract_metadata.llm shares
 _WIDTH = 120  # number of columns of a table that is written to a file
 
 

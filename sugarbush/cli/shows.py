@@ -64,7 +64,7 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     for _, row in frame.head(rows).iterrows():
         text = row["text"]
         shown = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
-        # A Text object, because Rich would read some texts as markup.
+        # Rich would read some strings as markup, so texts are passed as Text objects.
         table.add_row(*(Text(str(row[name])) for name in names), Text(shown))
     console.print(table)
     console.print(f"{min(rows, len(frame))} of {len(frame)}")

@@ -106,8 +106,8 @@ class Evolution:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """The artifacts of a run in `base`. If an artifact is missing, its method raises
-    MissingInputError, which names the stage to run."""
+    """The artifacts of a run in `base`. If an artifact is missing, MissingInputError names the
+    stage to run."""
 
     base: Path
 

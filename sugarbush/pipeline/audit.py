@@ -74,7 +74,7 @@ def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
 class Finding:
     """The result of one audit. All epsilons are at `delta`.
 
-    `claimed_epsilon` and `claimed_mu` are the upper bounds of the ledger. Both lower bounds hold at
+    `claimed_epsilon` and `claimed_mu` are upper bounds from the ledger. Both lower bounds hold at
     the same time with probability `confidence`: `lower_epsilon` for any mechanism, and `lower_mu`
     for a mechanism that is Gaussian DP.
     """

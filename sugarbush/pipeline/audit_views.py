@@ -16,8 +16,8 @@ EXPECTED = (1.0, 0.1)
 
 @dataclass(frozen=True)
 class View:
-    """The linear estimates of both attacks for one kind of noisy sum. They treat all unknown
-    quantities as normal.
+    """The linear estimates of both attacks for one kind of noisy sum. The attacks treat all unknown
+    quantities as normally distributed.
 
     The most likely coins x solve P x = q. P is the total of `precision` over all noisy sums, and q
     is the total of `weights` @ (sum - mean). `weights` is (attacks, canaries, size of the sum),
@@ -39,7 +39,7 @@ def view_of(
     """Compute the view of sums with noise `stddev`. Canary i adds `rows[i]` to a sum.
 
     The rows after the canaries belong to other unknown quantities. With Poisson samples of `rate`,
-    the variance of row i is `spread[i]` times the variance of a sample.
+    the coefficient of row i in a sum has variance `spread[i]` * rate * (1 - rate).
     """
     products = rows @ rows.T
     sampled, noise = rate * (1 - rate) * products * spread, np.eye(len(rows))

@@ -54,7 +54,7 @@ def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
         if distinct.setdefault(request.name, request) != request:
             raise ParamsError(
                 f"two methods request the mechanism '{request.name}' with different settings. "
-                "Rename the request of one method, or run the methods apart"
+                "Rename the request of one method, or run the methods separately"
             )
     metadata = [request for request in distinct.values() if request.share == "metadata"]
     others = [request for request in distinct.values() if request.share != "metadata"]

@@ -18,7 +18,7 @@ from sugarbush.training.dpsgd.language_modelling import Example, pad_together, r
 from sugarbush.training.dpsgd.train import Mechanism
 
 CLIP_NORM, MAX_LENGTH = 0.1, 48
-ALMOST_NONE = 1e-3  # stddev for the attacker if there is no noise, per sensitivity
+ALMOST_NONE = 1e-3  # the attacker's stddev if there is no noise; sensitivity 1
 _VOCABULARY = 640
 _SHAPE = models.ModelShape(layers=1, width=16, heads=2, context=MAX_LENGTH)
 
@@ -43,7 +43,7 @@ class CanaryExamples:
     def seen(self, model: Any, mechanism: Mechanism) -> Seen:
         """Compute how the attacker reads the noisy gradient sum of one step."""
         own, known = (_clipped_gradients(model, e) for e in (self.included, self.known))
-        if self.replaced:  # own or others is in the sum: their mean, plus or minus half of the rest
+        if self.replaced:  # own or others: their mean, plus or minus half of their difference
             others = _clipped_gradients(model, self.replaced)
             rows = np.concatenate([own - others, (own + others) / 2, known])
             spread = np.repeat([0.25, 1.0, 1.0], [len(own), len(own), len(known)])

@@ -100,7 +100,7 @@ def _one_round(
     sums = sum_scores(voting, candidates, width=_WIDTH).value
     products = rows @ sums.astype(np.float64) / RESOLUTION**2
     # Scores between different candidates are about equal. They add about the same amount to all
-    # canaries of a round, and another amount in another round, so the mean is subtracted.
+    # canaries of a round. Rounds have different amounts, so the mean is subtracted.
     return np.asarray(products - products.mean())
 
 

@@ -23,7 +23,8 @@ _LEARNING = Learning(learning_rate=1e-3, decay=Decay.CONSTANT, warmup_steps=0, w
 
 
 class RowPerCanary(nn.Module):
-    """A language model with two next tokens: the logits after token i are row i of one matrix."""
+    """A language model that predicts one of two tokens. The logits after token i are row i of one
+    matrix."""
 
     def __init__(self, rows: int) -> None:
         super().__init__()
@@ -44,7 +45,7 @@ def train_on_canaries(
 ) -> NDArray[np.float64]:
     """Train on the included canaries, and return the score of each canary, `(m,)`.
 
-    The attacker sees the noisy gradient sum of every step and the weights before it.
+    The attacker sees the weights before every step and the noisy gradient sum of the step.
     """
     canaries = [_example(i, 0) for i in range(len(included))]
     units: Private[Sequence[Example]] = Private([(canaries[i],) for i in np.flatnonzero(included)])

@@ -22,8 +22,8 @@ class SplitCorpus:
     """Splits a corpus into its private parts, batch by batch. `tally` and `fingerprint` are known
     after the last batch.
 
-    `batches` returns the rows with the name of their source. It is called twice if the unit is a
-    user. Texts that the generator may return unchanged also count as `public`.
+    `batches` returns the rows with the name of their source. If the unit is a user, `batches` is
+    called twice. Texts that the generator may return unchanged also count as `public`.
     """
 
     def __init__(

@@ -2,11 +2,11 @@
 
 A stage is `python -m tasks.<name>` in the folder that contains params.yaml. A failure is reported
 as one message on the operator's terminal and in reports/internal/errors.log. The message goes
-nowhere else: it may contain an exact count, and even a failure alone is outside the guarantee.
+nowhere else, because it may contain an exact count, and the guarantee does not cover failures.
 
-A flow's database stores every line, and a worker of DVC's queue has no terminal. There the stage
-prints only the path of the log. The output of libraries on stderr then goes to reports/internal
-too, because a progress bar shows the number of records.
+A flow's database stores every line, and a worker of DVC's queue has no terminal. In both cases the
+stage prints only the path of the log. The output of libraries on stderr then goes to
+reports/internal too, because a progress bar shows the number of records.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Evaluator:
     def texts(
         self, sample: Sample, *, method: str, round_: int = FINAL, rounds: int = 0
     ) -> tuple[MetricValue, ...]:
-        """Compute all metrics that train no classifier, for the texts after `round_` of
+        """Compute all metrics that train no classifier, for the texts after round `round_` of
         `rounds`."""
         if method == REAL:
             self.progress("real texts")

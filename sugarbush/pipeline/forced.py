@@ -63,7 +63,7 @@ def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
 def asks_for_force(arguments: Sequence[str], base: Path) -> bool:
     """Whether these arguments to DVC force the stages that they run."""
     if not any(argument.startswith("-") and "f" in argument for argument in arguments):
-        return False  # without -f, --force and --infofile; the import of DVC is slow
+        return False  # no -f, --force or --infofile, so the slow import of DVC is avoided
     from dvc.cli import parse_args
 
     parsed = parse_args(list(arguments))

@@ -47,7 +47,7 @@ from sugarbush.privacy.unit import Unit
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """A private corpus in memory, split and coded, with the embeddings computed so far.
+    """A private corpus in memory: split, with attribute codes and the embeddings computed so far.
 
     `sugarbush.prepare` makes it with `settings`. Several methods and budgets can use one corpus,
     and each text is embedded once. `embeddings[True]` is the cache of private texts,
@@ -129,7 +129,8 @@ def prepare_corpus(
     donated: pd.DataFrame | None,
     state: Path | None,
 ) -> Corpus:
-    """Check, split and code the rows of `frame`, as stages prepare and extract_metadata do."""
+    """Check and split the rows of `frame` and extract their attributes, as stages prepare and
+    extract_metadata do."""
     project = Project(Path(), settings=settings)
     project.__dict__ |= {"schema": schema} | ({"state": state} if state else {})
     donated_frame = _donated_frame(donated, settings, schema)

@@ -6,10 +6,11 @@ every candidate, every model and every setting. From all noisy results together,
 computes the most likely coins. The claim is the ledger's total of all charges of the method.
 
     mosaic, maple, augpe    the table or the label counts, and every round of votes or kernel
-                            scores. One candidate equals each canary, as if the attacker had
+                            scores. Each canary equals one candidate, as if the attacker had
                             written the candidates.
     dpft                    the table, and every noisy gradient sum of training on Poisson samples
-    crt                     gradient sums again; the coin decides which of two secrets a record has
+    crt                     every noisy gradient sum; the coin chooses one of two secrets for each
+                            record
 
 The trained model is tiny, and each canary of training repeats one rare token. Nothing is written,
 and no ledger of a project is charged.
@@ -77,8 +78,8 @@ _LEARNING = Learning(learning_rate=0.0, decay=Decay.CONSTANT, warmup_steps=0, we
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRecords:
-    """The canaries, and then the records that the attacker knows: texts (n,), codes (n, d), unit
-    vectors (n, dim)."""
+    """The records of an audit: first the canaries, then the records that the attacker knows. Texts
+    (n,), codes (n, d), unit vectors (n, dim)."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]
@@ -136,7 +137,7 @@ def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: boo
 def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryRun:
     """Make a function that runs the method's mechanisms on the canaries that the coins include."""
 
-    views: dict[Any, Any] = {}  # equal for all runs at one epsilon
+    views: dict[Any, Any] = {}  # all runs at one epsilon share their views
 
     def run(coins: Coins, *, epsilon: float, delta: float) -> Observation:
         one = _Run(method, corpus, records, coins, epsilon, delta, views)
@@ -229,8 +230,8 @@ class _Run:
         self._add(attacker, self._kept((kind, stddev), make), sums)
 
     def _add(self, attacker: Attacker, seen: Seen, sums: NDArray[Any]) -> None:
-        """Pass noisy sums to the attacker. A run without canaries is how an attacker who knows the
-        seed gets the noise alone, so `half` is not expected in its sums."""
+        """Pass noisy sums to the attacker. In a run without canaries, an attacker who knows the
+        seed gets the noise alone, so `half` is not subtracted."""
         attacker.add(seen.view, sums - seen.without - (seen.half if self.coins.any() else 0))
 
     def _table(self, attacker: Attacker, mu: float, session: PrivacySession) -> None:

@@ -1,7 +1,7 @@
 """A project: the folder that contains params.yaml, and everything that its settings name.
 
-Stages receive a `Project` and nothing else. It opens the ledger, the stores, the encoders and the
-generator of its settings, so that no stage has to make them.
+Stages receive a `Project` and nothing else. A project opens the ledger, the stores, the encoders
+and the generator that its settings name.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Project:
             former = dataset_name(self.settings.prepare.file)
             raise ParamsError(
                 "params.yaml: privacy.dataset is not set. It names the ledger. Files about the "
-                "same people must have the same name, so that they share one budget. For example "
-                f"`dataset: {former}`, which is the name in earlier versions"
+                "same people must have the same name, so that they share one budget. For example, "
+                f"set `dataset: {former}`, the name in earlier versions"
             )
         return self.settings.privacy.dataset
 

@@ -83,8 +83,8 @@ def read_ledger_ids(folder: Path) -> tuple[str, ...]:
 
 
 def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Path]:
-    """Map each charge that released folders of the dataset in `privacy` name to one of these
-    folders."""
+    """Return the id of each charge that a released folder names, with one such folder. Only the
+    dataset of `privacy` counts."""
     return {
         str(i): path.parent
         for path, fields in _releases(roots, privacy)

@@ -375,8 +375,8 @@ def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
-    """Return changed sections for methods that show metadata and examples in a prompt: they show
-    metadata only."""
+    """Find the methods that show metadata and examples in a prompt. Return their sections, changed
+    to metadata only."""
     kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
     changed = {}
     for method, kind in {**kinds, **added}.items():
@@ -389,7 +389,7 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
 
 
 def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the section `extract_metadata`. For limits that its endpoint does not set, use
+    """Return the section `extract_metadata`. Limits that its endpoint does not set come from
     generator.openai."""
     section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
     if not (isinstance(section, dict) and isinstance(other, dict)):

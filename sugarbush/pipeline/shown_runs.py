@@ -1,8 +1,8 @@
 """Records the runs that showed metrics on held-out texts, in
 <state>/shown/<purpose>-<dataset>.json.
 
-To release the best of many runs is to use exact metrics, for which no budget was charged. So the
-card states the number of such runs. The file contains digests of released texts and of random ids,
+Whoever releases the best of many runs uses exact metrics, for which no budget was charged. So the
+card states the number of these runs. The file contains digests of released texts and of random ids,
 and no metric.
 """
 

@@ -31,8 +31,8 @@ class Output:
     A `keyed` output contains random names of private inputs and keyed digests of public inputs, so
     DVC does not copy it into its cache. With `persist`, DVC keeps the old output while the stage
     runs. Outputs that are partly private need `persist`, because DVC must not restore the public
-    part alone. So do the outputs of every method: without a DP guarantee, the results are private
-    and DVC sees only a random name.
+    part alone. The outputs of every method need `persist` too: without a DP guarantee, the results
+    are private and DVC sees only a random name.
     """
 
     path: str

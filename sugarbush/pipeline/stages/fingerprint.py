@@ -142,9 +142,9 @@ def _digest(project: Project, names: list[str], setting: str) -> bytes:
 def _plan(project: Project) -> dict[str, Any]:
     """Return the noise of each mechanism: one list for the metadata stage, and one list per method.
 
-    To compute the plan takes most of the time of a run that changes nothing, so the last plan is
-    stored in `.cache`. The stored plan decides only which stages are stale: a stage that draws
-    noise computes its own plan.
+    If nothing changed, this plan takes most of a run's time, so the last plan is stored in
+    `.cache`. The stored plan decides only which stages are stale: a stage that draws noise computes
+    its own plan.
     """
     key = digest_of(
         privacy=project.settings.privacy.model_dump(mode="json"),

@@ -138,7 +138,8 @@ def _described(population: Population, votes: dict[int, int]) -> Iterator[Synthe
 
 
 def _votes(last: Round, unit: int) -> dict[int, int]:
-    """Return the noisy votes of a round by candidate id. They are stored in units of 1/`unit`."""
+    """Return the noisy votes of a round by candidate id. The stored votes are multiples of
+    1/`unit`."""
     counts = zip(last.population.ids, last.votes.value, strict=True)
     return {int(i): round(count / unit) for i, count in counts}
 

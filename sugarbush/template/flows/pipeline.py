@@ -5,8 +5,8 @@ would be charged twice. A stage retries calls to a language model itself. `pytho
 needs no server. prefect.yaml and flows/weekly.py run the flow every week.
 
 Prefect stores each line that a stage prints, so a stage prints public lines only. The reason of a
-failure goes to the terminal and to reports/internal. Prefect gets one reason, because it is public:
-the cap on the dataset's budget. This reason becomes the state of the run.
+failure goes to the terminal and to reports/internal. Only one reason is public and becomes the
+state of the run: the cap on the dataset's budget.
 """
 
 from __future__ import annotations
