@@ -106,9 +106,9 @@ def _require(names: Sequence[str], epsilon: float, runs: int) -> None:
     if unknown:
         raise ParamsError(f"no mechanism '{unknown[0]}'. Choose from: {', '.join(known)}")
     if not epsilon > 0:
-        raise ParamsError(f"--epsilon {epsilon:g} is not above 0")
+        raise ParamsError(f"--epsilon must be above 0 (got {epsilon:g})")
     if not 2 <= runs <= _MOST_RUNS:
-        raise ParamsError(f"--runs {runs} is not from 2 to {_MOST_RUNS}")
+        raise ParamsError(f"--runs must be from 2 to {_MOST_RUNS} (got {runs})")
 
 
 def _sentence(finding: Finding) -> str:
@@ -146,7 +146,7 @@ def _require_no_violation(findings: Sequence[Finding]) -> None:
         if finding.violation:
             raise PrivacyError(
                 f"{finding.mechanism}: the audit disproves the claimed epsilon "
-                f"{finding.claimed_epsilon:.3g} (a correct mechanism fails in at most "
-                f"{1 - finding.confidence:.0%} of audits). Run it again with another --seed; if it "
-                "fails again, publish nothing that this version made, and report it."
+                f"{finding.claimed_epsilon:.3g}. For a correct mechanism, at most "
+                f"{1 - finding.confidence:.0%} of audits do so. Repeat the audit with another "
+                "--seed. If it fails again, publish nothing that this version made, and report it."
             )

@@ -45,7 +45,7 @@ def show_budget(project: Project, console: Console) -> None:
     console.print(f"Spent so far: epsilon {rounded_up(ledger.total())} of {ledger.cap:g} {delta}")
     if entries:
         adaptive = rounded_up(ledger.adaptive_total())
-        console.print(f"If each run was planned with results of earlier runs: epsilon {adaptive}")
+        console.print(f"If earlier results decided the plans of later runs: epsilon {adaptive}")
     for other in sorted(ledger.folder.parent.glob(f"*/{ledger.dataset}.jsonl")):
         if other != ledger.path:
             count = other.read_bytes().count(b"\n")

@@ -1,8 +1,7 @@
 """Runs DVC for a Prefect flow: lists the stages, finds the stale ones, and runs them.
 
-A stage that no chosen method needs only writes a marker, and is not a task of a flow. It runs in
-the same DVC process as the next stage that is needed, because DVC refuses a stage without its
-inputs.
+If no chosen method needs a stage, the stage only writes a marker and is not a task of the flow. It
+runs in the same DVC process as the next stage, because DVC refuses a stage without its inputs.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: boo
 def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryRun:
     """Make a function that runs the method's mechanisms on the canaries that the coins include."""
 
-    views: dict[Any, Any] = {}  # all runs at one epsilon share their views
+    views: dict[Any, Any] = {}  # depend on epsilon and not on the coins, so all runs share them
 
     def run(coins: Coins, *, epsilon: float, delta: float) -> Observation:
         one = _Run(method, corpus, records, coins, epsilon, delta, views)

@@ -231,7 +231,7 @@ class Project:
     def open_store(
         self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
     ) -> AbstractContextManager[ResultStore]:
-        """Open the store of finished results for a cache key of a stage."""
+        """Open the stored results of a stage for one cache key."""
         from sugarbush.privacy.results import digest_of, open_result_store
 
         privacy = self.settings.privacy

@@ -230,7 +230,7 @@ def value_at(fields: Any, name: str) -> Any:
 
 
 def _difference(value: Any, default: Any) -> Any:
-    """Return the value. Of a section, return only the fields that differ from their default."""
+    """Return `value`; for a section, return only the fields that differ from their default."""
     if not (isinstance(value, dict) and isinstance(default, dict)):
         return value
     return {
@@ -361,15 +361,15 @@ def _fields_of(section: Any) -> Any:
 
 
 def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a section of the fields. The result is empty if the section is missing or not a
-    mapping; pydantic refuses the latter."""
+    """Return a section of the fields; empty if it is missing or not a mapping, which pydantic
+    reports later."""
     section = fields.get(name)
     return section if isinstance(section, dict) else {}
 
 
 def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names under `methods`. The result is empty if they are not a list; pydantic
-    refuses that."""
+    """Return the names under `methods`; empty if this is not a list, which pydantic reports
+    later."""
     names = fields.get("methods", ())
     return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
 

@@ -10,8 +10,8 @@ Writes   data/stamps/                corpus.json: a random name of the private f
 Spends   nothing
 
 DVC compares these stamps instead of the files. So DVC learns no hash and no size of a private file.
-If the private files of a later stage are missing, this stage removes the stamp of that stage, and
-DVC runs that stage again. A forced run gives the corpus a new name, so all results are drawn again.
+If a later stage's private files are missing, its stamp is removed, so that DVC runs the later stage
+again. A forced run gives the corpus a new name, so all results are drawn again.
 """
 
 from __future__ import annotations
