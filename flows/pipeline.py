@@ -71,8 +71,7 @@ def bring_up_to_date(*, force: bool) -> None:
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{name}")
 def stage(name: str, targets: tuple[str, ...], force: bool = False) -> bool:
-    """Run a stage if DVC finds it out of date. The stages that only write a marker for it run
-    first.
+    """Run a stage if DVC finds it out of date, after the stages that only write a marker.
 
     Returns whether DVC ran the stage.
     """

@@ -649,8 +649,7 @@ def _require_kind(name: str, value: object, kind: type, example: str) -> None:
 
 
 def _require_texts(name: str, texts: object) -> None:
-    """Raise InputError for a single text instead of a list: each character would count as a
-    text."""
+    """Raise InputError for one text in place of a list: each character would count as a text."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"{name}: expected a list of texts, got {_named(texts)}")
 
@@ -718,7 +717,6 @@ def _project(
     seed: int,
     settings: Mapping[str, Any] | None,
 ) -> InMemoryProject:
-    """Make a project from the corpus, one method and the settings of this call."""
     fields = corpus.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
     changes: dict[str, Any] = {"methods": [method.name], **method.as_sections()}
     if privacy is not None:
@@ -751,7 +749,6 @@ def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings
 
 
 def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge each section of `changes` into `fields`."""
     return {
         name: {**fields.get(name, {}), **value} if isinstance(value, dict) else value
         for name, value in changes.items()
@@ -761,7 +758,6 @@ def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 def _run(
     project: InMemoryProject, method: Method, *, new_draw: bool, report: Callable[[str], None]
 ) -> Release:
-    """Run the stages of one method in order, and return its release."""
     from sugarbush.pipeline.metadata import MetadataRequest
 
     drawn = MetadataRequest(project).release(

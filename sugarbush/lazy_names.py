@@ -9,8 +9,7 @@ from typing import Any
 
 
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Make a module's `__getattr__`. `modules` maps a submodule to the public names that it
-    defines.
+    """Make a module's `__getattr__`. `modules` maps each submodule to its public names.
 
     An entry `name=other` publishes the submodule's `name` as `other`.
     """

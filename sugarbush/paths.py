@@ -56,14 +56,12 @@ def state_root(base: Path, *, example: bool = False) -> Path:
 
 
 def named_state(base: Path, name: Path | str) -> Path:
-    """Return the absolute path of a state folder. A relative `name` starts at the checkout of
-    `base`."""
+    """Return the path of a state folder. A relative `name` starts at the checkout of `base`."""
     return checkout_root(base) / Path(name).expanduser()
 
 
 def checkout_root(base: Path) -> Path:
-    """Return `base`. If `base` is in the temporary copy of a DVC experiment, return the same folder
-    of the checkout.
+    """Return `base` or, if `base` is in the copy of a DVC experiment, its folder in the checkout.
 
     DVC copies the whole git repository, and the project may be a subfolder of the repository.
     """
@@ -80,8 +78,7 @@ def checkout_root(base: Path) -> Path:
 
 
 def find_input(base: Path, name: str) -> Path:
-    """Find a file that the settings name: in `base` or, for the copy of a DVC experiment, in the
-    checkout.
+    """Find a file in `base`. In the copy of a DVC experiment, also search the checkout.
 
     The copy contains only what git tracks, and a corpus is usually not tracked.
     """
@@ -91,8 +88,7 @@ def find_input(base: Path, name: str) -> Path:
 
 
 def require(path: Path, *, left_by: str) -> Path:
-    """Return `path` if it exists. Otherwise raise MissingInputError, which names the stage that
-    writes it."""
+    """Return `path`. If it is missing, MissingInputError names the stage that writes it."""
     if not path.exists():
         raise MissingInputError(f"{path}: not found; stage '{left_by}' writes it. Run it first.")
     return path
@@ -108,8 +104,7 @@ def make_owner_only(folder: Path) -> None:
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder that only its owner can enter. The nearest folder `private` or `internal` above
-    it gets the same mode."""
+    """Make a folder. It and the nearest folder `private` or `internal` above it get mode 0700."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part in (folder, *folder.parents):

@@ -28,8 +28,7 @@ def plugin_names(group: str) -> tuple[str, ...]:
 
 
 def package_of(group: str, name: str) -> str | None:
-    """Return name and version of the other package that registers `name`; None for Sugarbush's
-    own."""
+    """Return name and version of another package that registers `name`; None for Sugarbush."""
     found = next(iter(_entry_points(group, tuple(sys.path)).select(name=name)), None)
     if found is None or found.dist is None or found.dist.name == "sugarbush":
         return None

@@ -69,8 +69,7 @@ def show_budget(project: Project, console: Console) -> None:
 
 
 def repair(project: Project, console: Console) -> None:
-    """Add charges that the ledger lacks and that released folders of the project describe. Remove
-    nothing.
+    """Add charges that the ledger lacks and that the project's released folders describe.
 
     Raises LedgerError if a finished result names a charge that no released folder describes. Only a
     backup of the ledger helps then.
@@ -89,8 +88,7 @@ def repair(project: Project, console: Console) -> None:
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
     """Count how many more runs with `events` the cap allows, at most `_MANY`.
 
-    One total can take seconds to compute. So the search starts at the number of runs that Gaussian
-    DP predicts.
+    A total can take seconds to compute, so the search starts at the number by Gaussian DP.
     """
 
     def fits(runs: int) -> bool:
@@ -106,8 +104,7 @@ def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
 
 
 def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """Estimate by Gaussian DP how many runs the cap allows; 0 if an event has no Gaussian DP
-    bound."""
+    """Estimate by Gaussian DP how many runs the cap allows; 0 without a Gaussian DP bound."""
     if math.isinf(ledger.cap):
         return _MANY
     spent = [entry.event for entry in ledger.entries()]

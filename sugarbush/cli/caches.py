@@ -28,8 +28,7 @@ def show_cache(base: Path, console: Console) -> None:
 
 
 def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
-    """Delete the generator's answers; with `labels`, also delete the answers about private
-    texts."""
+    """Delete the generator's answers and, with `labels`, the answers about private texts."""
     for name, folder in _folders(base).items():
         if (name == LABELS and not labels) or not (folder / FOLDER).exists():
             continue

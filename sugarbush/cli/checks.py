@@ -89,16 +89,14 @@ def _check_budget(project: Project, console: Console) -> None:
 
 
 def example_is_made(project: Project) -> bool:
-    """Whether the corpus exists. In a new project with the embedded example, the first run writes
-    it."""
+    """Whether the corpus exists. If it is the embedded example, the first run writes it."""
     settings = project.settings
     example = settings.privacy.purpose is Purpose.EXAMPLE
     return not example or (project.base / settings.prepare.file).exists()
 
 
 def schema_of(project: Project) -> Schema:
-    """Return the schema. Raises InputError if the project uses the embedded example and no run has
-    written it."""
+    """Return the schema. Raises InputError if no run has written the embedded example."""
     if not example_is_made(project):
         path = project.find(project.settings.prepare.schema_)
         raise InputError(f"{path}: the example is not written yet; run: sugarbush run")

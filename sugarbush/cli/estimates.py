@@ -52,8 +52,7 @@ def show_estimate(project: Project, console: Console) -> None:
 
 
 def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
-    """Print a table of calls; with an endpoint, also their tokens, their cost and the least
-    time."""
+    """Print a table of calls. With an endpoint, also print tokens, cost and the least time."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("stage")
     table.add_column("what")
@@ -84,7 +83,6 @@ def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console)
 
 
 def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
-    """Return the caps that the planned calls alone would exceed."""
     caps = []
     if endpoint.max_calls is not None and found.calls > endpoint.max_calls:
         caps.append(f"max_calls={endpoint.max_calls:,}")
@@ -94,7 +92,6 @@ def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
 
 
 def _print_paid(project: Project, console: Console) -> None:
-    """Print the calls that all runs on this dataset have paid for."""
     paid = read_journal(journal_path(project.state, project.settings.privacy.dataset))
     for spent in spending_by_batch(paid):
         tokens = spent.prompt_tokens + spent.completion_tokens

@@ -77,8 +77,7 @@ def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
 
 
 def update_project(folder: Path, console: Console) -> None:
-    """Write dvc.yaml, tasks/ and flows/ again. The old version of a file is renamed to
-    <file>.old."""
+    """Write dvc.yaml, tasks/ and flows/ again. An old file is renamed to <file>.old."""
     if not (folder / FILE).exists():
         raise ParamsError(f"{folder / FILE}: not found. --update is for the folder of a project")
     changed = {n: text for n, text in generated_files().items() if not _has(folder / n, text)}
@@ -99,7 +98,6 @@ def update_project(folder: Path, console: Console) -> None:
 
 
 def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
-    """Return params.yaml, the schema and .gitignore for the user's own file."""
     columns = column_names(own.file, required=own.required, setting="--from")
     template = project_files()
     file = _path_setting(own.file, folder)
@@ -131,11 +129,10 @@ def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
 
 
 def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
-    """Draft a schema from the column names of the private file, and from the donated examples if
-    there are any.
+    """Draft a schema from column names of the private file, and from the donated examples if any.
 
-    A column with unknown values becomes a comment. Raises ParamsError if the donated file is the
-    private file.
+    A column with unknown values becomes a comment. Raises ParamsError if the donated file is
+    private.
     """
     subject = own.subject or "texts"
     attributes: tuple[Attribute, ...] = ()
@@ -162,8 +159,7 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
 
 
 def _path_setting(file: Path, folder: Path) -> str:
-    """Return a path for params.yaml. It is relative to `folder`, unless `file` is absolute and
-    outside `folder`."""
+    """Return a path for params.yaml: relative, unless it is absolute and outside `folder`."""
     path = file.absolute().parent.resolve() / file.name
     if file.is_absolute() and not path.is_relative_to(folder.resolve()):
         return str(file)
@@ -241,8 +237,7 @@ def _print_next_steps(folder: Path, own: OwnData | None, console: Console, *, ne
 
 
 def own_data(file: Path | None, fields: Mapping[str, Any]) -> OwnData | None:
-    """Collect the options that need `--from`. Raises ParamsError if one is given without
-    `--from`."""
+    """Collect the options that need `--from`. Raises ParamsError if `--from` is missing."""
     given = {name: value for name, value in fields.items() if value is not None}
     if file is not None:
         return OwnData(file=file, **given)

@@ -29,8 +29,7 @@ _Representer.add_representer(
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """The new settings `params`, the `names` of the changed settings, and the new `text` of
-    params.yaml."""
+    """The new settings, the names of the changed settings, and the new text of params.yaml."""
 
     params: ProjectSettings
     names: tuple[str, ...]

@@ -1,5 +1,4 @@
-"""`sugarbush settings`: every setting with its default and its meaning, read from the pydantic
-models."""
+"""`sugarbush settings`: every setting, its default and its meaning, from the pydantic models."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ _WIDTH = 120  # number of columns of a table that is written to a file
 
 
 def show_settings(base: Path, section: str | None, console: Console) -> None:
-    """Print all settings, or the settings of one section. Raises ParamsError for an unknown
-    section.
+    """Print all settings, or one section. Raises ParamsError for an unknown section.
 
     The table has the settings of every installed generator and method. It also has the project's
     own value if that differs from the default.

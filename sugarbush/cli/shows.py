@@ -27,8 +27,7 @@ _WIDTH = 100
 def show(
     base: Path, stage: str, *, method: str | None, rows: int, internal: bool, console: Console
 ) -> None:
-    """Print what one stage wrote. Raises ParamsError for an unknown stage, and MissingInputError if
-    its files do not exist."""
+    """Print what a stage wrote. Raises ParamsError for an unknown stage, or MissingInputError."""
     params, roots = load_params(base / "params.yaml"), Roots(base)
     chosen = method or params.methods[0]
     match stage:

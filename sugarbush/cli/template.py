@@ -1,5 +1,4 @@
-"""The files of a project: `sugarbush init` writes them, and the root of this repository has them
-too.
+"""The files of a project: `sugarbush init` writes them, and this repository's root has them.
 
 dvc.yaml and tasks/ are generated from the declarations of the stages. The other files are in
 sugarbush/template.

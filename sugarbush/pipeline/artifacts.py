@@ -36,8 +36,7 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseNote:
-    """The content of release.json: the stage that wrote the folder, and the ids of its ledger
-    entries.
+    """The content of release.json, such as the stage that wrote the folder and its ledger ids.
 
     At most `records_per_unit` records of one unit were used. `charges` are the complete ledger
     entries; a folder that version 0.2 wrote has none.
@@ -81,8 +80,8 @@ class Initial:
 class Round:
     """One round of votes: `candidates` with their noisy `votes`, and whether each `survived`.
 
-    With kernel herding (`selection: herded`), `votes` are sums of scores; one vote corresponds to a
-    score of 4096.
+    With kernel herding (`selection: herded`), `votes` are sums of scores: 4096 corresponds to a
+    vote.
     """
 
     number: int
@@ -106,8 +105,7 @@ class Evolution:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """The artifacts of a run in `base`. If an artifact is missing, MissingInputError names the
-    stage to run."""
+    """The artifacts of a run in `base`. If one is missing, MissingInputError names its stage."""
 
     base: Path
 

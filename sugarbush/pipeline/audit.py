@@ -41,7 +41,7 @@ MECHANISMS: Mapping[str, CanaryRun] = {
 }
 DELTA = 1e-6
 CONFIDENCE = 0.95
-WITHOUT_INFINITY = frozenset({"table"})  # AIM has no run without noise
+WITHOUT_INFINITY = frozenset({"table"})  # AIM always adds noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +110,7 @@ def audit(
     seed: int = 0,
     run: CanaryRun | None = None,
 ) -> Finding:
-    """Audit one of MECHANISMS, or `run`, at `epsilon`. With `fault`, audit the copy that has this
-    fault.
+    """Audit one of MECHANISMS, or `run`, at `epsilon`. With `fault`, audit the faulty copy.
 
     Guarantee: if the mechanism has the privacy that the ledger claims, the audit reports a
     violation with probability at most 1 - `confidence`. `seed` determines the coin flips that

@@ -75,6 +75,5 @@ class Attacker:
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """Return scores (attacks, canaries). A higher score means that the canary was more likely
-        included."""
+        """Scores (attacks, canaries); higher means that the canary was more likely included."""
         return np.asarray(np.linalg.solve(self._precision, self._shift[..., None])[..., 0])

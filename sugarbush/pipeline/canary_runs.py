@@ -1,11 +1,9 @@
-"""Runs each mechanism on invented records, and computes the scores of an attacker who knows the
-code.
+"""Runs each mechanism on invented records, and computes the scores of an attacker.
 
 Each function runs the code of the mechanism on the canaries that the coin flips include. It returns
 a score for every canary. A higher score means that the canary was more likely included. The
-attacker knows candidates, weights and settings; only the coin flips and the noise are unknown.
-There are no other records, and no corpus is read. Each run charges a new ledger in a temporary
-folder.
+attacker knows code, candidates, weights and settings; only the coins and the noise are unknown. No
+corpus is read. Each run charges a new ledger in a temporary folder.
 """
 
 from __future__ import annotations
@@ -117,8 +115,7 @@ def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
 def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation:
     """Canary i is alone in one cell of a two-way marginal, which AIM's measurer measures twice.
 
-    Its score is the sum of its two noisy counts. AIM has no run without noise, so epsilon must be
-    finite.
+    The score is the sum of both noisy counts. AIM always adds noise, so epsilon must be finite.
     """
     side = math.ceil(math.sqrt(len(included)))
     rows = np.stack(np.divmod(np.flatnonzero(included), side), axis=1)
@@ -136,9 +133,8 @@ def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Each canary has a gradient that is orthogonal to all other gradients. The score of a canary
-    is the product of the noisy gradient sum and the canary's clipped gradient, summed over two
-    steps.
+    """Canary gradients are orthogonal. A score is the sum over two steps of a product: the noisy
+    gradient sum times the canary's clipped gradient.
 
     The sampling rate is 1: each step uses all records, so amplification by sampling is not audited.
     """

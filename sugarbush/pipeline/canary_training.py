@@ -87,8 +87,7 @@ class _Attacker:
         self._directions = self._clipped_gradients()
 
     def read_noisy_sum(self) -> None:
-        """Add the products of the last step to the scores. The optimizer stores its noisy mean in
-        `grad`."""
+        """Add the products of the last step. The optimizer stores its noisy mean in `grad`."""
         noisy_mean = self._model.table.weight.grad
         assert noisy_mean is not None
         noisy_sum = noisy_mean.double().numpy() * self.batch_size

@@ -33,8 +33,7 @@ _TRIES = 4
 
 
 def engine(name: str) -> MapParts | None:
-    """Return the `map_parts` that the setting `run.cluster` names; None for this process and its
-    threads.
+    """Return the `map_parts` of the setting `run.cluster`; None for this process and its threads.
 
     Raises ParamsError for an address if the extra `sugarbush[cluster]` is not installed.
     """
@@ -107,8 +106,7 @@ class Dask:
     address: str
 
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
-        """Raises ParamsError if the scheduler does not answer, and FailureError for an error of a
-        worker."""
+        """Raises ParamsError if the scheduler does not answer, FailureError if a worker fails."""
         try:
             import dask
             from distributed import Client, as_completed

@@ -62,8 +62,7 @@ class SplitCorpus:
 
     @property
     def public_inputs(self) -> str:
-        """A digest of the settings and public texts that affect the private parts and their
-        codes."""
+        """A digest of the settings and public texts that affect private parts and codes."""
         project = self._project
         names = ("prepare", "extract_metadata", "embedding", "privacy.unit")
         return digest_of(
@@ -73,7 +72,6 @@ class SplitCorpus:
         )
 
     def frames(self) -> Iterator[dict[str, pd.DataFrame]]:
-        """Yield the parts of each batch as frames."""
         project = self._project
         by_user = project.settings.privacy.unit is Unit.USER
         for parts in self.parts(fingerprint=True):
@@ -83,7 +81,6 @@ class SplitCorpus:
             }
 
     def records(self) -> Iterator[Record]:
-        """The records of both parts."""
         for parts in self.parts(fingerprint=False):
             for own in parts.values():
                 yield from own
@@ -97,8 +94,7 @@ class SplitCorpus:
 
 
 def read_corpus(project: Project) -> SplitCorpus:
-    """Open the data file. It is read, checked and split while the caller iterates over its
-    parts."""
+    """Open the data file. It is read and split while the caller iterates over its parts."""
     settings = project.settings.prepare
     path = source_of(project.base, settings.file, setting="prepare.file")
     wanted = wanted_columns(settings, project.schema, private=True)

@@ -2,9 +2,8 @@
 
 DVC compares sections of data/stamps/settings.json, which stage `fingerprint` writes on every run.
 The file contains the resolved settings that affect an output, the planned noise of each mechanism,
-and digests of the code of stages that do not spend budget. So the defaults of settings can be in
-code, and each stage names its settings only once. `python -m sugarbush.pipeline.dvc` prints
-dvc.yaml.
+and digests of the code of stages that do not spend budget. So defaults can be in code, and each
+stage names its settings once. `python -m sugarbush.pipeline.dvc` prints dvc.yaml.
 """
 
 from __future__ import annotations
@@ -87,8 +86,7 @@ def require_current_stages(base: Path) -> None:
 
 
 def _entry(stage: Stage) -> dict[str, Any]:
-    """Return one entry of `stages:`. `exec` replaces the shell, so that DVC is the stage's
-    parent."""
+    """Return one entry of `stages:`. `exec` replaces the shell: DVC is the stage's parent."""
     argument = " --method ${item}" if stage.by_method else ""
     entry: dict[str, Any] = {
         "cmd": f"exec python -m tasks.{stage.name}{argument}",
@@ -105,8 +103,7 @@ def _entry(stage: Stage) -> dict[str, Any]:
 
 
 def parameter_keys(stage: Stage) -> list[str]:
-    """Return the keys of settings.json that the stage depends on. The name of the method replaces
-    `{method}` in a key."""
+    """Return the stage's keys in settings.json. `{method}` stands for the name of the method."""
     keys = [f"settings.{section}" for section in stage.settings]
     keys += [f"plan.{part}" for part in stage.plan]
     if stage.code:

@@ -39,8 +39,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """All planned batches. A cost is None without a price. The calls take at least `minutes`,
-    because of the rate limits."""
+    """All planned batches. A cost is None without a price; `minutes` follow from rate limits."""
 
     lines: tuple[Line, ...]
     cost: float | None = None
@@ -81,8 +80,7 @@ def _total(lines: tuple[Line, ...], endpoint: EndpointSettings | None) -> Estima
 def estimate_labels(
     texts: Iterable[str], attributes: Sequence[Attribute], params: LabelEndpoint
 ) -> Estimate:
-    """Estimate one question per text. The result is private, because it depends on the exact number
-    of texts."""
+    """Estimate one question per text. The result is private: it depends on the exact count."""
     room = params.context_tokens - params.max_tokens
     prompts = [label_prompt(text, attributes, room=room) for text in texts]
     answer = json.dumps({a.name: max(a.domain, key=len) for a in attributes})

@@ -98,8 +98,7 @@ class Evaluator:
     def texts(
         self, sample: Sample, *, method: str, round_: int = FINAL, rounds: int = 0
     ) -> tuple[MetricValue, ...]:
-        """Compute all metrics that train no classifier, for the texts after round `round_` of
-        `rounds`."""
+        """Compute all metrics without a classifier, for the texts after round `round_`."""
         if method == REAL:
             self.progress("real texts")
         else:
@@ -109,7 +108,6 @@ class Evaluator:
         return label(values, method=method, round_=round_)
 
     def copies(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
-        """Compute the copy metrics of the final texts."""
         values = copy_values(
             sample,
             training=self.train,
@@ -122,8 +120,7 @@ class Evaluator:
         return label(values, method=method)
 
     def downstream(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
-        """Train one classifier per attribute on the texts and codes of `sample`, and score it on
-        held-out texts."""
+        """Score one classifier per attribute, trained on the texts and codes of `sample`."""
         given = replace(self.heldout, codes=self.heldout_codes)
         values = downstream_values(given, sample, space=ENCODER, settings=self.settings)
         return label(values, method=method)

@@ -70,7 +70,6 @@ class PipelineStages:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The needed stages that run after the stages in `first`."""
         return tuple(name for name in self.needed if name not in self.first)
 
     def inputs(self, name: str) -> tuple[str, ...]:
@@ -78,14 +77,12 @@ class PipelineStages:
         return tuple(each for each in self._reached(name) if each in self.needed)
 
     def with_markers(self, name: str) -> tuple[str, ...]:
-        """Return the stages before `name` that only write a marker, in the order of running, and
-        then `name`."""
+        """Return the stages before `name` that only write a marker, in order, and `name`."""
         reached = set(self._reached(name)) - set(self.needed)
         return (*(each for each in in_order(self.graph) if each in reached), name)
 
     def _reached(self, name: str) -> Iterator[str]:
-        """Yield the stages that `name` depends on, directly or through stages that are not
-        needed."""
+        """Yield the stages that `name` depends on, directly or through unneeded stages."""
         waiting, seen = list(self.graph.successors(name)), set()
         while waiting:
             each = waiting.pop()
@@ -120,8 +117,7 @@ def in_order(graph: nx.DiGraph) -> Sequence[str]:
 
 
 def is_needed(name: str, settings: ProjectSettings) -> bool:
-    """Whether a chosen method needs the stage with this DVC name. A stage that the user added is
-    always needed."""
+    """Whether a chosen method needs the stage. A stage that the user added is always needed."""
     own, _, method = name.partition("@")
     stage = next((stage for stage in STAGES if stage.name == own), None)
     if stage is None:
@@ -130,8 +126,7 @@ def is_needed(name: str, settings: ProjectSettings) -> bool:
 
 
 def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
-    """Return the needed stages that DVC finds out of date, and the needed stages that depend on
-    these."""
+    """Return the needed stages that are out of date for DVC, and those that depend on them."""
     import networkx as nx
     from dvc.repo import Repo
 
@@ -142,8 +137,7 @@ def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
 
 
 def _name(address: str) -> str:
-    """Return the name of a stage. DVC prefixes the name with the path of a dvc.yaml in another
-    folder."""
+    """Return a stage's name. DVC adds the path of a dvc.yaml in another folder as a prefix."""
     return address.rpartition(":")[2]
 
 
@@ -213,11 +207,9 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
 
 
 def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
-    """Return the error message if a stage in `stages` would have exceeded the cap; None after
-    another failure.
+    """Return the message if a stage in `stages` would have exceeded the cap; otherwise None.
 
-    The message is public: it depends only on the ledger and the settings, and the release card
-    shows both.
+    It is public: it depends on the ledger and the settings, and the release card shows both.
     """
     with suppress(OSError, ValueError, KeyError):
         error = json.loads(last_error.read_text(encoding="utf-8"))
@@ -227,15 +219,13 @@ def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
 
 
 def environment_of_dvc() -> dict[str, str]:
-    """Return this process's environment, changed so that DVC's stages use this Python and print
-    unbuffered."""
+    """Return the environment for DVC: its stages use this Python and print unbuffered."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return os.environ | {"PYTHONUNBUFFERED": "1", "PATH": path}
 
 
 def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path = Path()) -> None:
-    """Create Prefect's artifacts of a run: what ran, the metrics, the release card and the page.
-    All of them are public."""
+    """Create Prefect's public artifacts: what ran, the metrics, the release card, the page."""
     from prefect.artifacts import (
         create_link_artifact,
         create_markdown_artifact,
@@ -267,7 +257,6 @@ def _print_new_errors(errors: Path, old_size: int) -> None:
 
 
 def _flat(figures: dict[str, object], *above: str) -> Iterator[tuple[str, object]]:
-    """Yield nested metrics as (dotted name, value)."""
     for name, value in figures.items():
         if isinstance(value, dict):
             yield from _flat(value, *above, name)

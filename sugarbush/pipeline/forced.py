@@ -52,8 +52,7 @@ def dvc_arguments() -> list[str] | None:
 
 
 def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
-    """Return the arguments after `dvc` on a command line; None if the command runs another
-    program."""
+    """Return the arguments after `dvc` on a command line; None for another program."""
     for place, argument in enumerate(command[:4]):
         if PurePath(argument).name == "dvc" and (place < 2 or command[place - 1] == "-m"):
             return list(command[place + 1 :])
@@ -73,8 +72,7 @@ def asks_for_force(arguments: Sequence[str], base: Path) -> bool:
 
 
 def _stored_force(base: Path) -> bool:
-    """Read the flag of a queued experiment. DVC commits the pickled arguments to the experiment's
-    copy."""
+    """Read the flag of a queued experiment from its pickled arguments, which DVC commits."""
     shown = subprocess.run(
         ["git", "show", _STORED_ARGUMENTS], cwd=base, capture_output=True, check=False
     )

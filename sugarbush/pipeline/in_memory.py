@@ -65,8 +65,7 @@ class Corpus:
     generators: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def real_texts(self, part: str) -> RealTexts:
-        """The records of the part `train` or `heldout` as plain values. Values computed on them are
-        not DP."""
+        """The records of `train` or `heldout` as plain values. Results on them are not DP."""
         return self.private.real_texts(self.schema.names, part=part)
 
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
@@ -88,8 +87,7 @@ class InMemoryProject(Project):
         return self._corpus.private
 
     def _paid_for(self) -> dict[str, Path]:
-        """Return an empty map: a program may save its releases anywhere, so they are not searched
-        for."""
+        """Return an empty map: a program may save its releases anywhere."""
         return {}
 
     def donated(self) -> Donated | None:
@@ -111,8 +109,7 @@ class InMemoryProject(Project):
         return self.scratch("pretrained")
 
     def scratch(self, name: str) -> Path:
-        """Make a folder for checkpoints. Only its owner may enter it, and it is deleted with this
-        object."""
+        """Make a folder for checkpoints. It is private, and deleted with this object."""
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="sugarbush-"))
             weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
@@ -129,8 +126,7 @@ def prepare_corpus(
     donated: pd.DataFrame | None,
     state: Path | None,
 ) -> Corpus:
-    """Check and split the rows of `frame` and extract their attributes, as stages prepare and
-    extract_metadata do."""
+    """Check and split the rows, and extract attributes, as prepare and extract_metadata do."""
     project = Project(Path(), settings=settings)
     project.__dict__ |= {"schema": schema} | ({"state": state} if state else {})
     donated_frame = _donated_frame(donated, settings, schema)

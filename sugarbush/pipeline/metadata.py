@@ -28,8 +28,7 @@ STAGE = "synthesize_metadata"
 
 @dataclass(frozen=True)
 class MetadataRequest:
-    """A request for the metadata that a project's methods need. They are drawn from private
-    codes."""
+    """A request for the metadata that a project's methods need, from private codes."""
 
     project: Project
 

@@ -18,8 +18,7 @@ _LEAST_TOKENS_PER_WORD = 1.2
 
 
 def preflight(project: Project) -> None:
-    """Check the generator and the models that will write texts. Raises ParamsError, InputError,
-    GeneratorError."""
+    """Check the generator and models. Raises ParamsError, InputError and GeneratorError."""
     if any(method.asks_generator for method in project.settings.chosen):
         check_generator(project)
     for method in project.settings.chosen:
@@ -41,8 +40,7 @@ def check_generator(project: Project, donated: Sequence[str] | None = None) -> N
 def planned_calls(
     project: Project, donated: Sequence[str], *, record_count: float | None = None
 ) -> tuple[PlannedCalls, ...]:
-    """Return every batch of requests. Each request is as long as settings, schema and donated
-    examples allow.
+    """Return every batch of requests, each as long as settings, schema and examples allow.
 
     Without a DP record count, the release is assumed to have its largest default size.
     """

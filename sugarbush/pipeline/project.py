@@ -64,13 +64,11 @@ class Project:
 
     @cached_property
     def state(self) -> Path:
-        """The state folder, which survives a run: ledgers, key, finished results, received
-        answers."""
+        """The folder that survives a run: ledgers, key, finished results, received answers."""
         return state_root(self.base, example=self.settings.privacy.purpose is Purpose.EXAMPLE)
 
     @property
     def key(self) -> bytes:
-        """The installation's secret key."""
         return state_key(self.state)
 
     @property
@@ -118,20 +116,16 @@ class Project:
 
     @property
     def pretrained(self) -> Path:
-        """The small public models of stage pretrain."""
         return self.roots.public / "pretrained"
 
     def scratch(self, name: str) -> Path:
-        """A private folder, for checkpoints."""
         return self.private.folder(name)
 
     @property
     def label_answers(self) -> Path:
-        """The private folder of an endpoint's answers about private texts. The folder may be
-        missing.
+        """The private folder of an endpoint's answers about private texts; it may be missing.
 
-        The copy of a DVC experiment uses the checkout's folder, because these answers are already
-        paid for.
+        The copy of a DVC experiment uses the checkout's folder: these answers are already paid for.
         """
         return PrivateStore(Roots(checkout_root(self.base)).private).labels
 
@@ -186,8 +180,7 @@ class Project:
         return plan_for(self.settings.privacy, self.settings.chosen)
 
     def final_plan(self) -> BudgetPlan:
-        """Return the plan with the final noise of training. That noise is known only after the DP
-        metadata are released."""
+        """Return the plan with the noise of training, which is known after the DP metadata."""
         from sugarbush.pipeline.released import read_metadata
 
         plan = self.plan
@@ -218,8 +211,7 @@ class Project:
         return charges_of_releases(self.roots, privacy)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
-        """Return the ledger of results without a DP epsilon. Its charges are never added to a DP
-        ledger."""
+        """Return the ledger of results without a DP epsilon. No DP ledger includes it."""
         return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
 
     def _ledger(self, **fields: Any) -> Ledger:
@@ -252,7 +244,6 @@ class Project:
         return Encoder(self.settings.embedding, cache=cache)
 
     def embedding_folder(self, *, private: bool) -> Path:
-        """Return the folder with the cached embeddings of private texts or of public texts."""
         if private:
             return self.private.folder("embeddings")
         return self.base / ".cache" / "embeddings"

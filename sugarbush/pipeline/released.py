@@ -83,8 +83,7 @@ def read_ledger_ids(folder: Path) -> tuple[str, ...]:
 
 
 def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Path]:
-    """Return the id of each charge that a released folder names, with one such folder. Only the
-    dataset of `privacy` counts."""
+    """Return the id of each charge that a released folder of the dataset names, and a folder."""
     return {
         str(i): path.parent
         for path, fields in _releases(roots, privacy)
@@ -93,8 +92,7 @@ def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Pat
 
 
 def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, ...]:
-    """Read the charges of `charges_of_releases` as ledger entries. Folders that version 0.2 wrote
-    contain no entries."""
+    """Read these charges as ledger entries. Folders of version 0.2 contain no entries."""
     found = []
     for path, fields in _releases(roots, privacy):
         try:
@@ -107,8 +105,7 @@ def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, 
 def _releases(roots: Roots, privacy: PrivacySettings) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield each release.json of the settings' dataset, and its content.
 
-    A folder with a name that starts with a dot is skipped, because another process is still writing
-    it.
+    A folder with a name that starts with a dot is skipped: another process is writing it.
     """
     for path in sorted(roots.released.glob(f"**/{FILE}")):
         if any(part.startswith(".") for part in path.relative_to(roots.released).parts):

@@ -122,7 +122,6 @@ class ProjectSettings(Section):
 
     @property
     def chosen(self) -> tuple[Method, ...]:
-        """The methods to run, configured."""
         return tuple(self.method(name) for name in self.methods)
 
     @property
@@ -143,8 +142,7 @@ class ProjectSettings(Section):
         return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
 
     def output_settings(self) -> dict[str, Any]:
-        """Return the settings that affect an output. `by_method` has the settings of each
-        method."""
+        """The settings that affect an output; `by_method` has those of each method."""
         by_method = {method.name: _output_settings(method) for method in self.chosen}
         return {**super().output_settings(), "by_method": by_method}
 
@@ -211,8 +209,7 @@ class ProjectSettings(Section):
 
     @model_validator(mode="after")
     def _example_is_the_example(self) -> ProjectSettings:
-        """The ledger of the example is in the checkout and is deleted with it, so no other corpus
-        may use it."""
+        """Refuse another corpus: the example's ledger is deleted with the checkout."""
         example = self.privacy.purpose is Purpose.EXAMPLE
         if example and self.prepare.file != EXAMPLE_FILE:
             raise ValueError(
@@ -224,8 +221,7 @@ class ProjectSettings(Section):
 
 
 def value_at(fields: Any, name: str) -> Any:
-    """Return the value of a setting, by its dotted name. Raises KeyError if the setting is
-    missing."""
+    """Return the value of a setting, by its dotted name. Raises KeyError if it is missing."""
     return reduce(lambda section, part: section[part], name.split("."), fields)
 
 
@@ -241,8 +237,7 @@ def _difference(value: Any, default: Any) -> Any:
 
 
 def load_params(path: Path = Path(FILE)) -> ProjectSettings:
-    """Read the settings in a YAML file. Raises ParamsError, which names the file and the
-    setting."""
+    """Read the settings in a YAML file. ParamsError names the file and the setting."""
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -287,8 +282,7 @@ def default_fields() -> dict[str, Any]:
 
 
 def _every_generator() -> dict[str, Any]:
-    """Return a section for each installed generator; `required` marks a setting without a
-    default."""
+    """Return a section for each installed generator. `required` marks a missing default."""
     classes = {name: generator_class(name) for name in plugin_names(GENERATORS)}
     return {
         name: {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
@@ -361,22 +355,19 @@ def _fields_of(section: Any) -> Any:
 
 
 def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a section of the fields; empty if it is missing or not a mapping, which pydantic
-    reports later."""
+    """Return a section; empty if it is missing or not a mapping. pydantic reports the latter."""
     section = fields.get(name)
     return section if isinstance(section, dict) else {}
 
 
 def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names under `methods`; empty if this is not a list, which pydantic reports
-    later."""
+    """Return the names under `methods`; empty if this is no list. pydantic reports that."""
     names = fields.get("methods", ())
     return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
 
 
 def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
-    """Find the methods that show metadata and examples in a prompt. Return their sections, changed
-    to metadata only."""
+    """Return the sections that show metadata and examples in prompts, with metadata only."""
     kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
     changed = {}
     for method, kind in {**kinds, **added}.items():
@@ -389,8 +380,7 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
 
 
 def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the section `extract_metadata`. Limits that its endpoint does not set come from
-    generator.openai."""
+    """Return `extract_metadata`. Its endpoint takes missing limits from generator.openai."""
     section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
     if not (isinstance(section, dict) and isinstance(other, dict)):
         return {}

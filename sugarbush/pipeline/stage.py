@@ -82,7 +82,6 @@ class Stage:
         return self.name != "audit" or settings.audit.enabled
 
     def run(self, project: Project, method: Method | None = None) -> None:
-        """Run the stage, or mark its outputs as not needed."""
         if not self.is_needed(project.settings, method):
             self.skip(project.base, method)
             return

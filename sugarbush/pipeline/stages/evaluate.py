@@ -133,8 +133,7 @@ def run(project: Project) -> None:
 
 
 def release_id(project: Project, method: Method) -> str:
-    """Return the identity of a release: its run and its texts, because one model can write many
-    texts."""
+    """Return a digest of a release's run and texts: one model can write many texts."""
     folder = final_folder(project.roots, method)
     final = load_population(folder / "final.parquet", project.schema.names)
     return digest_of(run=read_release(folder)["run"], texts=final.texts)

@@ -24,8 +24,7 @@ from sugarbush.pipeline.project import Project
 
 
 def run(project: Project) -> None:
-    """Extract attributes from the donated examples, which calibrate the readers, and then from the
-    private records."""
+    """Extract attributes from donated examples, which calibrate readers, and from records."""
     schema, store, key = project.schema, project.private, project.key
     settings, labeller = project.settings.extract_metadata, project.labeller()
     donated = read_donated_codes(

@@ -96,8 +96,7 @@ def _warn_of_another_project(project: Project) -> None:
 
 
 def has_old_card(project: Project) -> bool:
-    """Whether the ledger was charged after the release card was written. The total on the card is
-    then too small."""
+    """Whether the ledger was charged after the card was written: its total is too small."""
     card, ledger = project.roots.published / CARD, project.ledger().path
     return card.exists() and ledger.exists() and ledger.stat().st_mtime > card.stat().st_mtime
 

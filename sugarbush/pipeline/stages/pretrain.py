@@ -152,8 +152,7 @@ def simulated(
     examples: Sequence[str] = (),
     example_codes: NDArray[np.int64] | None = None,
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Draw codes (n, d) uniformly, and write a text for each with the simulator. Nothing is
-    private.
+    """Draw codes (n, d) uniformly, and write a text for each with the simulator (all public).
 
     Each text imitates the `settings.examples` examples with the nearest codes. `examples` is (m,)
     and `example_codes` is (m, d). The request for a text leaves out codes for `other`.

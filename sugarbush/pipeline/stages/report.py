@@ -138,8 +138,7 @@ def _described(population: Population, votes: dict[int, int]) -> Iterator[Synthe
 
 
 def _votes(last: Round, unit: int) -> dict[int, int]:
-    """Return the noisy votes of a round by candidate id. The stored votes are multiples of
-    1/`unit`."""
+    """Return noisy votes by candidate id. The stored votes are multiples of 1/`unit`."""
     counts = zip(last.population.ids, last.votes.value, strict=True)
     return {int(i): round(count / unit) for i, count in counts}
 
@@ -213,8 +212,7 @@ def _audits(project: Project) -> dict[str, Any]:
 
 
 def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Place real texts on each method's map: (n, 2). The axes come from the method's synthetic
-    texts."""
+    """Place real texts on each method's map, (n, 2), on axes of the synthetic texts."""
     private, encoder = project.encoder(private=True), project.encoder(private=False)
     found = {}
     for method in project.settings.released:
