@@ -264,7 +264,7 @@ def cache(
     """Show how many answers of models are cached, and their size.
 
     A cached answer costs nothing when it is used again. After `--clear`, a stage that runs again
-    sends and pays for its requests again; finished stages need no answers.
+    pays for its requests again. Finished stages need no answers.
     """
     from sugarbush.cli import caches
 

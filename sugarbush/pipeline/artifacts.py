@@ -80,8 +80,7 @@ class Initial:
 class Round:
     """One round of votes: `candidates` with their noisy `votes`, and whether each `survived`.
 
-    With kernel herding (`selection: herded`), `votes` are sums of scores: 4096 corresponds to a
-    vote.
+    With kernel herding (`selection: herded`), `votes` are sums of scores; one vote equals 4096.
     """
 
     number: int

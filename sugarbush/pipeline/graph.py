@@ -38,7 +38,7 @@ STAGES = (
     ),
     Stage(
         name="fingerprint",
-        description="names of the files that the settings name, and the resolved settings",
+        description="stamps of the input files, and the resolved settings",
         inputs=("data/public/example",),
         outputs=(
             *map(_stamp, ("corpus", "schema", "donated", "pool", "policy")),
@@ -121,7 +121,7 @@ STAGES = (
     ),
     Stage(
         name="enlarge",
-        description="the release: more texts of the same kind, chosen by what was released",
+        description="the release: more texts of the same kind, chosen with released values",
         inputs=("data/released/evolve/{method}", _METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
         settings=(
             "by_method.{method}",
@@ -146,7 +146,7 @@ STAGES = (
     ),
     Stage(
         name="pretrain",
-        description="the small models that training starts from, made of public text",
+        description="the small models that training starts from, trained on public text",
         inputs=(_DONATED, _SCHEMA, _POOL),
         settings=("pretrain", "by_method"),
         code=(

@@ -83,7 +83,7 @@ def read_ledger_ids(folder: Path) -> tuple[str, ...]:
 
 
 def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Path]:
-    """Return the id of each charge that a released folder of the dataset names, and a folder."""
+    """Map the id of each charge in released folders of the dataset to one such folder."""
     return {
         str(i): path.parent
         for path, fields in _releases(roots, privacy)
