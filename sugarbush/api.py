@@ -23,6 +23,8 @@ from pydantic import ValidationError
 from sugarbush import versions
 from sugarbush.data.private_store import keyed_digest
 from sugarbush.data.schema import Schema, load_schema, schema_of
+from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InputError, ParamsError, PrivacyError, SchemaError
 from sugarbush.evolution.evolve import Evolution
 from sugarbush.examples.generator import Simulator
@@ -38,17 +40,21 @@ from sugarbush.methods.interface import (
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.paths import atomic_directory, named_state, state_root
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
+from sugarbush.pipeline.released import readable, write_release, write_texts
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
+from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import noisy_histogram
-from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.results import digest_of, open_result_store
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import LARGE_DELTA, PrivacySettings
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
+from sugarbush.randomness import public_rng
+from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 SchemaLike = Schema | Mapping[str, Any] | Path | str
@@ -99,7 +105,6 @@ class Release:
         Raises ParamsError when the folder contains other files, and PrivacyError for a method
         without a DP guarantee.
         """
-        from sugarbush.pipeline.released import write_release, write_texts
         from sugarbush.report.card import card_json, card_markdown
 
         target = Path(folder)
@@ -291,9 +296,7 @@ def dp_table(
     >>> list(table.value.columns)
     ['stars', 'product']
     """
-    from sugarbush.randomness import public_rng
     from sugarbush.tables.engines import synthesize as synthesize_table
-    from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 
     codes = _checked_codes(frame, domain)
     _require_promise(epsilon, delta)
@@ -396,8 +399,6 @@ def evaluate(
     >>> "mauve" in set(found["metric"])
     True
     """
-    from sugarbush.embedding.encoder import Encoder
-    from sugarbush.embedding.settings import EmbeddingSettings
     from sugarbush.evaluation.evaluate import evaluate_texts, installed_metrics
     from sugarbush.evaluation.features import latent_space
     from sugarbush.evaluation.interface import MetricSettings, Sample
@@ -526,8 +527,6 @@ def train_dpsgd(
     gradients cannot be clipped exactly per record. Source: Abadi et al. 2016, Algorithm 1;
     `docs/decisions/dp-sgd-clipping.md`.
     """
-    from sugarbush.privacy.key import state_key
-    from sugarbush.privacy.results import open_result_store
     from sugarbush.training.fine_tune import FineTuning, fine_tune
 
     _require_texts("texts", texts)
@@ -834,7 +833,6 @@ def _release(
     described: Mapping[str, Any],
 ) -> Release:
     from sugarbush.pipeline.release_facts import text_counts
-    from sugarbush.pipeline.released import readable
 
     evolution, privacy = final.evolution, project.settings.privacy
     ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))

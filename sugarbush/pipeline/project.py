@@ -17,23 +17,25 @@ from typing import TYPE_CHECKING, Any
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp, write_stamp
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.errors import ParamsError
+from sugarbush.evolution.evolve import Writer
+from sugarbush.evolution.initialisation import Donated
+from sugarbush.generators.interface import GeneratorContext
+from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
 from sugarbush.paths import Roots, checkout_root, find_input, make_private, state_root
+from sugarbush.pipeline.budget import plan_for
+from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.released import charges_of_releases, read_donated_codes, read_metadata
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
+from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.key import random_id, state_key
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.results import ResultStore, digest_of, open_result_store
 from sugarbush.privacy.settings import Purpose
+from sugarbush.privacy.snapshots import Snapshots
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # modules that are slow to import
     from sugarbush.attributes.llm_labels import Labeller
     from sugarbush.embedding.encoder import Encoder
-    from sugarbush.evolution.evolve import Writer
-    from sugarbush.evolution.initialisation import Donated
-    from sugarbush.generators.interface import GeneratorContext
-    from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
-    from sugarbush.privacy.budget import BudgetPlan
-    from sugarbush.privacy.ledger import Ledger
-    from sugarbush.privacy.results import ResultStore
-    from sugarbush.privacy.snapshots import Snapshots
-
 
 PUBLIC_STAMPS = ("schema", "donated", "pool")  # stamps with digests of public files
 
@@ -84,8 +86,6 @@ class Project:
 
     def donated(self) -> Donated | None:
         """The donated examples with their codes; None if there are none."""
-        from sugarbush.pipeline.released import read_donated_codes
-
         return read_donated_codes(self.roots, self.schema)
 
     def data_names(self) -> dict[str, str]:
@@ -110,8 +110,6 @@ class Project:
     @cached_property
     def snapshots(self) -> Snapshots:
         """The store that assigns random names to private inputs."""
-        from sugarbush.privacy.snapshots import Snapshots
-
         return Snapshots(self.state, f"{self.settings.privacy.purpose}-{self.dataset}")
 
     @property
@@ -162,9 +160,6 @@ class Project:
 
         Code is left out, so that an edited comment costs no budget.
         """
-        from sugarbush.pipeline.graph import stage_named
-        from sugarbush.privacy.results import digest_of
-
         declared = stage_named(stage)
         files = [Path(path).stem for path in declared.inputs if Path(path).stem in PUBLIC_STAMPS]
         return digest_of(
@@ -175,14 +170,10 @@ class Project:
     @cached_property
     def plan(self) -> BudgetPlan:
         """The budget share of every mechanism of a run, computed from the settings alone."""
-        from sugarbush.pipeline.budget import plan_for
-
         return plan_for(self.settings.privacy, self.settings.chosen)
 
     def final_plan(self) -> BudgetPlan:
         """Return the plan with the noise of training, which is known after the DP metadata."""
-        from sugarbush.pipeline.released import read_metadata
-
         plan = self.plan
         for method in self.settings.chosen:
             if "finetune" in method.stages and not method.stays_private:
@@ -203,8 +194,6 @@ class Project:
     def _paid_for(self) -> dict[str, Path]:
         """Return the charges that released folders of the dataset name. The example has none,
         because its state may be deleted."""
-        from sugarbush.pipeline.released import charges_of_releases
-
         privacy = self.settings.privacy
         if privacy.purpose is Purpose.EXAMPLE:
             return {}
@@ -215,8 +204,6 @@ class Project:
         return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
 
     def _ledger(self, **fields: Any) -> Ledger:
-        from sugarbush.privacy.ledger import Ledger
-
         own = self.settings.privacy
         return Ledger(self.state, dataset=self.dataset, unit=own.unit, delta=own.delta, **fields)
 
@@ -224,8 +211,6 @@ class Project:
         self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
     ) -> AbstractContextManager[ResultStore]:
         """Open the stored results of a stage for one cache key."""
-        from sugarbush.privacy.results import digest_of, open_result_store
-
         privacy = self.settings.privacy
         return open_result_store(
             self.state,
@@ -250,8 +235,6 @@ class Project:
 
     def generator_context(self, stage: str) -> GeneratorContext:
         """Collect what the generator may use. The journal of paid calls records `stage`."""
-        from sugarbush.generators.interface import GeneratorContext
-
         return GeneratorContext(
             seed=self.settings.generator.seed,
             state=self.state,
@@ -264,8 +247,6 @@ class Project:
 
     def writer(self, stage: str) -> Writer:
         """Open the generator, with the largest tolerated share of unusable answers."""
-        from sugarbush.evolution.evolve import Writer
-
         section = self.settings.generator
         return Writer(
             generator=section.chosen.open(self.generator_context(stage)),
@@ -303,8 +284,6 @@ class Project:
         report: Callable[[str], None] = _print,
     ) -> MethodInputs:
         """Collect everything that a stage of a method may use."""
-        from sugarbush.methods.interface import MethodInputs
-
         settings = self.settings
         settings.privacy.check_delta(metadata.count)
         return MethodInputs(
