@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import networkx as nx
 from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, FailureError
@@ -24,9 +24,6 @@ from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 FIRST = "fingerprint"
 
@@ -63,8 +60,6 @@ class PipelineStages:
     @property
     def first(self) -> tuple[str, ...]:
         """The stages that check whether the corpus or a setting changed. They always run."""
-        import networkx as nx
-
         inputs = nx.descendants(self.graph, FIRST)
         return tuple(name for name in self.needed if name in inputs or name == FIRST)
 
@@ -96,7 +91,6 @@ class PipelineStages:
 
 def read_stages(folder: Path = Path()) -> PipelineStages:
     """The stages of the project in `folder`."""
-    import networkx as nx
     from dvc.repo import Repo
 
     graph = nx.DiGraph()
@@ -111,8 +105,6 @@ def read_stages(folder: Path = Path()) -> PipelineStages:
 
 def in_order(graph: nx.DiGraph) -> Sequence[str]:
     """List all stages, each after the stages that it needs."""
-    import networkx as nx
-
     return list(reversed(list(nx.topological_sort(graph))))
 
 
@@ -127,7 +119,6 @@ def is_needed(name: str, settings: ProjectSettings) -> bool:
 
 def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
     """Return the needed stages that are out of date for DVC, and those that depend on them."""
-    import networkx as nx
     from dvc.repo import Repo
 
     with Repo(str(folder)) as repo:

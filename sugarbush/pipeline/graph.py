@@ -19,10 +19,10 @@ from sugarbush.pipeline.stage import Output, Stage
 STAMPS = "data/stamps"
 _TEXTS, _CODES = f"{STAMPS}/train_texts.json", f"{STAMPS}/train_codes.json"
 _SCHEMA, _POOL = f"{STAMPS}/schema.json", f"{STAMPS}/pool.json"
+_METHOD, _GENERATOR = "by_method.{method}", ("generator", "embedding")
+_LEDGER = ("privacy.dataset", "privacy.purpose")
 _METADATA, _DONATED = "data/released/metadata", "data/public/donated"
-_PROMISE = tuple(
-    f"privacy.{name}" for name in ("dataset", "purpose", "unit", "records_per_user", "delta")
-)
+_PROMISE = (*_LEDGER, "privacy.unit", "privacy.records_per_user", "privacy.delta")
 
 
 def _stamp(name: str, *, persist: bool = False) -> Output:
@@ -85,14 +85,7 @@ STAGES = (
         name="initialise",
         description="the first candidates of a method, from DP metadata and donated examples",
         inputs=(_METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
-        settings=(
-            "by_method.{method}",
-            "initialise",
-            "generator",
-            "embedding",
-            "privacy.dataset",
-            "privacy.purpose",
-        ),
+        settings=(_METHOD, "initialise", *_GENERATOR, *_LEDGER),
         code=(
             "sugarbush.evolution.initialisation",
             "sugarbush.methods",
@@ -105,15 +98,8 @@ STAGES = (
         name="evolve",
         description="rounds of private votes and public variation",
         inputs=("data/released/initial/{method}", _TEXTS, _CODES, _SCHEMA, _POOL, _DONATED),
-        settings=(
-            "by_method.{method}",
-            "evolve.seed",
-            "generator",
-            "embedding",
-            "synthesize_metadata.label",
-            *_PROMISE,
-        ),
-        plan=("by_method.{method}",),
+        settings=(_METHOD, "evolve.seed", *_GENERATOR, "synthesize_metadata.label", *_PROMISE),
+        plan=(_METHOD,),
         version=versions.EVOLUTION,
         outputs=(Output(path="data/released/evolve/{method}", persist=True),),
         spends=True,
@@ -123,17 +109,8 @@ STAGES = (
         name="enlarge",
         description="the release: more texts of the same kind, chosen with released values",
         inputs=("data/released/evolve/{method}", _METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
-        settings=(
-            "by_method.{method}",
-            "release",
-            "initialise",
-            "evolve.seed",
-            "generator",
-            "embedding",
-            "privacy.dataset",
-            "privacy.purpose",
-        ),
-        plan=("by_method.{method}",),
+        settings=(_METHOD, "release", "initialise", "evolve.seed", *_GENERATOR, *_LEDGER),
+        plan=(_METHOD,),
         code=(
             "sugarbush.evolution.enlarge",
             "sugarbush.evolution.herding",
@@ -167,7 +144,7 @@ STAGES = (
             _METADATA,
             "data/public/pretrained",
         ),
-        settings=("by_method.{method}", "prepare.text_column", "privacy.epsilon", *_PROMISE),
+        settings=(_METHOD, "prepare.text_column", "privacy.epsilon", *_PROMISE),
         plan=("metadata", "by_method"),
         version=versions.TRAINING,
         outputs=(Output(path="data/released/finetune/{method}", persist=True),),
@@ -178,7 +155,7 @@ STAGES = (
         name="generate",
         description="texts from the trained model",
         inputs=("data/released/finetune/{method}", _METADATA, _SCHEMA),
-        settings=("by_method.{method}", "release"),
+        settings=(_METHOD, "release"),
         code=("sugarbush.pipeline.stages.generate", "sugarbush.training.dpsgd.generate"),
         outputs=(Output(path="data/released/generate/{method}", persist=True),),
         by_method=True,
