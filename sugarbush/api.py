@@ -85,8 +85,8 @@ class Release:
     def card(self) -> Mapping[str, Any] | None:
         """The release card, or None if the method has no DP guarantee.
 
-        The card states the ledger's total at the end of the run. It is computed at the first
-        access, because the composition of the charges takes a second.
+        The card describes the ledger at the end of the run. It is computed at the first access,
+        because the composition of the charges takes a second.
         """
         return self._make_card()
 

@@ -190,7 +190,7 @@ def add_sizes(
 def clusters_for(texts: int, heldout: int) -> int:
     """Return the number of clusters for MAUVE: a tenth of the smaller number of texts, at least 2.
 
-    With a tenth of the larger number, many clusters would by chance contain few or no texts of the
+    With a tenth of the larger number, a cluster could by chance contain few or no texts of the
     smaller sample.
     """
     return max(2, min(texts, heldout) // 10)

@@ -1,4 +1,4 @@
-"""Checks whether the files that the settings name have changed. Every run starts with this stage.
+"""Checks whether the files that the settings name have changed. It is part of every run, so it is quick.
 
 Reads    prepare.file, prepare.donated, the schema, the generator's and the methods' public files
 Writes   data/stamps/                corpus.json: a random name of the private file, which changes
