@@ -62,9 +62,7 @@ def named_state(base: Path, name: Path | str) -> Path:
 
 def checkout_root(base: Path) -> Path:
     """Return `base` or, if `base` is in the copy of a DVC experiment, its folder in the checkout.
-
-    DVC copies the whole git repository, and the project may be a subfolder of the repository.
-    """
+    DVC copies the whole git repository, and the project may be a subfolder of the repository."""
     base = base.absolute()
     for parent in base.parents:
         if parent.parts[-3:] == (".dvc", "tmp", "exps"):
@@ -78,10 +76,8 @@ def checkout_root(base: Path) -> Path:
 
 
 def find_input(base: Path, name: str) -> Path:
-    """Find a file in `base`. In the copy of a DVC experiment, also search the checkout.
-
-    The copy contains only what git tracks, and a corpus is usually not tracked.
-    """
+    """Find a file in `base`. In the copy of a DVC experiment, also search the checkout. The copy
+    contains only what git tracks, and a corpus is usually not tracked."""
     path = base / name
     around = checkout_root(base) / name
     return path if path.exists() or not around.exists() else around
@@ -95,10 +91,8 @@ def require(path: Path, *, left_by: str) -> Path:
 
 
 def make_owner_only(folder: Path) -> None:
-    """Make a folder and its missing parents, each accessible to its owner only. Raises OSError.
-
-    An existing folder keeps its mode: it may be shared on purpose.
-    """
+    """Make a folder and its missing parents, each accessible to its owner only. Raises OSError. An
+    existing folder keeps its mode: it may be shared on purpose."""
     for part in [part for part in (*reversed(folder.parents), folder) if not part.exists()]:
         part.mkdir(mode=0o700, exist_ok=True)
 

@@ -24,10 +24,8 @@ def public_rng(seed: int, *names: str | int) -> np.random.Generator:
 
 
 def hash_share(text: str) -> float:
-    """Return a number in [0, 1) that depends on `text` alone, so it is the same in every file.
-
-    The number decides which texts are public and which records are held out. So one more record
-    does not change this decision for any other record.
-    """
+    """Return a number in [0, 1) that depends on `text` alone, so it is the same in every file. The
+    number decides which texts are public and which records are held out. So one more record does
+    not change this decision for any other record."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) / 2**64

@@ -23,12 +23,9 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Section(BaseModel):
-    """One section of params.yaml, frozen. Its errors never show the given value.
-
-    Every field has a default. The docstring under a field says what the setting means: `sugarbush
-    settings` prints it. `removed_settings` are settings of older versions: they are accepted and
-    have no effect.
-    """
+    """One section of params.yaml, frozen. Its errors never show the given value. Every field has a
+    default. The docstring under a field says what the setting means: `sugarbush settings` prints
+    it. `removed_settings` are settings of older versions: they are accepted and have no effect."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -49,11 +46,9 @@ class Section(BaseModel):
         return {name: value for name, value in fields.items() if name not in cls.removed_settings}
 
     def output_settings(self) -> dict[str, Any]:
-        """Return the fields that affect what a stage writes, as JSON values.
-
-        Fields marked `Annotated[T, NOT_IN_OUTPUT]` are left out. The result is part of a stage's
-        cache key and of the settings that DVC compares.
-        """
+        """Return the fields that affect what a stage writes, as JSON values. Fields marked
+        `Annotated[T, NOT_IN_OUTPUT]` are left out. The result is part of a stage's cache key and of
+        the settings that DVC compares."""
         kept: dict[str, Any] = {}
         whole = self.model_dump(mode="json", by_alias=True)
         for name, field in type(self).model_fields.items():

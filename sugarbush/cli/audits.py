@@ -49,10 +49,8 @@ def show_audit(
     names: Sequence[str], *, epsilon: float, runs: int, seed: int, console: Console
 ) -> None:
     """Print the claimed epsilon and the lower bound of each mechanism or method, and which faulty
-    copies (controls) the audit detects.
-
-    Raises PrivacyError after the table if a lower bound is above its claim.
-    """
+    copies (controls) the audit detects. Raises PrivacyError after the table if a lower bound is
+    above its claim."""
     _require(names, epsilon, runs)
     methods = _Methods(seed)
     infinite = math.isinf(epsilon)

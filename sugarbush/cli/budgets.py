@@ -69,11 +69,9 @@ def show_budget(project: Project, console: Console) -> None:
 
 
 def repair(project: Project, console: Console) -> None:
-    """Add charges that the ledger lacks and that the project's released folders describe.
-
-    Raises LedgerError if a finished result names a charge that no released folder describes. Only a
-    backup of the ledger helps then.
-    """
+    """Add charges that the ledger lacks and that the project's released folders describe. Raises
+    LedgerError if a finished result names a charge that no released folder describes. Only a backup
+    of the ledger helps then."""
     ledger = project.ledger()
     added = ledger.add_missing(entries_of_releases(project.roots, project.settings.privacy))
     console.print(f"Added {added} charges to {ledger.path}.")
@@ -86,10 +84,8 @@ def repair(project: Project, console: Console) -> None:
 
 
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """Count how many more runs with `events` the cap allows, at most `_MANY`.
-
-    A total can take seconds to compute, so the search starts at the number by Gaussian DP.
-    """
+    """Count how many more runs with `events` the cap allows, at most `_MANY`. A total can take
+    seconds to compute, so the search starts at the number by Gaussian DP."""
 
     def fits(runs: int) -> bool:
         return ledger.total(*events * runs) <= ledger.cap

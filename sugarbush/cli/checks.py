@@ -37,10 +37,7 @@ def generator_has_another_domain(settings: ProjectSettings) -> bool:
 
 
 def check(project: Project, console: Console) -> None:
-    """Print one line for each check that passes.
-
-    Raises the error of the first check that fails.
-    """
+    """Print one line for each check that passes. Raises the error of the first check that fails."""
     settings = project.settings
     console.print("settings   ok")
     if not example_is_made(project):
@@ -73,10 +70,8 @@ def check(project: Project, console: Console) -> None:
 
 
 def _check_budget(project: Project, console: Console) -> None:
-    """Print what a run plans to spend.
-
-    Raises BudgetExceededError when the run would exceed the cap.
-    """
+    """Print what a run plans to spend. Raises BudgetExceededError when the run would exceed the
+    cap."""
     plan, ledger = project.plan, project.ledger()
     if example_is_made(project) and not would_spend(project):
         console.print("budget     ok: every stage that spends is up to date; a run spends nothing")
@@ -105,11 +100,8 @@ def schema_of(project: Project) -> Schema:
 
 def would_spend(project: Project) -> bool:
     """Whether a run would start a stage that spends budget. Such a stage may restore finished
-    results.
-
-    This function first updates data/stamps, as every run does, to notice a changed corpus. It
-    returns True if the settings differ from params.yaml.
-    """
+    results. This function first updates data/stamps, as every run does, to notice a changed corpus.
+    It returns True if the settings differ from params.yaml."""
     from dvc.lock import LockError
 
     if project.settings != load_params(project.base / FILE):

@@ -17,11 +17,9 @@ SETTING = "prepare.donated"
 
 
 def draft(project: Project, *, subject: str, output: Path, seed: int, console: Console) -> None:
-    """Write a drafted schema to the new file `output`, and print its attributes.
-
-    Reads the donated file that the settings name, and no private file. Raises ParamsError,
-    InputError and SchemaError.
-    """
+    """Write a drafted schema to the new file `output`, and print its attributes. Reads the donated
+    file that the settings name, and no private file. Raises ParamsError, InputError and
+    SchemaError."""
     if output.exists():
         raise ParamsError(f"{output}: exists already. Name another file with --output")
     settings = project.settings.prepare

@@ -30,10 +30,8 @@ _SEED = 1  # seed of the clusters that become topics
 
 @dataclass(frozen=True, kw_only=True)
 class OwnData:
-    """The options of `--from`: the user's own file, its columns, and the donated examples.
-
-    Paths are as the user wrote them.
-    """
+    """The options of `--from`: the user's own file, its columns, and the donated examples. Paths
+    are as the user wrote them."""
 
     file: Path
     text_column: str = "text"
@@ -50,12 +48,9 @@ class OwnData:
 
 
 def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
-    """Write a project into `folder`, for the embedded example or the user's own file.
-
-    Does not overwrite an existing file that differs. On failure, removes the files that it wrote.
-    Reads only the column names of the private file. Raises ParamsError, InputError and
-    FailureError.
-    """
+    """Write a project into `folder`, for the embedded example or the user's own file. Does not
+    overwrite an existing file that differs. On failure, removes the files that it wrote. Reads only
+    the column names of the private file. Raises ParamsError, InputError and FailureError."""
     project = project_files()
     if own is not None:
         project |= _files_for(folder, own)
@@ -129,11 +124,9 @@ def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
 
 
 def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
-    """Draft a schema from column names of the private file, and from the donated examples if any.
-
-    A column with unknown values becomes a comment. Raises ParamsError if the donated file is
-    private.
-    """
+    """Draft a schema from column names of the private file, and from the donated examples if any. A
+    column with unknown values becomes a comment. Raises ParamsError if the donated file is the
+    private file itself."""
     subject = own.subject or "texts"
     attributes: tuple[Attribute, ...] = ()
     if own.donated is not None:
@@ -178,10 +171,8 @@ def _write(path: Path, text: str) -> None:
 
 @contextmanager
 def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
-    """Records the files that the block writes.
-
-    If the block fails, removes these files and the folders that are then empty.
-    """
+    """Records the files that the block writes. If the block fails, removes these files and the
+    folders that are then empty."""
     above = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     written: list[Path] = []
     try:

@@ -39,11 +39,9 @@ class Changed:
 def changed_settings(
     base: Path, *, overlay: Path | None = None, assignments: Sequence[str] = ()
 ) -> Changed:
-    """Change the settings of params.yaml by an overlay file and by `key=value` assignments.
-
-    A setting that is not in the file is added, unless it is changed to its default. Writes nothing.
-    Raises ParamsError when the result is not valid.
-    """
+    """Change the settings of params.yaml by an overlay file and by `key=value` assignments. A
+    setting that is not in the file is added, unless it is changed to its default. Writes nothing.
+    Raises ParamsError when the result is not valid."""
     path = base / FILE
     if not path.is_file():
         raise ParamsError(

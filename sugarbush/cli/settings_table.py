@@ -24,11 +24,9 @@ _WIDTH = 120  # number of columns of a table that is written to a file
 
 
 def show_settings(base: Path, section: str | None, console: Console) -> None:
-    """Print all settings, or one section. Raises ParamsError for an unknown section.
-
-    The table has the settings of every installed generator and method. It also has the project's
-    own value if that differs from the default.
-    """
+    """Print all settings, or one section. Raises ParamsError for an unknown section. The table has
+    the settings of every installed generator and method. It also has the project's own value if
+    that differs from the default."""
     defaults = complete_fields(_endpoint_for_labels())
     complete = copy.deepcopy(defaults)
     if (base / FILE).exists():

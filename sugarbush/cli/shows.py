@@ -105,10 +105,8 @@ def _json(public: Path, internal: Path | None, console: Console) -> None:
 
 def show_report(base: Path, *, open_page: bool, internal: bool, console: Console) -> None:
     """Print the paths of the card and the page. With `open_page`, open the page in the browser;
-    with `internal`, open the internal page instead.
-
-    Raises MissingInputError before the first run.
-    """
+    with `internal`, open the internal page instead. Raises MissingInputError before the first
+    run."""
     roots = Roots(base)
     card, page = roots.published / "release_card.md", roots.published / "index.html"
     shown = {"release card": str(card), "report": str(page)}

@@ -36,11 +36,9 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseNote:
-    """The content of release.json, such as the stage that wrote the folder and its ledger ids.
-
-    At most `records_per_unit` records of one unit were used. `charges` are the complete ledger
-    entries; a folder that version 0.2 wrote has none.
-    """
+    """The content of release.json, such as the stage that wrote the folder and its ledger ids. At
+    most `records_per_unit` records of one unit were used. `charges` are the complete ledger
+    entries; a folder that version 0.2 wrote has none."""
 
     stage: str
     dataset: str
@@ -56,11 +54,9 @@ class ReleaseNote:
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """The DP metadata.
-
-    `rows` has one column per attribute; it is None if the run drew no table. `label_counts` are the
-    noisy counts of one attribute's values; None if the run drew no counts.
-    """
+    """The DP metadata. `rows` has one column per attribute; it is None if the run drew no table.
+    `label_counts` are the noisy counts of one attribute's values; None if the run drew no
+    counts."""
 
     rows: pd.DataFrame | None
     label_counts: pd.Series[int] | None
@@ -78,10 +74,8 @@ class Initial:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One round of votes: `candidates` with their noisy `votes`, and whether each `survived`.
-
-    With kernel herding (`selection: herded`), `votes` are sums of scores; one vote equals 4096.
-    """
+    """One round of votes: `candidates` with their noisy `votes`, and whether each `survived`. With
+    kernel herding (`selection: herded`), `votes` are sums of scores; one vote equals 4096."""
 
     number: int
     candidates: pd.DataFrame

@@ -60,11 +60,9 @@ _ONE_RUN = Size(canaries=4000, guesses=1000)
 
 
 def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
-    """Return the size of an audit: one run for a large fault, otherwise `runs` runs.
-
-    The mechanism without a fault and the control with the smallest fault have the same size. So
-    this control measures the power of the audit.
-    """
+    """Return the size of an audit: one run for a large fault, otherwise `runs` runs. The mechanism
+    without a fault and the control with the smallest fault have the same size. So this control
+    measures the power of the audit."""
     if math.isinf(epsilon) or fault not in {None, Fault.ROOT_TWO}:
         return _ONE_RUN
     return Size(canaries=CANARIES, guesses=max(2, runs * CANARIES // 50), runs=runs)

@@ -36,11 +36,9 @@ def view_of(
     rate: float = 1.0,
     spread: NDArray[np.float64] | float = 0.0,
 ) -> View:
-    """Compute the view of sums with noise `stddev`. Canary i adds `rows[i]` to a sum.
-
-    The rows after the canaries belong to other unknown quantities. With Poisson samples of `rate`,
-    the coefficient of row i in a sum has variance `spread[i]` * rate * (1 - rate).
-    """
+    """Compute the view of sums with noise `stddev`. Canary i adds `rows[i]` to a sum. The rows
+    after the canaries belong to other unknown quantities. With Poisson samples of `rate`, the
+    coefficient of row i in a sum has variance `spread[i]` * rate * (1 - rate)."""
     products = rows @ rows.T
     sampled, noise = rate * (1 - rate) * products * spread, np.eye(len(rows))
     mixed = np.stack([sampled + (share * stddev) ** 2 * noise for share in EXPECTED])

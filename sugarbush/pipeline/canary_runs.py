@@ -72,10 +72,8 @@ def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> Observation:
     """Canary i has the embedding of candidate i. Its score is the product of the noisy sum and the
-    canary's row of kernel scores.
-
-    Each round has 500 candidates, and its own records and ledger. A canary is in one round only.
-    """
+    canary's row of kernel scores. Each round has 500 candidates, and its own records and ledger. A
+    canary is in one round only."""
     stddev = None
     if not math.isinf(epsilon):
         stddev = _allocation(epsilon, delta, count=1, record_l2_sensitivity=RESOLUTION).stddev
@@ -113,10 +111,8 @@ def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
 
 
 def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i is alone in one cell of a two-way marginal, which AIM's measurer measures twice.
-
-    The score is the sum of both noisy counts. AIM always adds noise, so epsilon must be finite.
-    """
+    """Canary i is alone in one cell of a two-way marginal, which AIM's measurer measures twice. The
+    score is the sum of both noisy counts. AIM always adds noise, so epsilon must be finite."""
     side = math.ceil(math.sqrt(len(included)))
     rows = np.stack(np.divmod(np.flatnonzero(included), side), axis=1)
     mu = _allocation(epsilon, delta, count=0).mu
@@ -134,10 +130,8 @@ def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation:
     """Canary gradients are orthogonal. A score is the sum over two steps of a product: the noisy
-    gradient sum times the canary's clipped gradient.
-
-    The sampling rate is 1: each step uses all records, so amplification by sampling is not audited.
-    """
+    gradient sum times the canary's clipped gradient. The sampling rate is 1: each step uses all
+    records, so amplification by sampling is not audited."""
     infinite = math.isinf(epsilon)
     mu = math.inf if infinite else mu_of(epsilon=epsilon, delta=delta)
     noise_multiplier = 0.0 if infinite else math.sqrt(_STEPS) / mu

@@ -43,10 +43,8 @@ def train_on_canaries(
     session: PrivacySession,
     folder: Path,
 ) -> NDArray[np.float64]:
-    """Train on the included canaries, and return the score of each canary, `(m,)`.
-
-    The attacker sees the weights before every step and the noisy gradient sum of the step.
-    """
+    """Train on the included canaries, and return the score of each canary, `(m,)`. The attacker
+    sees the weights before every step and the noisy gradient sum of the step."""
     canaries = [_example(i, 0) for i in range(len(included))]
     units: Private[Sequence[Example]] = Private([(canaries[i],) for i in np.flatnonzero(included)])
     model = RowPerCanary(len(included))

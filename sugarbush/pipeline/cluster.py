@@ -34,9 +34,7 @@ _TRIES = 4
 
 def engine(name: str) -> MapParts | None:
     """Return the `map_parts` of the setting `run.cluster`; None for this process and its threads.
-
-    Raises ParamsError for an address if the extra `sugarbush[cluster]` is not installed.
-    """
+    Raises ParamsError for an address if the extra `sugarbush[cluster]` is not installed."""
     if name == LOCAL:
         return None
     if name != PROCESSES:

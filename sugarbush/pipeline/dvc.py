@@ -63,9 +63,7 @@ def dvc_yaml() -> str:
 
 def require_current_stages(base: Path) -> None:
     """Raise ParamsError unless dvc.yaml and tasks/ of a project have the stages of this version.
-
-    Stages, metrics and plots that the user added are allowed.
-    """
+    Stages, metrics and plots that the user added are allowed."""
     path = base / DVC_FILE
     try:
         found = YAML(typ="safe").load(path.read_text(encoding="utf-8"))["stages"]

@@ -83,10 +83,8 @@ def format_error(error: Exception) -> tuple[str, int]:
 
 def _write_down(base: Path, last: dict[str, str | int]) -> Path:
     """Append to the error log. Also write the last error to a separate file, for the process that
-    started the run.
-
-    DVC deletes the copy of an experiment, so errors go to the checkout around the copy.
-    """
+    started the run. DVC deletes the copy of an experiment, so errors go to the checkout around the
+    copy."""
     folder = Roots(checkout_root(base)).internal
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:

@@ -79,12 +79,9 @@ def train_sample_reader(
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluator:
-    """Measures samples against the real texts.
-
-    `heldout` has codes that were read in the same way as the codes of synthetic texts.
-    `heldout_codes` are the codes that stage extract_metadata wrote. `progress` receives public
-    facts only: the method and the round.
-    """
+    """Measures samples against the real texts. `heldout` has codes that were read in the same way
+    as the codes of synthetic texts. `heldout_codes` are the codes that stage extract_metadata
+    wrote. `progress` receives public facts only: the method and the round."""
 
     heldout: Sample
     heldout_codes: NDArray[np.int64]

@@ -48,11 +48,9 @@ def only_run(base: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class PipelineStages:
-    """The stages of a project by DVC's names, such as evolve@maple.
-
-    `graph` has an edge from each stage to the stages that it needs. `needed` are the stages that a
-    chosen method needs, in an order in which they can run.
-    """
+    """The stages of a project by DVC's names, such as evolve@maple. `graph` has an edge from each
+    stage to the stages that it needs. `needed` are the stages that a chosen method needs, in an
+    order in which they can run."""
 
     graph: nx.DiGraph
     needed: tuple[str, ...]
@@ -140,10 +138,8 @@ def run_stage(
     say: Callable[[str], None],
     folder: Path = Path(),
 ) -> bool:
-    """Run `targets` if DVC finds them out of date; `name` is the last of them.
-
-    Returns whether DVC ran `name`, according to its output. Raises StageFailedError.
-    """
+    """Run `targets` if DVC finds them out of date; `name` is the last of them. Returns whether DVC
+    ran `name`, according to its output. Raises StageFailedError."""
     lines: list[str] = []
 
     def heard(line: str) -> None:
@@ -198,10 +194,8 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
 
 
 def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
-    """Return the message if a stage in `stages` would have exceeded the cap; otherwise None.
-
-    It is public: it depends on the ledger and the settings, and the release card shows both.
-    """
+    """Return the message if a stage in `stages` would have exceeded the cap; otherwise None. It is
+    public: it depends on the ledger and the settings, and the release card shows both."""
     with suppress(OSError, ValueError, KeyError):
         error = json.loads(last_error.read_text(encoding="utf-8"))
         if error["stage"] in stages and error["type"] == BudgetExceededError.__name__:

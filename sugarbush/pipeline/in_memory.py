@@ -179,11 +179,8 @@ def corpus_of_project(
     project: Project, *, limit: int | None = None, seed: int = 0, state: Path | None = None
 ) -> Corpus:
     """Load the corpus that a project's stages prepared into memory, with at most `limit` training
-    records and `limit` held-out records.
-
-    Its embeddings come from the project's caches. Raises MissingInputError, which names the stage
-    to run first: prepare or extract_metadata.
-    """
+    records and `limit` held-out records. Its embeddings come from the project's caches. Raises
+    MissingInputError, which names the stage to run first: prepare or extract_metadata."""
     own = project.private.in_memory(limit=limit, seed=seed)
     donated = project.donated()
     no_codes = np.empty((0, len(project.schema.names)), dtype=np.int64)

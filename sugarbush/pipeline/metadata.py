@@ -51,11 +51,9 @@ class MetadataRequest:
     def release(
         self, *, forced: bool, before_charge: Callable[[], None] = lambda: None
     ) -> DrawnMetadata:
-        """Draw the metadata of the plan, or restore earlier results.
-
-        A run that cannot finish must not spend budget. So the cap must allow the whole run, and
-        `before_charge` checks everything else that could stop the run.
-        """
+        """Draw the metadata of the plan, or restore earlier results. A run that cannot finish must
+        not spend budget. So the cap must allow the whole run, and `before_charge` checks everything
+        else that could stop the run."""
         with self.project.open_store(STAGE, self.cache_key(), forced=forced) as store:
             missing = [part for part in self._parts if store.finished(part) is None]
             if missing:

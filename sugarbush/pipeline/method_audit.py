@@ -92,11 +92,9 @@ class AuditRecords:
 
 
 def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditRecords:
-    """Choose at most 200 canaries and 100 known records from both parts, by a public seed.
-
-    Each canary of training needs its own token, so training has at most 100 canaries. Raises
-    ParamsError unless the corpus is public.
-    """
+    """Choose at most 200 canaries and 100 known records from both parts, by a public seed. Each
+    canary of training needs its own token, so training has at most 100 canaries. Raises ParamsError
+    unless the corpus is public."""
     canaries = 100 if isinstance(method, DPFT | CRT) else 200
     if corpus.settings.privacy.purpose is Purpose.RELEASE:
         raise ParamsError(

@@ -26,10 +26,8 @@ def preflight(project: Project) -> None:
 
 
 def check_generator(project: Project, donated: Sequence[str] | None = None) -> None:
-    """Check that the generator can answer a run's requests. Pays for one call at most.
-
-    `donated` are the donated texts, by default the texts in prepare.donated.
-    """
+    """Check that the generator can answer a run's requests. Pays for one call at most. `donated`
+    are the donated texts, by default the texts in prepare.donated."""
     shown = tuple(read_donated(project)["text"]) if donated is None else tuple(donated)
     planned = tuple(batch.request for batch in planned_calls(project, shown))
     _refuse_cut_answers(project, planned)
@@ -40,10 +38,8 @@ def check_generator(project: Project, donated: Sequence[str] | None = None) -> N
 def planned_calls(
     project: Project, donated: Sequence[str], *, record_count: float | None = None
 ) -> tuple[PlannedCalls, ...]:
-    """Return every batch of requests, each as long as settings, schema and examples allow.
-
-    Without a DP record count, the release is assumed to have its largest default size.
-    """
+    """Return every batch of requests, each as long as settings, schema and examples allow. Without
+    a DP record count, the release is assumed to have its largest default size."""
     settings = project.settings
     fields: dict[str, Any] = {
         "schema": project.schema,

@@ -45,10 +45,8 @@ def _print(line: str) -> None:
 
 
 class Project:
-    """The project in `base`.
-
-    Raises ParamsError, SchemaError and InputError when it reads a file.
-    """
+    """The project in `base`. Raises ParamsError, SchemaError and InputError when it reads a
+    file."""
 
     def __init__(self, base: Path, *, settings: ProjectSettings | None = None) -> None:
         self.base = base
@@ -121,10 +119,8 @@ class Project:
 
     @property
     def label_answers(self) -> Path:
-        """The private folder of an endpoint's answers about private texts; it may be missing.
-
-        The copy of a DVC experiment uses the checkout's folder: these answers are already paid for.
-        """
+        """The private folder of an endpoint's answers about private texts; it may be missing. The
+        copy of a DVC experiment uses the checkout's folder: these answers are already paid for."""
         return PrivateStore(Roots(checkout_root(self.base)).private).labels
 
     def find(self, name: str) -> Path:
@@ -157,9 +153,7 @@ class Project:
 
     def _public_inputs(self, stage: str) -> str:
         """Compute a digest of the settings and public files that the output of a stage depends on.
-
-        Code is left out, so that an edited comment costs no budget.
-        """
+        Code is left out, so that an edited comment costs no budget."""
         declared = stage_named(stage)
         files = [Path(path).stem for path in declared.inputs if Path(path).stem in PUBLIC_STAMPS]
         return digest_of(
@@ -255,9 +249,7 @@ class Project:
 
     def labeller(self) -> Labeller | None:
         """The endpoint that reads attributes with `source: llm`; None if no attribute needs it.
-
-        Raises ParamsError unless the endpoint is trusted.
-        """
+        Raises ParamsError unless the endpoint is trusted."""
         if not self.schema.asked_of_llm:
             return None
         from sugarbush.attributes.llm_labels import Labeller

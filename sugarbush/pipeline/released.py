@@ -49,11 +49,9 @@ def write_release(
     run: str,
     ledger: Ledger | None,
 ) -> None:
-    """Write release.json: the stage, the guarantee, and the charged entries of `ledger`.
-
-    Without a DP guarantee, `ledger` is None and the folder is never publishable. The complete
-    entries are written, so that released folders can repair a lost ledger.
-    """
+    """Write release.json: the stage, the guarantee, and the charged entries of `ledger`. Without a
+    DP guarantee, `ledger` is None and the folder is never publishable. The complete entries are
+    written, so that released folders can repair a lost ledger."""
     ids = list(dict.fromkeys(ledger_ids))
     charges = [] if ledger is None else [entry.public_fields() for entry in ledger.of(ids)]
     fields = {
@@ -103,10 +101,8 @@ def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, 
 
 
 def _releases(roots: Roots, privacy: PrivacySettings) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield each release.json of the settings' dataset, and its content.
-
-    A folder with a name that starts with a dot is skipped: another process is writing it.
-    """
+    """Yield each release.json of the settings' dataset, and its content. A folder with a name that
+    starts with a dot is skipped: another process is writing it."""
     for path in sorted(roots.released.glob(f"**/{FILE}")):
         if any(part.startswith(".") for part in path.relative_to(roots.released).parts):
             continue
@@ -178,11 +174,8 @@ def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
 
 
 def method_folder(roots: Roots, method: Method, stage: str) -> Path:
-    """Return the folder with the results of one stage of a method.
-
-    Results without a DP guarantee are in the private root. A folder that version 0.1 wrote is used
-    until a newer one exists.
-    """
+    """Return the folder with the results of one stage of a method. Results without a DP guarantee
+    are in the private root. A folder that version 0.1 wrote is used until a newer one exists."""
     if method.stays_private:
         folder = PrivateStore(roots.private).method_folder(method.name)
         return folder / {"enlarge": stage, **_NAMES}.get(stage, "")
@@ -203,11 +196,8 @@ def method_output(
     run: str,
 ) -> Iterator[Path]:
     """Yield a folder. When the block ends without an error, release.json is added and the folder
-    becomes the stage's result.
-
-    Without a DP guarantee, the result is in the private root, where the stages of one method share
-    a folder. DVC then gets a random name instead of the result.
-    """
+    becomes the stage's result. Without a DP guarantee, the result is in the private root, where the
+    stages of one method share a folder. DVC then gets a random name instead of the result."""
     (output,) = stage_named(stage).outputs
     shown, private = project.base / output.path.format(method=method.name), method.stays_private
     target = method_folder(project.roots, method, stage) if private else shown
@@ -328,11 +318,9 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
 
 
 def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
-    """Return one row per final text: id, text, the requested values, parent and round.
-
-    For texts that were written after the last round, `examples` has the indices of the donated
-    examples in their prompts.
-    """
+    """Return one row per final text: id, text, the requested values, parent and round. For texts
+    that were written after the last round, `examples` has the indices of the donated examples in
+    their prompts."""
     population, examples = evolution.final, evolution.examples
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
     values = values_of(population.codes, schema)

@@ -67,12 +67,9 @@ class Stage:
         return f"sugarbush.pipeline.stages.{self.name}"
 
     def is_needed(self, settings: ProjectSettings, method: Method | None = None) -> bool:
-        """Whether the chosen methods need the stage.
-
-        A stage with `by_method` is needed if `method` has that stage. `make_example` is needed for
-        the example's data, `pretrain` if a method starts from one of its models, and `audit` if the
-        settings enable it.
-        """
+        """Whether the chosen methods need the stage. A stage with `by_method` is needed if `method`
+        has that stage. `make_example` is needed for the example's data, `pretrain` if a method
+        starts from one of its models, and `audit` if the settings enable it."""
         if self.by_method:
             return method is not None and self.name in method.stages
         if self.name == "make_example":
@@ -100,11 +97,8 @@ class Stage:
 
 
 def run_stage(name: str) -> None:
-    """Run a stage in the current folder, as `python -m tasks.<name>` does.
-
-    If the stage fails, this prints one message without private data, and exits with the error's
-    code.
-    """
+    """Run a stage in the current folder, as `python -m tasks.<name>` does. If the stage fails, this
+    prints one message without private data, and exits with the error's code."""
     from sugarbush.pipeline.parent_death import die_with_dvc
 
     die_with_dvc()  # before the imports below, which take seconds

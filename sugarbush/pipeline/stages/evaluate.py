@@ -141,11 +141,8 @@ def release_id(project: Project, method: Method) -> str:
 
 def equal_count(project: Project) -> int:
     """Return the number of texts that are measured for each method and round. Every method has at
-    least this number of final texts.
-
-    Most metrics depend on this number. A method without texts has no metrics, and does not limit
-    the number for other methods.
-    """
+    least this number of final texts. Most metrics depend on this number. A method without texts has
+    no metrics, and does not limit the number for other methods."""
     settings, names = project.settings, project.schema.names
     finals = (final_folder(project.roots, m) / "final.parquet" for m in settings.measured)
     sizes = [len(load_population(final, names)) for final in finals]
@@ -156,11 +153,9 @@ def equal_count(project: Project) -> int:
 def real_figures(
     evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: EvaluateSettings
 ) -> tuple[MetricValue, ...]:
-    """Measure `count` random real training texts as if they were synthetic.
-
-    `codes` (n, a) are the original codes of the training texts. The classifiers are trained on
-    these codes, with at most as many texts as a method has.
-    """
+    """Measure `count` random real training texts as if they were synthetic. `codes` (n, a) are the
+    original codes of the training texts. The classifiers are trained on these codes, with at most
+    as many texts as a method has."""
     texts, given = (
         sample.limited(count, rng=public_rng(params.seed, REAL))
         for sample in (evaluator.train, replace(evaluator.train, codes=codes))
@@ -175,10 +170,8 @@ def add_sizes(
     by_texts: Mapping[int, list[MetricValue]], evaluator: Evaluator, sample: Sample, *, method: str
 ) -> None:
     """Add MAUVE of random parts of `sample` to `by_texts`, for each number in SIZES that the sample
-    can fill.
-
-    `by_texts` is a defaultdict. A sample that can fill fewer than two numbers adds nothing.
-    """
+    can fill. `by_texts` is a defaultdict. A sample that can fill fewer than two numbers adds
+    nothing."""
     sizes = [size for size in SIZES if size <= len(sample)]
     for size in sizes if len(sizes) > 1 else ():
         settings = replace(evaluator.settings, clusters=clusters_for(size, len(evaluator.heldout)))
@@ -189,10 +182,8 @@ def add_sizes(
 
 def clusters_for(texts: int, heldout: int) -> int:
     """Return the number of clusters for MAUVE: a tenth of the smaller number of texts, at least 2.
-
     With a tenth of the larger number, a cluster could by chance contain few or no texts of the
-    smaller sample.
-    """
+    smaller sample."""
     return max(2, min(texts, heldout) // 10)
 
 

@@ -1,4 +1,4 @@
-"""Checks whether the files that the settings name have changed. It is part of every run, so it is quick.
+"""Checks in every run whether the files that the settings name have changed, so it is quick.
 
 Reads    prepare.file, prepare.donated, the schema, the generator's and the methods' public files
 Writes   data/stamps/                corpus.json: a random name of the private file, which changes
@@ -43,11 +43,8 @@ _ACCOUNTING = ("sugarbush.privacy", "sugarbush.pipeline.budget")
 
 
 def run(project: Project, *, only_look: bool = False) -> None:
-    """Write the stamps and the resolved settings.
-
-    With `only_look`, no new name is stored for a changed corpus. If the former corpus returns
-    before the next run, its results stay valid.
-    """
+    """Write the stamps and the resolved settings. With `only_look`, no new name is stored for a
+    changed corpus. If the former corpus returns before the next run, its results stay valid."""
     settings = project.settings
     if not only_look:
         _warn_of_another_project(project)

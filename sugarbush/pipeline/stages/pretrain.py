@@ -152,11 +152,9 @@ def simulated(
     examples: Sequence[str] = (),
     example_codes: NDArray[np.int64] | None = None,
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Draw codes (n, d) uniformly, and write a text for each with the simulator (all public).
-
-    Each text imitates the `settings.examples` examples with the nearest codes. `examples` is (m,)
-    and `example_codes` is (m, d). The request for a text leaves out codes for `other`.
-    """
+    """Draw codes (n, d) uniformly, and write a text for each with the simulator (all public). Each
+    text imitates the `settings.examples` examples with the nearest codes. `examples` is (m,) and
+    `example_codes` is (m, d). The request for a text leaves out codes for `other`."""
     rng = public_rng(settings.seed, "codes")
     columns = [rng.integers(size, size=settings.texts) for size in schema.domain.values()]
     codes = np.stack(columns, axis=1)
