@@ -90,7 +90,7 @@ class _Methods:
         if name not in self._found:
             method = self._corpus.settings.method(name)
             if not is_auditable(method):
-                raise ParamsError(f"no audit of method '{name}' with these settings")
+                raise ParamsError(f"method '{name}' cannot be audited with these settings")
             records = audit_records(self._corpus, method, seed=self._seed)
             self._found[name] = method, records, method_run(method, self._corpus, records)
         method, records, run = self._found[name]

@@ -85,7 +85,7 @@ def repair(project: Project, console: Console) -> None:
 
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
     """Count how many more runs with `events` the cap allows, at most `_MANY`. A total can take
-    seconds to compute, so the search starts at the number by Gaussian DP."""
+    seconds to compute, so the search starts at the estimate of Gaussian DP."""
 
     def fits(runs: int) -> bool:
         return ledger.total(*events * runs) <= ledger.cap

@@ -82,8 +82,8 @@ def train(
         )  # fmt: skip
     console.print(
         f"{output}: tuned on {len(own)} of {len(every)} texts in "
-        f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}]; the other "
-        "texts measure gamma (crt.labelled).",
+        f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}], and "
+        "name a labelled file in crt.labelled: its other texts measure gamma.",
         markup=False,
     )
 

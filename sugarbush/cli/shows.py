@@ -27,7 +27,8 @@ _WIDTH = 100
 def show(
     base: Path, stage: str, *, method: str | None, rows: int, internal: bool, console: Console
 ) -> None:
-    """Print what a stage wrote. Raises ParamsError for an unknown stage, or MissingInputError."""
+    """Print what a stage wrote. Raises ParamsError for an unknown stage. Raises MissingInputError
+    if the stage's files do not exist."""
     params, roots = load_params(base / "params.yaml"), Roots(base)
     chosen = method or params.methods[0]
     match stage:

@@ -1,8 +1,8 @@
 """Deliberately wrong noise, for the positive controls of the audit. Only the audit may import this.
 
-A control replaces the noise functions in the modules that call them. It does so for one audit of
-invented records, and then restores the functions. No mechanism has a setting for wrong noise. The
-ledger charges as if the noise were correct, so an audit that does not detect the fault is too weak.
+A control replaces the noise functions in the modules that call them. The replacement lasts for one
+audit of invented records. No mechanism has a setting for wrong noise. The ledger charges as if the
+noise were correct, so an audit that does not detect the fault is too weak.
 """
 
 from __future__ import annotations

@@ -186,8 +186,8 @@ class Project:
         )
 
     def _paid_for(self) -> dict[str, Path]:
-        """Return the charges that released folders of the dataset name. The example has none,
-        because its state may be deleted."""
+        """Return the charges in released folders of the dataset; none for the example, because its
+        state may be deleted."""
         privacy = self.settings.privacy
         if privacy.purpose is Purpose.EXAMPLE:
             return {}
