@@ -734,10 +734,8 @@ def _project(
 
 def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings) -> None:
     """Raise ParamsError if this call needs a corpus that was prepared with other settings.
-
     `prepare` has already limited the records per user. With another unit or fewer records per user
-    in this call, the noise would be too small for the corpus.
-    """
+    in this call, the noise would be too small for the corpus."""
     was, now = prepared.privacy, wanted.privacy
     same_unit = (was.unit, was.records_per_user) == (now.unit, now.records_per_user)
     if not same_unit or prepared.prepare != wanted.prepare:

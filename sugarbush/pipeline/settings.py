@@ -148,11 +148,9 @@ class ProjectSettings(Section):
 
     def changed_output_settings(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the settings `names` that affect an output and differ from their default. A name
-        has dots between sections.
-
-        Defaults are left out, so that a setting which a later version adds changes no digest. The
-        paths in `prepare` are left out too: the content of these files is compared instead.
-        """
+        has dots between sections. Defaults are left out, so that a setting which a later version
+        adds changes no digest. The paths in `prepare` are left out too: the content of these files
+        is compared instead."""
         default, found = type(self)().output_settings(), self.output_settings()
         for path in ("file", "donated", "schema"):
             found["prepare"][path] = default["prepare"][path]
@@ -267,10 +265,8 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
 
 
 def default_fields() -> dict[str, Any]:
-    """Return every setting with its default, as in a complete params.yaml.
-
-    `privacy.dataset` and `privacy.purpose` are null, because they are derived from other settings.
-    """
+    """Return every setting with its default, as in a complete params.yaml. `privacy.dataset` and
+    `privacy.purpose` are null, because they are derived from other settings."""
     generator = GeneratorSection.model_validate(_every_generator())
     fields = ProjectSettings(generator=generator).model_dump(mode="json", by_alias=True)
     fields["privacy"] |= {"dataset": None, "purpose": None}
@@ -314,11 +310,9 @@ def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _derived(fields: dict[str, Any]) -> dict[str, Any]:
-    """Add the settings that depend on the data file.
-
-    If the data file is the user's own, the generator gets no donated examples of the embedded
-    example, and the example's ledger is not charged.
-    """
+    """Add the settings that depend on the data file. If the data file is the user's own, the
+    generator gets no donated examples of the embedded example, and the example's ledger is not
+    charged."""
     fields = {name: _fields_of(section) for name, section in fields.items()}
     sections = [dict(_section(fields, name)) for name in ("prepare", "privacy", "crt", "evolve")]
     prepare, privacy, crt, evolve = sections
