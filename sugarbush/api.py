@@ -793,7 +793,7 @@ def _preflight(project: InMemoryProject, method: Method) -> None:
 def _trained(method: Method, inputs: MethodInputs, *, new_draw: bool) -> FinalSet:
     trained = method.finetune(inputs, forced=new_draw)
     if trained is None:
-        raise ParamsError("synthesize trains in one process: set finetune.processes: 1")
+        raise ParamsError("synthesize trains in one process only. Set finetune.processes: 1")
     folder = Path(tempfile.mkdtemp(prefix="sugarbush-model-"))
     try:
         trained.save(folder)

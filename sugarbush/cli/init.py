@@ -211,7 +211,7 @@ def _print_next_steps(folder: Path, own: OwnData | None, console: Console, *, ne
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     if not new:
-        say(f"{folder}: is such a project already; nothing to write")
+        say(f"{folder}: is already a project with these files; nothing to write")
         return
     say(f"{folder}: a new project. Next:")
     if folder.resolve() != Path().resolve():

@@ -291,8 +291,9 @@ def audit(
 
     The same attack runs on copies of the mechanisms with deliberately wrong noise, to show which
     faults it detects. A method (mosaic, maple, augpe, dpft, crt) is attacked as a whole, on records
-    of the prepared project in this folder, which must be public. Charges none of your ledgers and
-    writes nothing. Takes one to two minutes. Exit code 1: a lower bound is above the claimed bound.
+    of the prepared project in this folder. These records must be public. Charges none of your
+    ledgers and writes nothing. Takes one to two minutes. Exit code 1: a lower bound is above the
+    claimed bound.
     """
     from sugarbush.cli import audits
 

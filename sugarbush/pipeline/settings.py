@@ -200,8 +200,8 @@ class ProjectSettings(Section):
     def _audits_public_data(self) -> ProjectSettings:
         if self.audit.enabled and self.privacy.purpose is Purpose.RELEASE:
             raise ValueError(
-                "audit.enabled: an audit needs records that the attacker knows. Set it to false, "
-                "or privacy.purpose: benchmark if the data is public"
+                "audit.enabled: an audit needs records that the attacker knows. Set it to false "
+                "or, if the data is public, set privacy.purpose: benchmark"
             )
         return self
 
