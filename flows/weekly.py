@@ -1,7 +1,7 @@
 """Serve the pipeline every week from this folder: `python -m flows.weekly`.
 
-Only one run is started at a time. The schedule needs a server: `prefect server start --background`
-and PREFECT_API_URL.
+Only one run is started at a time. The schedule needs a Prefect server: start it with `prefect
+server start --background`, and set PREFECT_API_URL.
 """
 
 from flows.pipeline import pipeline

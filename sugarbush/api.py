@@ -1,6 +1,6 @@
 """The Python API: one function per task.
 
-It calls the same functions as the stages and uses the same ledger.
+The functions run the same code as the stages of the pipeline, and charge the same ledger.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from pydantic import ValidationError
 from sugarbush import versions
 from sugarbush.data.private_store import keyed_digest
 from sugarbush.data.schema import Schema, load_schema, schema_of
+from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InputError, ParamsError, PrivacyError, SchemaError
 from sugarbush.evolution.evolve import Evolution
 from sugarbush.examples.generator import Simulator
@@ -38,17 +40,21 @@ from sugarbush.methods.interface import (
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.paths import atomic_directory, named_state, state_root
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
+from sugarbush.pipeline.released import readable, write_release, write_texts
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
+from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import noisy_histogram
-from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.results import digest_of, open_result_store
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import LARGE_DELTA, PrivacySettings
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
+from sugarbush.randomness import public_rng
+from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 SchemaLike = Schema | Mapping[str, Any] | Path | str
@@ -59,9 +65,9 @@ _TEXT = "text"
 class Release:
     """A synthetic corpus, its privacy guarantee, and the ids of its ledger entries.
 
-    `frame` has one row per synthetic text, with the attribute values that were requested for it.
-    `evolution` contains every round, with its candidates and votes. A release contains nothing
-    private, unless `epsilon` is infinite.
+    `frame` has one row per synthetic text, with the attribute values that were requested for the
+    text. `evolution` contains every round, with its candidates and votes. A release contains
+    nothing private, unless `epsilon` is infinite.
     """
 
     method: str
@@ -77,10 +83,10 @@ class Release:
 
     @cached_property
     def card(self) -> Mapping[str, Any] | None:
-        """The release card, or None if the method has no DP guarantee. It is computed from the
-        ledger's state at the end of the run.
+        """The release card, or None if the method has no DP guarantee.
 
-        The card is computed when it is first read, because composing the charges takes a second.
+        The card describes the ledger at the end of the run. It is computed at the first access,
+        because the composition of the charges takes a second.
         """
         return self._make_card()
 
@@ -91,7 +97,6 @@ class Release:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The synthetic texts."""
         return self.evolution.final.texts
 
     def save(self, folder: str | Path) -> Path:
@@ -100,14 +105,13 @@ class Release:
         Raises ParamsError when the folder contains other files, and PrivacyError for a method
         without a DP guarantee.
         """
-        from sugarbush.pipeline.released import write_release, write_texts
         from sugarbush.report.card import card_json, card_markdown
 
         target = Path(folder)
         if self.card is None:
             raise PrivacyError(
                 f"method {self.method} has no DP guarantee, so its texts are not released. "
-                "Read them from `texts`"
+                "Read the texts from the attribute `texts`"
             )
         if target.exists() and any(target.iterdir()):
             raise ParamsError(f"{target}: is not empty; name another folder")
@@ -140,7 +144,8 @@ def prepare(
     settings: Mapping[str, Any] | None = None,
     state: Path | str | None = None,
 ) -> Corpus:
-    """Check, split and encode a private corpus once, for several calls of `synthesize`.
+    """Check and split a private corpus and extract its attributes, once for several calls of
+    `synthesize`.
 
     Spends no budget. The arguments are the same as for `synthesize`. Raises InputError, which names
     the row and never quotes the text.
@@ -178,8 +183,8 @@ def prepare(
     own = open_schema(schema)
     if own.asked_of_llm:
         raise ParamsError(
-            "attributes with `source: llm` are read by the stages of a project: give the frame a "
-            "column with their values, or use `sugarbush init`"
+            "the Python API cannot read attributes with `source: llm`. Add a column with their "
+            "values to the frame, or make a project with `sugarbush init`"
         )
     assert examples is None or isinstance(examples, pd.DataFrame)
     return prepare_corpus(
@@ -209,18 +214,17 @@ def synthesize(
 
     Guarantee: (`privacy.epsilon`, `privacy.delta`)-DP per `privacy.unit`, under add/remove
     adjacency. Each mechanism is charged to the ledger of `privacy.dataset` before its noise is
-    drawn; the card states the total. The stages of the pipeline call the same functions. A second
-    call with equal arguments and data restores the finished results and costs nothing, unless
-    `new_draw` is set.
+    drawn; the card states the total. A second call with equal arguments and data restores the
+    finished results and costs nothing, unless `new_draw` is set.
 
     `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
     `Corpus`. A prepared corpus already has a schema, donated examples, a unit and a state folder.
     The default `method` is Mosaic(). The default `generator` is the simulator, which only writes
     customer-service texts. `donated` are examples that their authors gave away; they are not
-    protected. `texts` is the size of the release, up to 100,000, which costs no privacy; by default
-    it is about the DP record count, at most 5,000. `settings` contains further sections, written as
-    in params.yaml. `seed` is public. Raises BudgetExceededError before a charge that would exceed
-    the cap. Also raises InputError, ParamsError and GeneratorError.
+    protected. `texts` is the size of the release, at most 100,000. The size costs no privacy; the
+    default is about the DP record count, at most 5,000. `settings` contains further sections,
+    written as in params.yaml. `seed` is public. Raises BudgetExceededError before a charge that
+    would exceed the cap. Also raises InputError, ParamsError and GeneratorError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -276,13 +280,13 @@ def dp_table(
 ) -> Released[pd.DataFrame]:
     """Synthesize a table that resembles `frame`, with AIM, under differential privacy.
 
-    Guarantee: (epsilon, delta)-DP per row, under add/remove adjacency. It is charged to the ledger
-    of `dataset` before any noise is drawn. `frame` has a column of integer codes in [0, size) for
-    each name in `domain`. The result has the columns of `domain`; its number of rows is a DP
-    estimate. A table of codes has no fingerprint, so the ledger cannot recognise the same table
-    under another `dataset` name. Raises BudgetExceededError. Before the charge, raises ParamsError
-    for a code outside its domain or an engine that is not installed. Source: McKenna et al. 2022,
-    "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
+    Guarantee: (epsilon, delta)-DP per row, under add/remove adjacency. The cost is charged to the
+    ledger of `dataset` before any noise is drawn. `frame` has a column of integer codes in [0,
+    size) for each name in `domain`. The result has the columns of `domain`; its number of rows is a
+    DP estimate. A table of codes has no fingerprint, so the ledger cannot recognise the same table
+    under another `dataset` name. Raises BudgetExceededError, and ParamsError for a code outside its
+    domain or an engine that is not installed. Neither error leaves a charge. Source: McKenna et al.
+    2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"stars": [0, 1, 2, 2] * 250, "product": [0, 1, 0, 1] * 250})
@@ -292,9 +296,7 @@ def dp_table(
     >>> list(table.value.columns)
     ['stars', 'product']
     """
-    from sugarbush.randomness import public_rng
     from sugarbush.tables.engines import synthesize as synthesize_table
-    from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 
     codes = _checked_codes(frame, domain)
     _require_promise(epsilon, delta)
@@ -332,11 +334,11 @@ def private_histogram(
     """Count the values in each category, with noise. A count may be negative.
 
     Guarantee: (epsilon, delta)-DP by the discrete Gaussian mechanism, for adding or removing one
-    unit with at most `records_per_unit` values. It is charged to the ledger of `dataset` before the
-    noise is drawn. `categories` are public and distinct; any other value is counted in the last
-    category. The values have no fingerprint, so the ledger cannot recognise the same values under
-    another `dataset` name. Raises ParamsError and BudgetExceededError, both before anything is
-    charged.
+    unit with at most `records_per_unit` values. The cost is charged to the ledger of `dataset`
+    before the noise is drawn. `categories` are public and distinct; any other value is counted in
+    the last category. The values have no fingerprint, so the ledger cannot recognise the same
+    values under another `dataset` name. Raises ParamsError and BudgetExceededError, both before
+    anything is charged.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -348,10 +350,10 @@ def private_histogram(
     """
     place = {category: number for number, category in enumerate(categories)}
     if not place or len(place) != len(categories):
-        raise ParamsError("private_histogram needs one category or more, each once")
+        raise ParamsError("private_histogram needs at least one category, and no category twice")
     if records_per_unit < 1 or records_per_unit % 1:
         raise ParamsError(
-            f"records_per_unit must be a whole number from 1 (got {records_per_unit})"
+            f"records_per_unit must be a whole number, at least 1 (got {records_per_unit})"
         )
     records_per_unit = int(records_per_unit)  # the ledger stores no other type
     if isinstance(values, str):
@@ -384,13 +386,12 @@ def evaluate(
     real: Sequence[str],
     seed: int = 1,
 ) -> pd.DataFrame:
-    """Measure how near synthetic texts are to real held-out texts: one row per metric and feature
-    space.
+    """Measure how near synthetic texts are to real held-out texts.
 
-    NOT differentially private: every value is computed on real texts and is internal. Compare
-    values only between corpora with equally many texts. The TF-IDF space is fitted to `real`; stage
-    `evaluate` fits it to the training texts, so its values differ a little. The result has columns
-    metric, space, value, low, high.
+    NOT differentially private: every value is computed on real texts and is internal. The result
+    has one row per metric and feature space, with columns metric, space, value, low, high. Compare
+    values only between corpora with equally many texts. The TF-IDF space is fitted to `real`. Stage
+    `evaluate` fits it to the training texts, so its values differ a little.
 
     >>> import sugarbush as sb
     >>> texts = [f"Order {i} arrived {word}" for i in range(20) for word in ("late", "broken")]
@@ -398,8 +399,6 @@ def evaluate(
     >>> "mauve" in set(found["metric"])
     True
     """
-    from sugarbush.embedding.encoder import Encoder
-    from sugarbush.embedding.settings import EmbeddingSettings
     from sugarbush.evaluation.evaluate import evaluate_texts, installed_metrics
     from sugarbush.evaluation.features import latent_space
     from sugarbush.evaluation.interface import MetricSettings, Sample
@@ -437,7 +436,7 @@ def evaluate(
 class Redaction:
     """Texts without the detected secrets, and the place and kind of each secret.
 
-    `spans` are (start, end) in the original texts, as Python counts characters, end exclusive.
+    `spans` are (start, end) in characters of the original texts; the end is exclusive.
     `labels` has the kind of each span.
     """
 
@@ -462,11 +461,11 @@ def redact(
     """Replace each detected secret in the texts by a mask or by a surrogate.
 
     No guarantee: detectors miss some secrets. Each detector is "regex", "learned", "presidio",
-    "spacy:<pipeline>", "installed" (the last two kinds if they are installed), or the name or path
-    of a token classification model. The first use of "learned" on a machine trains this detector,
-    which takes some minutes. A surrogate is an invented value of the same kind, chosen by the key
-    of the state folder; one person keeps one name within a text. Raises ParamsError for an unknown
-    detector.
+    "spacy:<pipeline>", or the name or path of a token classification model. "installed" stands for
+    Presidio and all spaCy pipelines that are installed. The first use of "learned" on a machine
+    trains this detector, which takes some minutes. A surrogate is an invented value of the same
+    kind, chosen by the key of the state folder; one person keeps one name within a text. Raises
+    ParamsError for an unknown detector.
 
     >>> import sugarbush as sb
     >>> sb.redact(["Call 555-010-1234 today"], detectors=["regex"]).texts
@@ -519,16 +518,15 @@ def train_dpsgd(
     """Fine-tune a causal language model on private texts with DP-SGD.
 
     Guarantee: (epsilon, delta)-DP per text, under add/remove adjacency, by the Poisson-subsampled
-    Gaussian mechanism. It is charged to the ledger of `dataset` before the first step. `records` is
-    a public estimate of the number of texts. The sampling rate and the steps follow from it, never
-    from the true number. `output` is a new folder for weights, tokenizer and model_card.json. A
-    repeated call with equal texts and arguments continues from its last checkpoint, or restores its
-    finished weights, without a second charge. Any other text or argument starts another run. Raises
-    BudgetExceededError, and PrivacyError if the model's gradients cannot be clipped exactly per
-    record. Source: Abadi et al. 2016, Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
+    Gaussian mechanism. The cost is charged to the ledger of `dataset` before the first step.
+    `records` is a public estimate of the number of texts. The sampling rate and the number of steps
+    are computed from `records`, never from the true number. `output` is a new folder for weights,
+    tokenizer and model_card.json. A repeated call with equal texts and arguments continues from its
+    last checkpoint, or restores its finished weights, without a second charge. Any other text or
+    argument starts another run. Raises BudgetExceededError, and PrivacyError if the model's
+    gradients cannot be clipped exactly per record. Source: Abadi et al. 2016, Algorithm 1;
+    `docs/decisions/dp-sgd-clipping.md`.
     """
-    from sugarbush.privacy.key import state_key
-    from sugarbush.privacy.results import open_result_store
     from sugarbush.training.fine_tune import FineTuning, fine_tune
 
     _require_texts("texts", texts)
@@ -557,8 +555,7 @@ def train_dpsgd(
         epsilon=epsilon,
         delta=delta,
     )
-    # Opening the store locks it, because two processes that train under the same charge would draw
-    # noise twice.
+    # The open store is locked: two processes that train under one charge would draw noise twice.
     with (
         open_result_store(
             folder, dataset=dataset, stage="train_dpsgd", digest=digest, forced=False
@@ -586,8 +583,8 @@ def train_dpsgd(
 
 
 def open_schema(schema: SchemaLike) -> Schema:
-    """Read a schema from a file, or from a mapping written as in schema.yaml. A `Schema` is
-    returned unchanged.
+    """Read a schema from a file, or from a mapping with the keys of schema.yaml. Return a `Schema`
+    unchanged.
 
     >>> import sugarbush as sb
     >>> sb.open_schema({"subject": "letters", "attributes": [
@@ -615,8 +612,7 @@ def open_ledger(
     user_column: str | None = None,
     state: Path | str | None = None,
 ) -> Ledger:
-    """Open the ledger of a dataset, with the limit `cap`. Opening a ledger writes nothing and
-    spends no budget.
+    """Open the ledger of a dataset, with the limit `cap`. This writes nothing and spends no budget.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -646,20 +642,18 @@ def _state(state: Path | str | None) -> Path:
 
 
 def _require_kind(name: str, value: object, kind: type, example: str) -> None:
-    """Raises ParamsError for an argument that is not an object of `kind`."""
+    """Raise ParamsError for an argument that is not an object of `kind`."""
     if not isinstance(value, kind):
         raise ParamsError(f"{name}: expected an object such as {example}, got {_named(value)}")
 
 
 def _require_texts(name: str, texts: object) -> None:
-    """Raise InputError if a single text is passed instead of a list, because each character would
-    count as a text."""
+    """Raise InputError for one text in place of a list: each character would count as a text."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"{name}: expected a list of texts, got {_named(texts)}")
 
 
 def _require_promise(epsilon: float, delta: float) -> None:
-    """Raises ParamsError for an epsilon or delta that is out of range."""
     if not 0 < epsilon < math.inf:
         raise ParamsError(f"epsilon must be a number above 0 (got {epsilon})")
     if not 0 < delta <= LARGE_DELTA:
@@ -679,7 +673,7 @@ def _session(
     state: Path | str | None,
     records_per_unit: int = 1,
 ) -> PrivacySession:
-    """Open a session that charges one mechanism on values, not on texts."""
+    """Open a session for one mechanism on values that are not texts."""
     return PrivacySession(
         ledger=open_ledger(dataset, cap=cap, delta=delta, state=state),
         stage=stage,
@@ -689,8 +683,8 @@ def _session(
 
 
 def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np.int64]:
-    """Return the codes `(n, d)`, with the columns in the order of `domain`. A ParamsError names the
-    wrong column."""
+    """Return the codes `(n, d)`, with the columns in the order of `domain`. Raise ParamsError,
+    which names the wrong column."""
     missing = [name for name in domain if name not in frame.columns]
     if missing:
         raise ParamsError(f"the frame has no column {', '.join(missing)}")
@@ -722,7 +716,6 @@ def _project(
     seed: int,
     settings: Mapping[str, Any] | None,
 ) -> InMemoryProject:
-    """Make a project from the corpus, one method and the settings of this call."""
     fields = corpus.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
     changes: dict[str, Any] = {"methods": [method.name], **method.as_sections()}
     if privacy is not None:
@@ -741,10 +734,8 @@ def _project(
 
 def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings) -> None:
     """Raise ParamsError if this call needs a corpus that was prepared with other settings.
-
-    `prepare` has already limited the records per user. If this call had another unit or fewer
-    records per user, its noise would be too small for the corpus.
-    """
+    `prepare` has already limited the records per user. With another unit or fewer records per user
+    in this call, the noise would be too small for the corpus."""
     was, now = prepared.privacy, wanted.privacy
     same_unit = (was.unit, was.records_per_user) == (now.unit, now.records_per_user)
     if not same_unit or prepared.prepare != wanted.prepare:
@@ -755,7 +746,6 @@ def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings
 
 
 def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge each section of `changes` into `fields`."""
     return {
         name: {**fields.get(name, {}), **value} if isinstance(value, dict) else value
         for name, value in changes.items()
@@ -765,7 +755,6 @@ def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 def _run(
     project: InMemoryProject, method: Method, *, new_draw: bool, report: Callable[[str], None]
 ) -> Release:
-    """Run the stages of one method in order, and return its release."""
     from sugarbush.pipeline.metadata import MetadataRequest
 
     drawn = MetadataRequest(project).release(
@@ -804,7 +793,7 @@ def _preflight(project: InMemoryProject, method: Method) -> None:
 def _trained(method: Method, inputs: MethodInputs, *, new_draw: bool) -> FinalSet:
     trained = method.finetune(inputs, forced=new_draw)
     if trained is None:
-        raise ParamsError("synthesize trains in one process: set finetune.processes: 1")
+        raise ParamsError("synthesize trains in one process only. Set finetune.processes: 1")
     folder = Path(tempfile.mkdtemp(prefix="sugarbush-model-"))
     try:
         trained.save(folder)
@@ -842,7 +831,6 @@ def _release(
     described: Mapping[str, Any],
 ) -> Release:
     from sugarbush.pipeline.release_facts import text_counts
-    from sugarbush.pipeline.released import readable
 
     evolution, privacy = final.evolution, project.settings.privacy
     ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))

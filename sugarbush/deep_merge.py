@@ -13,10 +13,8 @@ def deep_merge(
     defaults: Mapping[str, Any] | None = None,
     place: tuple[str, ...] = (),
 ) -> list[str]:
-    """Change `settings` in place, and return the dotted names of the changed settings.
-
-    A missing setting that is changed to its value in `defaults` stays missing.
-    """
+    """Change `settings` in place, and return the dotted names of the changed settings. A missing
+    setting stays missing if its new value equals its value in `defaults`."""
     changed: list[str] = []
     for key, value in changes.items():
         here, known = (*place, str(key)), (defaults or {}).get(key, ...)
@@ -36,11 +34,9 @@ def deep_merge(
 
 
 def _set(settings: Any, key: str, value: Any, *, first: bool) -> None:
-    """Set a value. With `first`, insert a new setting at the beginning of its section.
-
-    ruamel.yaml attaches the comment after a section to the section's last setting, so an appended
-    setting would come after this comment.
-    """
+    """Set a value. With `first`, insert a new setting at the beginning of its section. ruamel.yaml
+    attaches the comment after a section to the section's last setting, so an appended setting would
+    come after this comment."""
     if first and key not in settings and hasattr(settings, "insert"):
         settings.insert(0, key, value)
     else:

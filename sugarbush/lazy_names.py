@@ -9,11 +9,8 @@ from typing import Any
 
 
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Make a module's `__getattr__`. `modules` maps a submodule to the public names that it
-    defines.
-
-    `name=other` is the submodule's `name` under the public name `other`.
-    """
+    """Make a module's `__getattr__`. `modules` maps each submodule to its public names. An entry
+    `name=other` publishes the submodule's `name` as `other`."""
     sources: dict[str, tuple[str, str]] = {}
     for module, names in modules.items():
         for entry in names:

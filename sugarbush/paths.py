@@ -42,10 +42,11 @@ class Roots:
 def state_root(base: Path, *, example: bool = False) -> Path:
     """Return the state folder, which contains everything that must survive a run.
 
-    SUGARBUSH_STATE names it; a relative path starts at the checkout. If SUGARBUSH_STATE is not set,
-    it is the user's state folder. The state of the embedded example is in the checkout, because the
-    example is public and any number of clones may run it. The temporary copy of a DVC experiment
-    (under .dvc/tmp/exps) is deleted later, so it uses the state of the checkout around it.
+    If SUGARBUSH_STATE is set, it names the folder; a relative path starts at the checkout.
+    Otherwise the state of the embedded example is in `.state` of the checkout, because the example
+    is public and each clone may have its own. All other state is in the user's state folder. DVC
+    deletes the temporary copy of an experiment (under .dvc/tmp/exps), so an experiment uses the
+    state of the checkout around the copy.
     """
     if named := os.environ.get(STATE_VARIABLE):
         return named_state(base, named)
@@ -55,16 +56,13 @@ def state_root(base: Path, *, example: bool = False) -> Path:
 
 
 def named_state(base: Path, name: Path | str) -> Path:
-    """The absolute path of a state folder. A relative `name` starts at the checkout of `base`."""
+    """Return the path of a state folder. A relative `name` starts at the checkout of `base`."""
     return checkout_root(base) / Path(name).expanduser()
 
 
 def checkout_root(base: Path) -> Path:
-    """Return `base`. If `base` is in the temporary copy of a DVC experiment, return the same folder
-    of the checkout.
-
-    DVC copies the whole git repository, and the project may be a subfolder of the repository.
-    """
+    """Return `base` or, if `base` is in the copy of a DVC experiment, its folder in the checkout.
+    DVC copies the whole git repository, and the project may be a subfolder of the repository."""
     base = base.absolute()
     for parent in base.parents:
         if parent.parts[-3:] == (".dvc", "tmp", "exps"):
@@ -78,35 +76,29 @@ def checkout_root(base: Path) -> Path:
 
 
 def find_input(base: Path, name: str) -> Path:
-    """Find a file that the settings name: in `base` or, for the copy of a DVC experiment, in the
-    checkout.
-
-    The copy contains only what git tracks, and a corpus is usually not tracked.
-    """
+    """Find a file in `base`. In the copy of a DVC experiment, also search the checkout. The copy
+    contains only what git tracks, and a corpus is usually not tracked."""
     path = base / name
     around = checkout_root(base) / name
     return path if path.exists() or not around.exists() else around
 
 
 def require(path: Path, *, left_by: str) -> Path:
-    """`path`, if it exists. Raises MissingInputError that names the stage which writes it."""
+    """Return `path`. If it is missing, MissingInputError names the stage that writes it."""
     if not path.exists():
         raise MissingInputError(f"{path}: not found; stage '{left_by}' writes it. Run it first.")
     return path
 
 
 def make_owner_only(folder: Path) -> None:
-    """Make a folder and its missing parents, each accessible to its owner only. Raises OSError.
-
-    An existing folder keeps its mode: it may be shared on purpose.
-    """
+    """Make a folder and its missing parents, each accessible to its owner only. Raises OSError. An
+    existing folder keeps its mode: it may be shared on purpose."""
     for part in [part for part in (*reversed(folder.parents), folder) if not part.exists()]:
         part.mkdir(mode=0o700, exist_ok=True)
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder that only its owner can enter. The folder `private` or `internal` above it gets
-    the same mode."""
+    """Make a folder. It and the nearest folder `private` or `internal` above it get mode 0700."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part in (folder, *folder.parents):
@@ -121,8 +113,8 @@ def make_private(folder: Path) -> Path:
 
 @contextmanager
 def reading(path: Path, *, advice: str) -> Iterator[None]:
-    """Run a block that reads a file of an earlier run. Any error that a damaged file raises becomes
-    a StorageError with `advice`."""
+    """Run a block that reads a file of an earlier run. Any error becomes a StorageError, which says
+    that the file is damaged and gives `advice`."""
     try:
         yield
     except Exception:
@@ -131,12 +123,12 @@ def reading(path: Path, *, advice: str) -> Iterator[None]:
 
 @contextmanager
 def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
-    """A temporary folder beside `target` that replaces it when the block succeeds.
+    """Yield a temporary folder beside `target`, which replaces `target` when the block succeeds.
 
-    A failure at any line leaves `target` unchanged and nothing half-written beside it. A kill
-    leaves at most folders with names that start with a dot. If the kill comes between the two
-    renames, one of them is the complete old `target`. The next write of `target` that succeeds
-    removes these folders. Raises StorageError if a file cannot be written.
+    After an error, `target` is unchanged and the temporary folder is removed. A killed process may
+    leave folders with names that start with a dot. If the kill comes between the two renames, one
+    of these folders is the complete old `target`. The next successful write of `target` removes
+    these folders. Raises StorageError if a file cannot be written.
     """
     temporary: Path | None = None
     old: Path | None = None
@@ -168,8 +160,8 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path, prefix: str) -> None:
-    """Remove the temporary folders of processes that were killed: folders with the prefix and the
-    id of a process that does not exist."""
+    """Remove the temporary folders of killed processes. The name of such a folder has the prefix
+    and the id of a process that does not exist."""
     import psutil
 
     for path in folder.iterdir():
@@ -180,7 +172,7 @@ def remove_leftovers(folder: Path, prefix: str) -> None:
 
 @contextmanager
 def atomic_file(target: Path) -> Iterator[Path]:
-    """A temporary path beside `target` that replaces it when the block succeeds."""
+    """Yield a temporary path beside `target`, which replaces `target` when the block succeeds."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -13,21 +13,19 @@ Rng = np.random.Generator  # the type, for modules that draw from a generator bu
 
 
 def seed_of(seed: int, *names: str | int) -> int:
-    """A 64-bit seed that depends on every name, equal on every machine."""
+    """Return a 64-bit seed that depends on every name and is equal on every machine."""
     text = "\x1f".join([str(seed), *map(str, names)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 def public_rng(seed: int, *names: str | int) -> np.random.Generator:
-    """Make a generator for one named purpose, independent of generators with other names."""
+    """Make a generator for one named purpose. Generators with other names are independent."""
     return np.random.Generator(np.random.PCG64(seed_of(seed, *names)))
 
 
 def hash_share(text: str) -> float:
-    """Return a number in [0, 1) that depends on `text` alone, so it is the same in every file.
-
-    It decides which texts are public and which records are held out, so that an additional record
-    changes neither for any other record.
-    """
+    """Return a number in [0, 1) that depends on `text` alone, so it is the same in every file. The
+    number decides which texts are public and which records are held out. So one more record does
+    not change this decision for any other record."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) / 2**64

@@ -28,7 +28,7 @@ def plugin_names(group: str) -> tuple[str, ...]:
 
 
 def package_of(group: str, name: str) -> str | None:
-    """Name and version of the other package that registers `name`; None for Sugarbush's own."""
+    """Return name and version of another package that registers `name`; None for Sugarbush."""
     found = next(iter(_entry_points(group, tuple(sys.path)).select(name=name)), None)
     if found is None or found.dist is None or found.dist.name == "sugarbush":
         return None
@@ -36,9 +36,9 @@ def package_of(group: str, name: str) -> str | None:
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """The object that is registered as `name` in `group`.
+    """Load the object that is registered as `name` in `group`.
 
-    Raises ParamsError when no package or more than one registers the name, or when the object
+    Raises ParamsError if no package registers the name, if several packages do, or if the object
     cannot be imported.
 
     >>> load_plugin("sugarbush.generators", "simulator").name
@@ -68,8 +68,7 @@ def load_plugin(group: str, name: str) -> Any:
 
 @lru_cache(maxsize=16)
 def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
-    """The entry points on `path`, the import path; cached, because a search reads every installed
-    package."""
+    """Find the entry points on `path`. Cached, because a search reads every installed package."""
     return entry_points(group=group)
 
 

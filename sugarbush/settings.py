@@ -24,12 +24,9 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Section(BaseModel):
-    """One section of params.yaml, frozen. Its errors never show the given value.
-
-    Every field has a default. The docstring under a field says what the setting means:
-    `sugarbush settings` prints it. A setting in `removed_settings` existed in an older
-    version: it is accepted and has no effect.
-    """
+    """One section of params.yaml, frozen. Its errors never show the given value. Every field has a
+    default. The docstring under a field says what the setting means: `sugarbush settings` prints
+    it. `removed_settings` are settings of older versions: they are accepted and have no effect."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -37,10 +34,10 @@ class Section(BaseModel):
         hide_input_in_errors=True,
         allow_inf_nan=False,
         use_attribute_docstrings=True,
-        validate_default=True,  # so a default of 512 has the same hash as 512.0 in a file
+        validate_default=True,  # converts a default of 512 to 512.0, as in a file
     )
     removed_settings: ClassVar[Mapping[str, Any]] = {}
-    """Settings of version 0.1 with their former defaults; they are ignored."""
+    """Settings of version 0.1 with their former defaults."""
 
     @model_validator(mode="before")
     @classmethod
@@ -50,11 +47,9 @@ class Section(BaseModel):
         return {name: value for name, value in fields.items() if name not in cls.removed_settings}
 
     def output_settings(self) -> dict[str, Any]:
-        """The fields that affect what a stage writes, as JSON values.
-
-        Fields marked `Annotated[T, NOT_IN_OUTPUT]` are left out. A stage's cache key and the
-        settings that DVC compares both come from this.
-        """
+        """Return the fields that affect what a stage writes, as JSON values. Fields marked
+        `Annotated[T, NOT_IN_OUTPUT]` are left out. The result is part of a stage's cache key and of
+        the settings that DVC compares."""
         kept: dict[str, Any] = {}
         whole = self.model_dump(mode="json", by_alias=True)
         for name, field in type(self).model_fields.items():
@@ -76,7 +71,7 @@ def parse_sections(kinds: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[
 
 
 class Meaning(NamedTuple):
-    """What one setting means, or what a section is about: one line."""
+    """One line that says what a setting means or what a section is about."""
 
     name: str  # with dots between sections
     text: str
@@ -84,7 +79,7 @@ class Meaning(NamedTuple):
 
 
 def meanings(section: Section, place: tuple[str, ...] = ()) -> Iterator[Meaning]:
-    """Every section and setting, by dotted name; a section comes before its settings."""
+    """Yield every section and setting with its dotted name; a section comes before its settings."""
     for name, value in section:
         field = type(section).model_fields.get(name)
         here = (*place, field.alias or name if field else name)
@@ -97,7 +92,7 @@ def meanings(section: Section, place: tuple[str, ...] = ()) -> Iterator[Meaning]
 
 
 def _meaning(section: type[Section], name: str) -> str:
-    """A field's docstring. A field that a subclass overrides keeps its meaning."""
+    """Return a field's docstring. A field that a subclass overrides keeps its meaning."""
     for owner in section.__mro__:
         field = owner.model_fields.get(name) if issubclass(owner, Section) else None
         if field is not None and field.description:

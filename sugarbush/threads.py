@@ -1,6 +1,7 @@
-"""Runs blocks of work on all cores, with one BLAS thread each. NumPy uses one core for everything
-except matrix products. Blocks in threads use all cores for all work, and no core waits for another
-core.
+"""Runs blocks of work on all cores, with one BLAS thread each.
+
+NumPy uses several cores for matrix products only. Blocks in threads use all cores for all work, and
+no core waits for another core.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ def thread_count() -> int:
 
 
 def run_in_threads(function: Callable[[T], object], items: Iterable[T], *, threads: int) -> None:
-    """Call `function` on every item, in any order. The first error is raised; its result is not
-    used.
+    """Call `function` on every item, in any order. Raises the first error and ignores all results.
 
     >>> found = []
     >>> run_in_threads(found.append, [1, 2], threads=2)
@@ -35,12 +35,12 @@ def run_in_threads(function: Callable[[T], object], items: Iterable[T], *, threa
 
 
 def blocks(rows: int, size: int) -> Iterator[slice]:
-    """Consecutive slices of at most `size` of `rows` rows."""
+    """Yield consecutive slices that cover `rows` rows, with at most `size` rows each."""
     for start in range(0, rows, size):
         yield slice(start, min(start + size, rows))
 
 
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
-    """The BLAS of NumPy. Cached, because finding it takes longer than a small vote."""
+    """Find NumPy's BLAS. Cached, because the search takes longer than a small vote."""
     return ThreadpoolController().select(user_api="blas")

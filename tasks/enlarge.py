@@ -1,4 +1,4 @@
-"""The release: more texts of the same kind, chosen by what was released."""
+"""The release: more texts of the same kind, chosen with released values."""
 
 from sugarbush.pipeline.stage import run_stage
 

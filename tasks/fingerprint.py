@@ -1,4 +1,4 @@
-"""Names of the files that the settings name, and the resolved settings."""
+"""Stamps of the input files, and the resolved settings."""
 
 from sugarbush.pipeline.stage import run_stage
 

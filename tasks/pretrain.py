@@ -1,4 +1,4 @@
-"""The small models that training starts from, made of public text."""
+"""The small models that training starts from, trained on public text."""
 
 from sugarbush.pipeline.stage import run_stage
 

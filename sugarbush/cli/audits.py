@@ -1,7 +1,7 @@
 """`sugarbush audit`: attacks mechanisms on invented records, and methods on public records.
 
-It charges ledgers in temporary folders only, and writes nothing. It reads a corpus only if a method
-is named.
+The command charges ledgers in temporary folders only, and writes nothing. It reads a corpus only if
+you name a method.
 """
 
 from __future__ import annotations
@@ -49,17 +49,15 @@ def show_audit(
     names: Sequence[str], *, epsilon: float, runs: int, seed: int, console: Console
 ) -> None:
     """Print the claimed epsilon and the lower bound of each mechanism or method, and which faulty
-    copies (controls) the audit detects.
-
-    Raises PrivacyError after the table if a lower bound is above its claim.
-    """
+    copies (controls) the audit detects. Raises PrivacyError after the table if a lower bound is
+    above its claim."""
     _require(names, epsilon, runs)
     methods = _Methods(seed)
     infinite = math.isinf(epsilon)
     found = []
     for name in names or MECHANISMS:
         if infinite and name in WITHOUT_INFINITY:
-            console.print(f"{name}: has no run without noise, so no audit at epsilon inf")
+            console.print(f"{name}: always adds noise, so there is no audit at epsilon inf")
             continue
         tried = [None] if infinite else [None, *Fault]
         findings = []
@@ -77,7 +75,7 @@ def show_audit(
 
 
 class _Methods:
-    """Return audits of the methods of the project in this folder, on records of its corpus."""
+    """The methods of the project in this folder, with records of its corpus for an audit."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -88,11 +86,11 @@ class _Methods:
         return corpus_of_project(Project(Path()))
 
     def of(self, name: str, fault: Fault | None, *, runs: int) -> tuple[Size, CanaryRun]:
-        """The size of an audit of a method, and its run."""
+        """Return the size of an audit of a method, and the run to audit."""
         if name not in self._found:
             method = self._corpus.settings.method(name)
             if not is_auditable(method):
-                raise ParamsError(f"no audit of method '{name}' with these settings")
+                raise ParamsError(f"method '{name}' cannot be audited with these settings")
             records = audit_records(self._corpus, method, seed=self._seed)
             self._found[name] = method, records, method_run(method, self._corpus, records)
         method, records, run = self._found[name]
@@ -106,9 +104,9 @@ def _require(names: Sequence[str], epsilon: float, runs: int) -> None:
     if unknown:
         raise ParamsError(f"no mechanism '{unknown[0]}'. Choose from: {', '.join(known)}")
     if not epsilon > 0:
-        raise ParamsError(f"--epsilon {epsilon:g} is not above 0")
+        raise ParamsError(f"--epsilon must be above 0 (got {epsilon:g})")
     if not 2 <= runs <= _MOST_RUNS:
-        raise ParamsError(f"--runs {runs} is not from 2 to {_MOST_RUNS}")
+        raise ParamsError(f"--runs must be from 2 to {_MOST_RUNS} (got {runs})")
 
 
 def _sentence(finding: Finding) -> str:
@@ -146,7 +144,7 @@ def _require_no_violation(findings: Sequence[Finding]) -> None:
         if finding.violation:
             raise PrivacyError(
                 f"{finding.mechanism}: the audit disproves the claimed epsilon "
-                f"{finding.claimed_epsilon:.3g} (a correct mechanism fails in at most "
-                f"{1 - finding.confidence:.0%} of audits). Run it again with another --seed; if it "
-                "fails again, publish nothing that this version made, and report it."
+                f"{finding.claimed_epsilon:.3g}. For a correct mechanism, at most "
+                f"{1 - finding.confidence:.0%} of audits do so. Repeat the audit with another "
+                "--seed. If it fails again, publish nothing that this version made, and report it."
             )

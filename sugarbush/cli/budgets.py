@@ -18,7 +18,7 @@ from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 
-_MANY = 128  # larger counts are not computed: 128 weekly releases take more than two years
+_MANY = 128  # no larger number is computed: 128 weekly releases take more than two years
 
 
 def show_budget(project: Project, console: Console) -> None:
@@ -27,7 +27,7 @@ def show_budget(project: Project, console: Console) -> None:
     console.print(f"Ledger of '{ledger.dataset}' ({settings.privacy.purpose}): {ledger.path}")
     if missing := len(ledger.missing_charges()):
         console.print(
-            f"[bold red]It lacks {missing} charges that results name:[/] a run would be refused. "
+            f"[bold red]It lacks {missing} charges of finished results:[/] a run would be refused. "
             "Set SUGARBUSH_STATE to the state folder of these results, restore the ledger from "
             "a backup, or run sugarbush budget --repair."
         )
@@ -45,7 +45,7 @@ def show_budget(project: Project, console: Console) -> None:
     console.print(f"Spent so far: epsilon {rounded_up(ledger.total())} of {ledger.cap:g} {delta}")
     if entries:
         adaptive = rounded_up(ledger.adaptive_total())
-        console.print(f"If each run was chosen from results of earlier ones: epsilon {adaptive}")
+        console.print(f"If earlier results decided the plans of later runs: epsilon {adaptive}")
     for other in sorted(ledger.folder.parent.glob(f"*/{ledger.dataset}.jsonl")):
         if other != ledger.path:
             count = other.read_bytes().count(b"\n")
@@ -69,29 +69,23 @@ def show_budget(project: Project, console: Console) -> None:
 
 
 def repair(project: Project, console: Console) -> None:
-    """Add the charges that the ledger lacks and the project's released folders describe. Remove
-    nothing.
-
-    Raises LedgerError when a finished result names a charge that no released folder describes:
-    then only a backup helps.
-    """
+    """Add charges that the ledger lacks and that the project's released folders describe. Raises
+    LedgerError if a finished result names a charge that no released folder describes. Only a backup
+    of the ledger helps then."""
     ledger = project.ledger()
     added = ledger.add_missing(entries_of_releases(project.roots, project.settings.privacy))
     console.print(f"Added {added} charges to {ledger.path}.")
     if missing := ledger.missing_charges():
         raise LedgerError(
-            f"{ledger.path}: still lacks {len(missing)} charges, the first named in "
-            f"{next(iter(missing.values()))}: no folder of data/released describes them. Restore "
-            "the ledger from a backup."
+            f"{ledger.path}: still lacks {len(missing)} charges, and no folder of data/released "
+            f"describes them. {next(iter(missing.values()))} names the first charge. Restore the "
+            "ledger from a backup."
         )
 
 
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """Count how many more runs with `events` the cap allows, at most `_MANY`.
-
-    Computing a total can take seconds, so the search starts at the number of runs that fit by
-    Gaussian DP.
-    """
+    """Count how many more runs with `events` the cap allows, at most `_MANY`. A total can take
+    seconds to compute, so the search starts at the estimate of Gaussian DP."""
 
     def fits(runs: int) -> bool:
         return ledger.total(*events * runs) <= ledger.cap
@@ -106,8 +100,7 @@ def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
 
 
 def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """Estimate by Gaussian DP how many runs the cap allows; 0 if an event has no Gaussian DP
-    bound."""
+    """Estimate by Gaussian DP how many runs the cap allows; 0 without a Gaussian DP bound."""
     if math.isinf(ledger.cap):
         return _MANY
     spent = [entry.event for entry in ledger.entries()]
@@ -119,7 +112,7 @@ def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
 
 
 def described(event: Event) -> str:
-    """A short description of a mechanism."""
+    """Describe a mechanism in a few words."""
     fields = event.as_dict()
     kind, count = fields.pop("kind").replace("_", " "), fields.pop("count", 1)
     settings = ", ".join(f"{name} {value:.4g}" for name, value in fields.items())

@@ -13,7 +13,7 @@ ANSWERS, LABELS = "generator", "labels"
 
 
 def show_cache(base: Path, console: Console) -> None:
-    """Print how many answers are cached, where, and their size on disk."""
+    """Print how many answers are cached, where they are, and their size on disk."""
     for name, folder in _folders(base).items():
         if not (folder / FOLDER).exists():
             console.print(f"{name}: none cached")
@@ -28,8 +28,7 @@ def show_cache(base: Path, console: Console) -> None:
 
 
 def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
-    """Delete the generator's answers; with `labels`, also delete the answers about private
-    texts."""
+    """Delete the generator's answers and, with `labels`, the answers about private texts."""
     for name, folder in _folders(base).items():
         if (name == LABELS and not labels) or not (folder / FOLDER).exists():
             continue
@@ -39,7 +38,7 @@ def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
 
 
 def _folders(base: Path) -> dict[str, Path]:
-    """Return the folders by name. One has the generator's answers, which are released text. The
-    other has the answers about private texts."""
+    """Return two folders by name: one with the generator's answers, which are released text, and
+    one with the answers about private texts."""
     project = Project(base)
     return {ANSWERS: project.state, LABELS: project.label_answers}

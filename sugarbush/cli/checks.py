@@ -30,17 +30,14 @@ UNMATCHED_NOTICE = (
 
 
 def generator_has_another_domain(settings: ProjectSettings) -> bool:
-    """Whether the data are the user's own, but the generator writes texts of one fixed domain."""
+    """Whether the data are the user's own and the generator writes texts of one fixed domain."""
     own = settings.privacy.purpose is not Purpose.EXAMPLE
     asked = any(method.asks_generator for method in settings.chosen)
     return own and asked and settings.generator.chosen.one_domain
 
 
 def check(project: Project, console: Console) -> None:
-    """Print one line for each check that passes.
-
-    Raises the error of the first check that fails.
-    """
+    """Print one line for each check that passes. Raises the error of the first check that fails."""
     settings = project.settings
     console.print("settings   ok")
     if not example_is_made(project):
@@ -73,10 +70,8 @@ def check(project: Project, console: Console) -> None:
 
 
 def _check_budget(project: Project, console: Console) -> None:
-    """Print what a run plans to spend.
-
-    Raises BudgetExceededError when the run would exceed the cap.
-    """
+    """Print what a run plans to spend. Raises BudgetExceededError when the run would exceed the
+    cap."""
     plan, ledger = project.plan, project.ledger()
     if example_is_made(project) and not would_spend(project):
         console.print("budget     ok: every stage that spends is up to date; a run spends nothing")
@@ -89,16 +84,14 @@ def _check_budget(project: Project, console: Console) -> None:
 
 
 def example_is_made(project: Project) -> bool:
-    """Whether the corpus exists. In a new project with the embedded example, the first run writes
-    it."""
+    """Whether the corpus exists. If it is the embedded example, the first run writes it."""
     settings = project.settings
     example = settings.privacy.purpose is Purpose.EXAMPLE
     return not example or (project.base / settings.prepare.file).exists()
 
 
 def schema_of(project: Project) -> Schema:
-    """The schema. Raises InputError if the project uses the embedded example and no run has written
-    it."""
+    """Return the schema. Raises InputError if no run has written the embedded example."""
     if not example_is_made(project):
         path = project.find(project.settings.prepare.schema_)
         raise InputError(f"{path}: the example is not written yet; run: sugarbush run")
@@ -107,11 +100,8 @@ def schema_of(project: Project) -> Schema:
 
 def would_spend(project: Project) -> bool:
     """Whether a run would start a stage that spends budget. Such a stage may restore finished
-    results.
-
-    To notice a changed corpus, first updates the files in data/stamps, as every run does. Always
-    True if the settings differ from params.yaml.
-    """
+    results. This function first updates data/stamps, as every run does, to notice a changed corpus.
+    It returns True if the settings differ from params.yaml."""
     from dvc.lock import LockError
 
     if project.settings != load_params(project.base / FILE):

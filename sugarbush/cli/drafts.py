@@ -17,11 +17,9 @@ SETTING = "prepare.donated"
 
 
 def draft(project: Project, *, subject: str, output: Path, seed: int, console: Console) -> None:
-    """Write a drafted schema to the new file `output`, and print its attributes.
-
-    Reads the donated file that the settings name, and no private file. Raises ParamsError,
-    InputError and SchemaError.
-    """
+    """Write a drafted schema to the new file `output`, and print its attributes. Reads the donated
+    file that the settings name, and no private file. Raises ParamsError, InputError and
+    SchemaError."""
     if output.exists():
         raise ParamsError(f"{output}: exists already. Name another file with --output")
     settings = project.settings.prepare
@@ -47,9 +45,8 @@ def draft(project: Project, *, subject: str, output: Path, seed: int, console: C
 def donated_examples(
     base: Path, settings: PrepareSettings
 ) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
-    """Read the donated texts, and the file's other columns with one entry for each text. The id
-    column and the user column are left out.
-    """
+    """Read the donated texts, and the other columns of the file with one entry for each text. The
+    id column and the user column are left out."""
     path = find_input(base, settings.donated or "")
     wanted = {settings.text_column: "prepare.text_column"}
     rows = [

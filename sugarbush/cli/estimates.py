@@ -1,7 +1,7 @@
 """`sugarbush estimate`: the calls, tokens and cost of a run. Sends nothing.
 
-The generator's calls follow from settings and public files alone. The calls for labels are counted
-on the private texts: that exact count is for the operator's terminal only.
+The number of the generator's calls follows from settings and public files alone. Calls for labels
+are counted on the private texts. That exact count is for the operator's terminal only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from sugarbush.pipeline.released import read_record_count
 
 
 def show_estimate(project: Project, console: Console) -> None:
-    """Print calls and tokens by stage, their cost if the model has a price, and the least time.
-
-    The rate limits of the endpoint determine the least time.
-    """
+    """Print calls and tokens by stage, their cost if the model has a price, and the least time that
+    the endpoint's rate limits allow."""
     schema, settings = schema_of(project), project.settings
     donated = tuple(read_donated(project)["text"])
     count = read_record_count(project.roots)
@@ -54,8 +52,7 @@ def show_estimate(project: Project, console: Console) -> None:
 
 
 def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
-    """Print a table of calls; with an endpoint, also their tokens, their cost and the least
-    time."""
+    """Print a table of calls. With an endpoint, also print tokens, cost and the least time."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("stage")
     table.add_column("what")
@@ -86,7 +83,6 @@ def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console)
 
 
 def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
-    """The caps that the planned calls alone would exceed."""
     caps = []
     if endpoint.max_calls is not None and found.calls > endpoint.max_calls:
         caps.append(f"max_calls={endpoint.max_calls:,}")
@@ -96,7 +92,6 @@ def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
 
 
 def _print_paid(project: Project, console: Console) -> None:
-    """Print what all runs on this dataset have paid."""
     paid = read_journal(journal_path(project.state, project.settings.privacy.dataset))
     for spent in spending_by_batch(paid):
         tokens = spent.prompt_tokens + spent.completion_tokens

@@ -30,10 +30,8 @@ _SEED = 1  # seed of the clusters that become topics
 
 @dataclass(frozen=True, kw_only=True)
 class OwnData:
-    """The options of `--from`: the user's own file, its columns, and the donated examples.
-
-    Paths are as the user gave them.
-    """
+    """The options of `--from`: the user's own file, its columns, and the donated examples. Paths
+    are as the user wrote them."""
 
     file: Path
     text_column: str = "text"
@@ -50,12 +48,9 @@ class OwnData:
 
 
 def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
-    """Write a project into `folder`, for the embedded example or the user's own file.
-
-    Does not overwrite an existing file that differs. On failure, removes the files that it wrote.
-    Reads only the column names of the private file. Raises ParamsError, InputError and
-    FailureError.
-    """
+    """Write a project into `folder`, for the embedded example or the user's own file. Does not
+    overwrite an existing file that differs. On failure, removes the files that it wrote. Reads only
+    the column names of the private file. Raises ParamsError, InputError and FailureError."""
     project = project_files()
     if own is not None:
         project |= _files_for(folder, own)
@@ -77,7 +72,7 @@ def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
 
 
 def update_project(folder: Path, console: Console) -> None:
-    """Write dvc.yaml, tasks/ and flows/ again. The old version of a file is kept as <file>.old."""
+    """Write dvc.yaml, tasks/ and flows/ again. An old file is renamed to <file>.old."""
     if not (folder / FILE).exists():
         raise ParamsError(f"{folder / FILE}: not found. --update is for the folder of a project")
     changed = {n: text for n, text in generated_files().items() if not _has(folder / n, text)}
@@ -98,7 +93,6 @@ def update_project(folder: Path, console: Console) -> None:
 
 
 def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
-    """params.yaml, the schema and .gitignore for the user's own file."""
     columns = column_names(own.file, required=own.required, setting="--from")
     template = project_files()
     file = _path_setting(own.file, folder)
@@ -130,12 +124,9 @@ def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
 
 
 def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
-    """Draft a schema from the private file's column names and the donated examples, if there are
-    any.
-
-    A column with unknown values becomes a comment. Raises ParamsError if the donated file is the
-    private file.
-    """
+    """Draft a schema from column names of the private file, and from the donated examples if any. A
+    column with unknown values becomes a comment. Raises ParamsError if the donated file is the
+    private file itself."""
     subject = own.subject or "texts"
     attributes: tuple[Attribute, ...] = ()
     if own.donated is not None:
@@ -143,7 +134,10 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
             raise ParamsError("--donated names the private file itself (--from)")
         settings = params.prepare.model_copy(update={"donated": str(own.donated)})
         texts, values = donated_examples(Path(), settings)
-        with tempfile.TemporaryDirectory() as cache, suppress(SchemaError):  # too few examples
+        with (
+            tempfile.TemporaryDirectory() as cache,
+            suppress(SchemaError),
+        ):  # raised for too few examples
             encoder = Project(Path(cache), settings=params).encoder(private=False)
             attributes = draft_schema(
                 texts,
@@ -158,8 +152,7 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
 
 
 def _path_setting(file: Path, folder: Path) -> str:
-    """Return a path for params.yaml: relative to `folder`, unless it is absolute and outside
-    `folder`."""
+    """Return a path for params.yaml: relative, unless it is absolute and outside `folder`."""
     path = file.absolute().parent.resolve() / file.name
     if file.is_absolute() and not path.is_relative_to(folder.resolve()):
         return str(file)
@@ -178,10 +171,8 @@ def _write(path: Path, text: str) -> None:
 
 @contextmanager
 def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
-    """Records the files that the block writes.
-
-    If the block fails, removes these files and the folders that are then empty.
-    """
+    """Records the files that the block writes. If the block fails, removes these files and the
+    folders that are then empty."""
     above = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     written: list[Path] = []
     try:
@@ -197,7 +188,7 @@ def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
 
 
 def _start_git(folder: Path) -> None:
-    """`git init`, unless the folder is in a repository."""
+    """Run `git init`, unless the folder is in a repository."""
     try:
         inside = _git(folder, "rev-parse", "--is-inside-work-tree").returncode == 0
         if inside or _git(folder, "init", "--quiet").returncode == 0:
@@ -208,7 +199,7 @@ def _start_git(folder: Path) -> None:
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    # A git hook sets variables such as GIT_DIR, which name another repository.
+    # Inside a git hook, variables such as GIT_DIR name another repository.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     return subprocess.run(
         ["git", *arguments], cwd=folder, capture_output=True, check=False, env=environment
@@ -220,7 +211,7 @@ def _print_next_steps(folder: Path, own: OwnData | None, console: Console, *, ne
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     if not new:
-        say(f"{folder}: is such a project already; nothing to write")
+        say(f"{folder}: is already a project with these files; nothing to write")
         return
     say(f"{folder}: a new project. Next:")
     if folder.resolve() != Path().resolve():
@@ -237,8 +228,7 @@ def _print_next_steps(folder: Path, own: OwnData | None, console: Console, *, ne
 
 
 def own_data(file: Path | None, fields: Mapping[str, Any]) -> OwnData | None:
-    """Collect the options that need `--from`. Raises ParamsError if one is given without
-    `--from`."""
+    """Collect the options that need `--from`. Raises ParamsError if `--from` is missing."""
     given = {name: value for name, value in fields.items() if value is not None}
     if file is not None:
         return OwnData(file=file, **given)

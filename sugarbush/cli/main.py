@@ -25,7 +25,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except Exception as error:  # its own message may quote a text
+        except Exception as error:  # the message of an error may quote a text
             own = type(error).__module__.partition(".")[0] in {"typer", "click"}
             if own or isinstance(error, BrokenPipeError):
                 raise
@@ -118,9 +118,9 @@ def init(
 ) -> None:
     """Make a project: settings, stages, flows and a schema to edit.
 
-    Without `--from` the project has the embedded example. With `--from` it has your file: the
-    settings name it, and a schema is drafted from its column names and the donated examples. No
-    private text or value is read. A file that exists and differs is not overwritten.
+    Without `--from` the project has the embedded example. With `--from` the settings name your
+    file, and a schema is drafted from its column names and the donated examples. No private text or
+    value is read. An existing file that differs is not overwritten.
     """
     from sugarbush.cli.init import create_project, own_data, update_project
 
@@ -157,10 +157,10 @@ def run(
     settings: Settings = None,
     assignments: Assignments = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Run every stage again, and charge for it again.")
+        bool, typer.Option("--force", help="Run and charge every stage again.")
     ] = False,
     only_example: Annotated[
-        bool, typer.Option("--only-example", help="Refuse to run on other data than the example.")
+        bool, typer.Option("--only-example", help="Refuse to run on data other than the example.")
     ] = False,
 ) -> None:
     """Run every stage that is out of date, and print where the results are.
@@ -243,7 +243,7 @@ def show(
     ] = None,
     rows: Annotated[int, typer.Option(help="How many rows to show.", min=1)] = 10,
     internal: Annotated[
-        bool, typer.Option("--internal", help="Show what was computed on real texts too (not DP).")
+        bool, typer.Option("--internal", help="Also show values computed on real texts (not DP).")
     ] = False,
 ) -> None:
     """Show what a stage wrote: released files, and internal ones with `--internal`."""
@@ -264,7 +264,7 @@ def cache(
     """Show how many answers of models are cached, and their size.
 
     A cached answer costs nothing when it is used again. After `--clear`, a stage that runs again
-    sends and pays for its requests again; finished stages need no answers.
+    pays for its requests again. Finished stages need no answers.
     """
     from sugarbush.cli import caches
 
@@ -291,8 +291,9 @@ def audit(
 
     The same attack runs on copies of the mechanisms with deliberately wrong noise, to show which
     faults it detects. A method (mosaic, maple, augpe, dpft, crt) is attacked as a whole, on records
-    of the prepared project in this folder, which must be public. Charges none of your ledgers and
-    writes nothing. Takes one to two minutes. Exit code 1: a lower bound is above the claimed bound.
+    of the prepared project in this folder. These records must be public. Charges none of your
+    ledgers and writes nothing. Takes one to two minutes. Exit code 1: a lower bound is above the
+    claimed bound.
     """
     from sugarbush.cli import audits
 
@@ -315,9 +316,11 @@ def redact(
         list[str] | None, typer.Option(help="Another column to copy, unchanged. May be repeated.")
     ] = None,
     detectors: Detectors = list(DEFAULT_DETECTORS),  # noqa: B006 (Typer copies it)
-    threshold: Annotated[float, typer.Option(help="Smallest score of a secret.")] = 0.3,
+    threshold: Annotated[
+        float, typer.Option(help="The smallest score that counts as a secret.")
+    ] = 0.3,
     surrogates: Annotated[
-        bool, typer.Option("--surrogates", help="Invented values instead of masks.")
+        bool, typer.Option("--surrogates", help="Write invented values instead of masks.")
     ] = False,
 ) -> None:
     """Write a copy of a file in which secrets are masked, and print what was found.
@@ -348,9 +351,9 @@ def train_redactor(
 ) -> None:
     """Train the detector `learned`, or tune it on your own labels.
 
-    Without `--labelled`: the default redactor, on generated text alone, once on a machine. Reads no
-    private file. With it: that redactor is tuned on a share of the labelled texts; the folder is as
-    private as these.
+    Without `--labelled`, this trains the default redactor on generated text, once on a machine, and
+    reads no private file. With `--labelled`, it tunes the default redactor on a share of the
+    labelled texts. The folder of the tuned redactor is as private as these texts.
     """
     from sugarbush.cli import redaction
 
@@ -362,7 +365,9 @@ def label(
     file: Annotated[Path, typer.Argument(help="csv, jsonl or parquet.")],
     *,
     text: Annotated[str, typer.Option(help="The column with the text.")] = "text",
-    output: Annotated[Path, typer.Option(help="The labels; more are added.")] = OWN_LABELS,
+    output: Annotated[
+        Path, typer.Option(help="The file of labels; new labels are added.")
+    ] = OWN_LABELS,
     count: Annotated[int, typer.Option(help="How many texts to label.", min=1)] = 200,
     suggest: Detectors = list(DEFAULT_DETECTORS),  # noqa: B006
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,

@@ -31,7 +31,7 @@ def redact(
     surrogates: bool,
     console: Console,
 ) -> None:
-    """Write a redacted copy of a file, and print what was found by kind."""
+    """Write a redacted copy of a file, and print the number of findings by kind."""
     if output.exists() and output.samefile(source):
         raise ParamsError(f"{output}: is the input; name another output")
     rewriter = Rewriter(
@@ -82,8 +82,8 @@ def train(
         )  # fmt: skip
     console.print(
         f"{output}: tuned on {len(own)} of {len(every)} texts in "
-        f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}]; the other "
-        "texts measure gamma (crt.labelled).",
+        f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}], and "
+        "name a labelled file in crt.labelled: its other texts measure gamma.",
         markup=False,
     )
 

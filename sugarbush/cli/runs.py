@@ -39,12 +39,9 @@ _STAGE_LINES = {
 
 
 def run(base: Path, *, force: bool, only_example: bool) -> int:
-    """Run the pipeline, print where its results are, and return the exit code.
-
-    A failed stage prints the reason; its exit code is the exit code of the run. Raises ParamsError
-    if another version generated dvc.yaml, or if `only_example` is set and the settings name other
-    data.
-    """
+    """Run the pipeline, print where its results are, and return the exit code. A failed stage
+    prints the reason; the run has the exit code of that stage. Raises ParamsError if another
+    version generated dvc.yaml, or if `only_example` is set and the settings name other data."""
     project = Project(base)
     settings = project.settings
     if only_example and settings.privacy.purpose is not Purpose.EXAMPLE:
@@ -69,7 +66,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
 
 
 def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
-    """Run DVC. Pass on what the stages print, and shorten DVC's own lines."""
+    """Run DVC. Print what the stages print, and shorten DVC's own lines."""
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro"]
     if force:
         command.append("--force")
@@ -84,11 +81,9 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
 
 
 def shortened(line: str, settings: ProjectSettings) -> str | None:
-    """Return what the terminal shows for a line that DVC or a stage printed; None if it shows
-    nothing.
-
-    DVC's line about a stage becomes a few words, or nothing when no chosen method needs the stage.
-    """
+    """Return what the terminal shows for a line that DVC or a stage printed; None for nothing.
+    DVC's line about a stage becomes a few words. It becomes None if no chosen method needs the
+    stage."""
     for pattern, state in _STAGE_LINES.items():
         if found := re.fullmatch(pattern, line):
             return f"{found[1]}: {state}" if is_needed(found[1], settings) else None

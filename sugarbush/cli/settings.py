@@ -1,4 +1,4 @@
-"""Changes settings for one command, or writes them to params.yaml and keeps its comments."""
+"""Changes settings for one command, or writes them to params.yaml with its comments unchanged."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ _Representer.add_representer(
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """The new settings `params`, the `names` of the changed settings, and the new `text` of
-    params.yaml."""
+    """The new settings, the names of the changed settings, and the new text of params.yaml."""
 
     params: ProjectSettings
     names: tuple[str, ...]
@@ -40,11 +39,9 @@ class Changed:
 def changed_settings(
     base: Path, *, overlay: Path | None = None, assignments: Sequence[str] = ()
 ) -> Changed:
-    """Change the settings of params.yaml by an overlay file and by `key=value` assignments.
-
-    A setting that is not in the file is added, unless it is changed to its default. Writes nothing.
-    Raises ParamsError when the result is not valid.
-    """
+    """Change the settings of params.yaml by an overlay file and by `key=value` assignments. A
+    setting that is not in the file is added, unless it is changed to its default. Writes nothing.
+    Raises ParamsError when the result is not valid."""
     path = base / FILE
     if not path.is_file():
         raise ParamsError(

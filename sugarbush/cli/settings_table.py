@@ -1,5 +1,4 @@
-"""`sugarbush settings`: every setting with its default and its meaning, read from the pydantic
-models."""
+"""`sugarbush settings`: every setting, its default and its meaning, from the pydantic models."""
 
 from __future__ import annotations
 
@@ -17,20 +16,17 @@ from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
-from sugarbush.pipeline.settings import FILE, complete_fields, load_params, parse_params
+from sugarbush.pipeline.settings import FILE, complete_fields, load_params, parse_params, value_at
 from sugarbush.settings import meanings
 
-_SHARED = "as generator.openai"  # shown as the default of a limit of extract_metadata.llm
+_SHARED = "as generator.openai"  # the default of a limit that extract_metadata.llm shares
 _WIDTH = 120  # number of columns of a table that is written to a file
 
 
 def show_settings(base: Path, section: str | None, console: Console) -> None:
-    """Print all settings, or the settings of one section. Raises ParamsError for an unknown
-    section.
-
-    The settings of every installed generator and method are listed. A value of the project in
-    `base` is added where it differs from the default.
-    """
+    """Print all settings, or one section. Raises ParamsError for an unknown section. The table has
+    the settings of every installed generator and method. It also has the project's own value if
+    that differs from the default."""
     defaults = complete_fields(_endpoint_for_labels())
     complete = copy.deepcopy(defaults)
     if (base / FILE).exists():
@@ -49,11 +45,14 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
             table.add_row(Text(name, style="bold"), "", Text(meaning, style="bold"))
             continue
         try:
-            default = _at(defaults, name)
+            default = value_at(defaults, name)
             shown = _shown(default)
         except KeyError:
-            default, shown = _at(values, f"generator.openai.{name.rpartition('.')[2]}"), _SHARED
-        value = _at(values, name)
+            default, shown = (
+                value_at(values, f"generator.openai.{name.rpartition('.')[2]}"),
+                _SHARED,
+            )
+        value = value_at(values, name)
         here = "" if value == default else f" (here: {_shown(value)})"
         table.add_row(Text(name), Text(shown + here), Text(meaning))
     if not table.rows:
@@ -66,18 +65,11 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
 
 
 def _endpoint_for_labels() -> dict[str, Any]:
-    """Return the section extract_metadata.llm, which only some projects have. Limits that are
-    shared with generator.openai are left out."""
+    """Return the section extract_metadata.llm, which only some projects have, without the limits
+    that it shares with generator.openai."""
     endpoint = LabelEndpoint(model="required").model_dump(mode="json")
     own = {name: value for name, value in endpoint.items() if name not in SHARED_BY_ENDPOINTS}
     return {"extract_metadata": {"llm": own}}
-
-
-def _at(fields: dict[str, Any], name: str) -> Any:
-    value: Any = fields
-    for part in name.split("."):
-        value = value[part]
-    return value
 
 
 def _shown(value: Any) -> str:

@@ -27,8 +27,8 @@ _WIDTH = 100
 def show(
     base: Path, stage: str, *, method: str | None, rows: int, internal: bool, console: Console
 ) -> None:
-    """Print what one stage wrote. Raises ParamsError for an unknown stage and MissingInputError if
-    its files do not exist."""
+    """Print what a stage wrote. Raises ParamsError for an unknown stage. Raises MissingInputError
+    if the stage's files do not exist."""
     params, roots = load_params(base / "params.yaml"), Roots(base)
     chosen = method or params.methods[0]
     match stage:
@@ -64,7 +64,7 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     for _, row in frame.head(rows).iterrows():
         text = row["text"]
         shown = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
-        # A Text object, because Rich would read some texts as markup.
+        # Rich would read some strings as markup, so texts are passed as Text objects.
         table.add_row(*(Text(str(row[name])) for name in names), Text(shown))
     console.print(table)
     console.print(f"{min(rows, len(frame))} of {len(frame)}")
@@ -105,10 +105,9 @@ def _json(public: Path, internal: Path | None, console: Console) -> None:
 
 
 def show_report(base: Path, *, open_page: bool, internal: bool, console: Console) -> None:
-    """Print the paths of the card and the page; with `open_page` open the page in the browser.
-
-    The internal page is opened only with `internal`. Raises MissingInputError before the first run.
-    """
+    """Print the paths of the card and the page. With `open_page`, open the page in the browser;
+    with `internal`, open the internal page instead. Raises MissingInputError before the first
+    run."""
     roots = Roots(base)
     card, page = roots.published / "release_card.md", roots.published / "index.html"
     shown = {"release card": str(card), "report": str(page)}

@@ -1,5 +1,4 @@
-"""The files of a project: `sugarbush init` writes them, and the root of this repository has them
-too.
+"""The files of a project: `sugarbush init` writes them, and this repository's root has them.
 
 dvc.yaml and tasks/ are generated from the declarations of the stages. The other files are in
 sugarbush/template.
@@ -43,14 +42,14 @@ _TASKS = '"""One thin module per stage, with the name of the stage in dvc.yaml."
 
 
 def project_files() -> dict[str, str]:
-    """The text of every file of a new project, by its path."""
+    """Return the text of every file of a new project, by its path."""
     template = files("sugarbush") / "template"
     own = {name: _text(template.joinpath(*file.split("/"))) for file, name in _NAMES.items()}
     return own | generated_files()
 
 
 def generated_files() -> dict[str, str]:
-    """The files that `sugarbush init --update` writes again: dvc.yaml, tasks/ and flows/."""
+    """Return the files that `sugarbush init --update` writes again: dvc.yaml, tasks/ and flows/."""
     flows = files("sugarbush") / "template" / "flows"
     return (
         {DVC_FILE: dvc_yaml(), "tasks/__init__.py": _TASKS}

@@ -21,21 +21,24 @@ import numpy as np
 import pandas as pd
 
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.evolution.population import load_population
+from sugarbush.evolution.population import Population, load_population
 from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
-from sugarbush.pipeline.released import donated_frame, read_release, values_of
+from sugarbush.pipeline.released import (
+    donated_frame,
+    read_metadata,
+    read_release,
+    read_rounds,
+    values_of,
+)
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseNote:
-    """The content of release.json: the stage that wrote the folder, and the ids of its ledger
-    entries.
-
-    At most `records_per_unit` records of one unit were used. `charges` are the ledger entries
-    themselves; folders that version 0.2 wrote have none.
-    """
+    """The content of release.json, such as the stage that wrote the folder and its ledger ids. At
+    most `records_per_unit` records of one unit were used. `charges` are the complete ledger
+    entries; a folder that version 0.2 wrote has none."""
 
     stage: str
     dataset: str
@@ -51,11 +54,9 @@ class ReleaseNote:
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """The DP metadata.
-
-    `rows` has one column per attribute; it is None if a run drew no table. `label_counts` are noisy
-    counts of one attribute's values; None if none were drawn.
-    """
+    """The DP metadata. `rows` has one column per attribute; it is None if the run drew no table.
+    `label_counts` are the noisy counts of one attribute's values; None if the run drew no
+    counts."""
 
     rows: pd.DataFrame | None
     label_counts: pd.Series[int] | None
@@ -64,7 +65,7 @@ class Metadata:
 
 @dataclass(frozen=True, kw_only=True)
 class Initial:
-    """A method's first candidates, one per row, and what they cost."""
+    """A method's first candidates, one per row, and the calls to the generator that they needed."""
 
     candidates: pd.DataFrame
     usage: Usage
@@ -73,11 +74,8 @@ class Initial:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One round of votes: `candidates` with their noisy `votes`, and whether each `survived`.
-
-    With kernel herding (`selection: herded`), `votes` are sums of scores; one vote corresponds to a
-    score of 4096.
-    """
+    """One round of votes: `candidates` with their noisy `votes`, and whether each `survived`. With
+    kernel herding (`selection: herded`), `votes` are sums of scores; one vote equals 4096."""
 
     number: int
     candidates: pd.DataFrame
@@ -85,13 +83,13 @@ class Round:
 
     @property
     def votes(self) -> pd.Series[int]:
-        """Noisy votes by candidate id, most first."""
+        """Noisy votes by candidate id, in descending order."""
         return self.candidates.set_index("id")["votes"].sort_values(ascending=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """A method's rounds and its final set, `synthetic`: one text per row."""
+    """A method's rounds and its final texts, `synthetic`: one text per row."""
 
     rounds: tuple[Round, ...]
     synthetic: pd.DataFrame
@@ -100,8 +98,7 @@ class Evolution:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """The artifacts of a run in `base`. A missing artifact raises MissingInputError, which names
-    the stage to run."""
+    """The artifacts of a run in `base`. If one is missing, MissingInputError names its stage."""
 
     base: Path
 
@@ -124,60 +121,52 @@ class Artifacts:
         return pd.DataFrame({"text": frame["text"], **values_of(codes, self.schema)})
 
     def metadata(self) -> Metadata:
-        """What stage synthesize_metadata released."""
-        folder = require(self.roots.released / "metadata", left_by="synthesize_metadata")
-        described = json.loads((folder / "metadata.json").read_text())
+        """Load what stage synthesize_metadata released."""
+        found = read_metadata(self.roots)
         rows = label_counts = None
-        if (folder / "rows.parquet").exists():
-            codes = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
-            rows = pd.DataFrame(values_of(codes, self.schema))
-        if (folder / "labels.npy").exists():
-            attribute = self.schema.attribute(described["label"])
-            label_counts = pd.Series(
-                np.load(folder / "labels.npy"), index=list(attribute.domain), name=attribute.name
-            )
-        return Metadata(rows=rows, label_counts=label_counts, note=_note(folder))
+        if found.rows is not None:
+            rows = pd.DataFrame(values_of(found.rows, self.schema))
+        if found.labels is not None and found.label is not None:
+            domain = list(self.schema.attribute(found.label).domain)
+            label_counts = pd.Series(found.labels, index=domain, name=found.label)
+        note = _note(self.roots.released / "metadata")
+        return Metadata(rows=rows, label_counts=label_counts, note=note)
 
     def initial(self, method: str) -> Initial:
-        """What stage initialise wrote for a method."""
+        """Load what stage initialise wrote for a method."""
         folder = require(self.roots.released / "initial" / method, left_by=f"initialise@{method}")
+        path = folder / "candidates.parquet"
         return Initial(
-            candidates=self._candidates(folder / "candidates.parquet"),
+            candidates=self._frame(load_population(path, self.schema.names)),
             usage=Usage(**json.loads((folder / "usage.json").read_text())),
             note=_note(folder),
         )
 
     def evolution(self, method: str) -> Evolution:
-        """Load the rounds of a method and its release. Before stage enlarge has run, the release is
-        the survivors."""
+        """Load the rounds and the final texts of a method. Before stage enlarge has run, the final
+        texts are the survivors of the last round."""
         enlarged = self.roots.released / "enlarge" / method
         folder = require(self.roots.released / "evolve" / method, left_by=f"evolve@{method}")
         folder = enlarged if (enlarged / "final.parquet").exists() else folder
-        usage = json.loads((folder / "usage.json").read_text())
         rounds = []
-        for own in sorted(folder.glob("round_*")):
-            candidates = self._candidates(own / "candidates.parquet")
-            candidates["votes"] = np.load(own / "votes.npy")
-            candidates["survived"] = False
-            candidates.loc[np.load(own / "survivors.npy"), "survived"] = True
-            number = int(own.name.removeprefix("round_"))
-            rounds.append(
-                Round(number=number, candidates=candidates, usage=Usage(**usage[own.name]))
-            )
+        for each in read_rounds(folder, self.schema):
+            candidates = self._frame(each.population)
+            candidates["votes"] = each.votes.value
+            candidates["survived"] = candidates.index.isin(each.survivors)
+            rounds.append(Round(number=each.number, candidates=candidates, usage=each.usage))
         return Evolution(
             rounds=tuple(rounds),
-            synthetic=self._candidates(folder / "final.parquet"),
+            synthetic=self._frame(load_population(folder / "final.parquet", self.schema.names)),
             note=_note(folder),
         )
 
     def card(self) -> dict[str, Any]:
-        """The release card, as stage report wrote it."""
+        """Load the release card that stage report wrote."""
         path = require(self.roots.published / "release_card.json", left_by="report")
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return card
 
-    def _candidates(self, path: Path) -> pd.DataFrame:
-        population = load_population(path, self.schema.names)
+    def _frame(self, population: Population) -> pd.DataFrame:
         return pd.DataFrame(
             {
                 "id": population.ids,

@@ -1,5 +1,5 @@
-"""Audits every noisy mechanism with canaries. Audits copies with deliberately wrong noise as
-controls.
+"""Audits every noisy mechanism with canaries. As controls, it also audits copies of the mechanisms
+with deliberately wrong noise.
 
 An audit can find a violation. It cannot show that there is none.
 """
@@ -41,7 +41,7 @@ MECHANISMS: Mapping[str, CanaryRun] = {
 }
 DELTA = 1e-6
 CONFIDENCE = 0.95
-WITHOUT_INFINITY = frozenset({"table"})  # AIM has no run without noise
+WITHOUT_INFINITY = frozenset({"table"})  # AIM always adds noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +60,9 @@ _ONE_RUN = Size(canaries=4000, guesses=1000)
 
 
 def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
-    """Choose one run for large faults, and `runs` runs for the smallest fault and for the mechanism
-    without a fault.
-
-    So the power of the audit is the measured power of the control with the smallest fault.
-    """
+    """Return the size of an audit: one run for a large fault, otherwise `runs` runs. The mechanism
+    without a fault and the control with the smallest fault have the same size. So this control
+    measures the power of the audit."""
     if math.isinf(epsilon) or fault not in {None, Fault.ROOT_TWO}:
         return _ONE_RUN
     return Size(canaries=CANARIES, guesses=max(2, runs * CANARIES // 50), runs=runs)
@@ -74,7 +72,7 @@ def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
 class Finding:
     """The result of one audit. All epsilons are at `delta`.
 
-    `claimed_epsilon` and `claimed_mu` are the upper bounds of the ledger. Both lower bounds hold at
+    `claimed_epsilon` and `claimed_mu` are upper bounds from the ledger. Both lower bounds hold at
     the same time with probability `confidence`: `lower_epsilon` for any mechanism, and `lower_mu`
     for a mechanism that is Gaussian DP.
     """
@@ -91,12 +89,11 @@ class Finding:
 
     @property
     def violation(self) -> bool:
-        """Whether a lower bound is above its claim."""
         return self.lower_epsilon > self.claimed_epsilon or self.lower_mu > self.claimed_mu
 
     @property
     def lower_gaussian_epsilon(self) -> float:
-        """The epsilon of `lower_mu`."""
+        """The epsilon of a Gaussian mechanism with mu = `lower_mu`."""
         return gaussian_epsilon(self.lower_mu, delta=self.delta) if self.lower_mu else 0.0
 
 
@@ -111,8 +108,7 @@ def audit(
     seed: int = 0,
     run: CanaryRun | None = None,
 ) -> Finding:
-    """Audit one of MECHANISMS, or `run`, at `epsilon`. With `fault`, audit its copy that has this
-    fault.
+    """Audit one of MECHANISMS, or `run`, at `epsilon`. With `fault`, audit the faulty copy.
 
     Guarantee: if the mechanism has the privacy that the ledger claims, the audit reports a
     violation with probability at most 1 - `confidence`. `seed` determines the coin flips that
@@ -126,8 +122,8 @@ def audit(
         outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
         for scores in attacks
     ]
-    # Two tests of each attack share the error probability. A further attack is for large faults,
-    # and gets a tenth of the part of the one before.
+    # The error probability is divided among two tests of each attack. Later attacks find only
+    # large faults, so each has a tenth of the error probability of the attack before it.
     parts = 0.1 ** np.arange(len(attacks))
     confidences = (1 - (1 - confidence) * parts / parts.sum() / 2).tolist()
     return Finding(
@@ -155,7 +151,7 @@ def audit(
 
 
 def _accuracy(observed: Observation, coins: Coins, attack: int) -> float:
-    """The share of correct guesses in one run, if every canary is guessed."""
+    """Guess the coin of every canary in one run, and return the share of correct guesses."""
     scores = np.atleast_2d(observed.scores)[attack]
     found = outcome_of(guess_extremes(scores, guesses=len(coins)), coins)
     return found.correct / len(coins)
@@ -170,7 +166,7 @@ def _observe(
         observed = run(coins, epsilon=epsilon, delta=delta)
     if fault is not Fault.KNOWN_SEED:
         return observed
-    # The attacker runs the same program without records, so its output is only the noise.
+    # An attacker who knows the seed runs the program without records, and gets the noise alone.
     with broken_noise(fault):
         noise = run(coins & False, epsilon=epsilon, delta=delta)
     return Observation(

@@ -1,8 +1,7 @@
-"""Computes how an attacker reads noisy sums over records, and guesses the coins from all sums
-together.
+"""Attacks on noisy sums: they estimate from all sums of a run which canaries were included.
 
-There are two attacks. One expects the noise that is claimed, the other a tenth of it. If records
-are much alike, only the second separates them where noise is missing.
+There are two attacks. The first assumes the claimed noise, the second a tenth of it. If a fault
+leaves out the noise, only the second attack can separate records that are nearly equal.
 """
 
 from __future__ import annotations
@@ -17,10 +16,12 @@ EXPECTED = (1.0, 0.1)
 
 @dataclass(frozen=True)
 class View:
-    """How the attacks read one kind of noisy sum, by the normal approximation of what they do not
-    know. The likeliest coins solve sum(precision) x = sum(weights @ deviation from the mean).
+    """The linear estimates of both attacks for one kind of noisy sum. The attacks treat all unknown
+    quantities as normally distributed.
 
-    `weights` is (attacks, canaries, size of the sum), `precision` (attacks, canaries, canaries).
+    The most likely coins x solve P x = q. P is the total of `precision` over all noisy sums, and q
+    is the total of `weights` @ (sum - mean). `weights` is (attacks, canaries, size of the sum),
+    `precision` (attacks, canaries, canaries).
     """
 
     weights: NDArray[np.float64]
@@ -35,11 +36,9 @@ def view_of(
     rate: float = 1.0,
     spread: NDArray[np.float64] | float = 0.0,
 ) -> View:
-    """The view of sums with noise `stddev`, to which canary i adds `rows[i]`.
-
-    Further rows belong to other unknown quantities. With Poisson samples of `rate`, row i varies by
-    `spread[i]` times the variance of a sample.
-    """
+    """Compute the view of sums with noise `stddev`. Canary i adds `rows[i]` to a sum. The rows
+    after the canaries belong to other unknown quantities. With Poisson samples of `rate`, the
+    coefficient of row i in a sum has variance `spread[i]` * rate * (1 - rate)."""
     products = rows @ rows.T
     sampled, noise = rate * (1 - rate) * products * spread, np.eye(len(rows))
     mixed = np.stack([sampled + (share * stddev) ** 2 * noise for share in EXPECTED])
@@ -49,7 +48,9 @@ def view_of(
 
 @dataclass(frozen=True)
 class Seen:
-    """A view, the mean of its sums without canaries, and half of what all canaries would add."""
+    """A view, and two parts of the mean of its sums. `without` is the mean without canaries. `half`
+    is half of what all canaries add together, because a coin includes each canary with probability
+    1/2."""
 
     view: View
     without: NDArray[np.float64]
@@ -57,19 +58,20 @@ class Seen:
 
 
 class Attacker:
-    """Guesses coins from everything that a run shows."""
+    """Estimates the coins from all noisy sums of a run."""
 
     def __init__(self, canaries: int) -> None:
-        self._precision = np.stack([4.0 * np.eye(canaries)] * len(EXPECTED))  # variance 1/4
+        self._precision = np.stack(
+            [4.0 * np.eye(canaries)] * len(EXPECTED)
+        )  # a coin has variance 1/4
         self._shift = np.zeros((len(EXPECTED), canaries))
 
     def add(self, view: View, deviation: NDArray[np.float64]) -> None:
-        """Use one noisy sum: its `deviation` (k,) from its mean over coins and samples."""
+        """Use one noisy sum. `deviation` (k,) is the sum minus its mean over coins and samples."""
         self._precision += view.precision
         self._shift += view.weights @ deviation
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """Return scores (attacks, canaries). A higher score means that the canary was more likely
-        included."""
+        """Scores (attacks, canaries); higher means that the canary was more likely included."""
         return np.asarray(np.linalg.solve(self._precision, self._shift[..., None])[..., 0])

@@ -15,12 +15,13 @@ _LARGEST_STDDEV = 1000.0
 
 
 def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
-    """Give every mechanism of a run its share of mu^2, before the first mechanism runs.
+    """Divide the budget of a run among its mechanisms, before the first mechanism runs.
 
-    `privacy.shares` has two shares. The mechanisms that request a share divide it equally. If no
-    mechanism requests a share, its budget goes to the other share. The noise of votes is final in
-    this plan. The noise of training is final once its steps are known (`Method.final_plan`). Raises
-    ParamsError when there are so many rounds that the counts would be only noise.
+    `privacy.shares` has two shares of mu^2. The mechanisms that request a share divide it equally.
+    If no mechanism requests a share, its budget goes to the other share. The noise of votes is
+    final in this plan. The noise of training is final once its steps are known
+    (`Method.final_plan`). Raises ParamsError if there are so many rounds that the counts would be
+    only noise.
     """
     requests = _in_order(request for method in methods for request in method.share_requests())
     pools = privacy.shares.model_dump()
@@ -53,7 +54,7 @@ def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
         if distinct.setdefault(request.name, request) != request:
             raise ParamsError(
                 f"two methods request the mechanism '{request.name}' with different settings. "
-                "Rename the request of one method, or run the methods apart"
+                "Rename the request of one method, or run the methods separately"
             )
     metadata = [request for request in distinct.values() if request.share == "metadata"]
     others = [request for request in distinct.values() if request.share != "metadata"]
@@ -65,8 +66,8 @@ def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
 def _refuse_hopeless(
     privacy: PrivacySettings, requests: Sequence[ShareRequest], parts: Sequence[BudgetRequest]
 ) -> None:
-    """Raise ParamsError if the noise is too large. This check comes before a privacy loss
-    distribution is computed, which takes minutes for many rounds."""
+    """Raise ParamsError if the noise is too large. This check comes first, because a privacy loss
+    distribution for many rounds takes minutes."""
     mu = mu_of(epsilon=privacy.epsilon, delta=privacy.delta)
     for request, part in zip(requests, parts, strict=True):
         stddev = privacy.records_per_user * math.sqrt(part.count / part.share) / mu

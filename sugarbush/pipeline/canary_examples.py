@@ -18,15 +18,15 @@ from sugarbush.training.dpsgd.language_modelling import Example, pad_together, r
 from sugarbush.training.dpsgd.train import Mechanism
 
 CLIP_NORM, MAX_LENGTH = 0.1, 48
-ALMOST_NONE = 1e-3  # the attacker's stddev of no noise, in units of the sensitivity
+ALMOST_NONE = 1e-3  # the attacker's stddev if there is no noise; sensitivity 1
 _VOCABULARY = 640
 _SHAPE = models.ModelShape(layers=1, width=16, heads=2, context=MAX_LENGTH)
 
 
 @dataclass(frozen=True)
 class CanaryExamples:
-    """The canaries, the examples that replace canaries that are not included, and the known
-    records."""
+    """The training examples of an audit. A canary that is not included may be replaced by another
+    example. `known` are the records that the attacker knows."""
 
     tokenizer: Any
     included: Sequence[Example]
@@ -41,9 +41,9 @@ class CanaryExamples:
         return models.new_model(self.tokenizer, _SHAPE, seed=1)
 
     def seen(self, model: Any, mechanism: Mechanism) -> Seen:
-        """How the attacker reads a step's noisy gradient sum."""
+        """Compute how the attacker reads the noisy gradient sum of one step."""
         own, known = (_clipped_gradients(model, e) for e in (self.included, self.known))
-        if self.replaced:  # the mean of the two is always there; the coin moves half of the rest
+        if self.replaced:  # own or others: their mean, plus or minus half of their difference
             others = _clipped_gradients(model, self.replaced)
             rows = np.concatenate([own - others, (own + others) / 2, known])
             spread = np.repeat([0.25, 1.0, 1.0], [len(own), len(own), len(known)])
@@ -59,7 +59,7 @@ class CanaryExamples:
 
 
 def _clipped_gradients(model: Any, examples: Sequence[Example]) -> NDArray[np.float64]:
-    """The clipped gradient of each example, one row each."""
+    """Compute the clipped gradient of each example, one row each."""
     losses = record_losses(model, pad_together(examples))
     found = torch.autograd.grad(
         losses,
@@ -73,8 +73,8 @@ def _clipped_gradients(model: Any, examples: Sequence[Example]) -> NDArray[np.fl
 
 
 def canary_examples(texts: tuple[str, ...], *, canaries: int, replaced: bool) -> CanaryExamples:
-    """Make canaries that repeat one rare token each, perhaps with replacements, and use `texts` as
-    known records."""
+    """Make canaries that repeat one rare token each. With `replaced`, also make their replacements.
+    `texts` are the known records."""
     tokenizer = _tokenizer(texts)
     units = plain_examples(texts, tokenizer=tokenizer, max_length=MAX_LENGTH)
     rare = [_repeated(token) for token in reversed(range(len(tokenizer)))]

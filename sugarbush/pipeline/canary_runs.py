@@ -1,10 +1,9 @@
-"""Runs each mechanism on invented records, and computes the scores of an attacker who knows the
-code.
+"""Runs each mechanism on invented records, and computes the scores of an attacker.
 
 Each function runs the code of the mechanism on the canaries that the coin flips include. It returns
-a score for every canary: the higher, the more likely the canary was included. The attacker knows
-everything except the coin flips and the noise: candidates, weights and settings. There are no other
-records. No corpus is read. Each run charges a ledger of its own in a temporary folder.
+a score for every canary. A higher score means that the canary was more likely included. The
+attacker knows code, candidates, weights and settings; only the coins and the noise are unknown. No
+corpus is read. Each run charges a new ledger in a temporary folder.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
 _MEASUREMENTS = 2
 _STEPS = 2
-_CANDIDATES = 500  # in one round of kernel scores; more canaries need more rounds
+_CANDIDATES = 500  # of one round of kernel scores; more canaries need more rounds
 _DIMENSIONS = 384
 _WIDTH = 0.2
 
@@ -72,11 +71,9 @@ def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i has the embedding of candidate i. The score of a canary is the product of the noisy
-    sum and the canary's row of kernel scores.
-
-    Each round has 500 candidates and its own records and ledger. A canary is in one round only.
-    """
+    """Canary i has the embedding of candidate i. Its score is the product of the noisy sum and the
+    canary's row of kernel scores. Each round has 500 candidates, and its own records and ledger. A
+    canary is in one round only."""
     stddev = None
     if not math.isinf(epsilon):
         stddev = _allocation(epsilon, delta, count=1, record_l2_sensitivity=RESOLUTION).stddev
@@ -98,8 +95,8 @@ def _one_round(
     voting = VotingSession(embeddings=Private(records), stddev=stddev, session=session)
     sums = sum_scores(voting, candidates, width=_WIDTH).value
     products = rows @ sums.astype(np.float64) / RESOLUTION**2
-    # The scores between different candidates are about equal, so they add about the same amount to
-    # all canaries of a round.
+    # Scores between different candidates are about equal. They add about the same amount to all
+    # canaries of a round. Rounds have different amounts, so the mean is subtracted.
     return np.asarray(products - products.mean())
 
 
@@ -114,11 +111,8 @@ def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
 
 
 def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i is alone in one cell of a two-way marginal, which AIM's measurer measures twice.
-
-    Its score is the sum of its two noisy counts. AIM has no run without noise, so epsilon must be
-    finite.
-    """
+    """Canary i is alone in one cell of a two-way marginal, which AIM's measurer measures twice. The
+    score is the sum of both noisy counts. AIM always adds noise, so epsilon must be finite."""
     side = math.ceil(math.sqrt(len(included)))
     rows = np.stack(np.divmod(np.flatnonzero(included), side), axis=1)
     mu = _allocation(epsilon, delta, count=0).mu
@@ -135,12 +129,9 @@ def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Each canary has a gradient that is orthogonal to all other gradients. The score of a canary
-    is the product of the noisy gradient sum and the canary's clipped gradient, summed over two
-    steps.
-
-    The sampling rate is 1: each step uses all records, so amplification by sampling is not audited.
-    """
+    """Canary gradients are orthogonal. A score is the sum over two steps of a product: the noisy
+    gradient sum times the canary's clipped gradient. The sampling rate is 1: each step uses all
+    records, so amplification by sampling is not audited."""
     infinite = math.isinf(epsilon)
     mu = math.inf if infinite else mu_of(epsilon=epsilon, delta=delta)
     noise_multiplier = 0.0 if infinite else math.sqrt(_STEPS) / mu
@@ -158,7 +149,7 @@ def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 @contextmanager
 def temporary_session(delta: float) -> Iterator[PrivacySession]:
-    """A session on a ledger that is deleted."""
+    """Yield a session on a ledger that is deleted afterwards."""
     with tempfile.TemporaryDirectory() as state:
         ledger = Ledger(
             Path(state),
@@ -189,7 +180,7 @@ def _observed(scores: NDArray[np.float64], events: Sequence[Event], delta: float
 
 @lru_cache(maxsize=16)  # every run of an audit has the same cost
 def epsilon_of_events(events: tuple[Event, ...], delta: float) -> float:
-    """Epsilon of the composition."""
+    """Compute the epsilon of the composition of `events`."""
     return epsilon_of(events, delta=delta)
 
 

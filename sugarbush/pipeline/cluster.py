@@ -1,9 +1,9 @@
 """Runs work on the parts of a corpus: in this process, in several processes, or on a cluster.
 
-The setting `run.cluster` decides. A function gets one part, such as a path, and returns a small
-result: partial sums. Noise is drawn once, in this process, after the sum. So the released bytes do
-not depend on the number of parts or workers, and a worker that dies costs no budget: its parts are
-computed again.
+The setting `run.cluster` chooses one of these. A function gets one part, such as a path, and
+returns a small result: partial sums. Noise is drawn once, in this process, after the sum. So the
+released bytes do not depend on the number of parts or workers. A worker that dies costs no budget:
+its parts are computed again.
 """
 
 from __future__ import annotations
@@ -33,11 +33,8 @@ _TRIES = 4
 
 
 def engine(name: str) -> MapParts | None:
-    """Return the `map_parts` that the setting `run.cluster` names; None for this process and its
-    threads.
-
-    Raises ParamsError for an address if the extra `sugarbush[cluster]` is not installed.
-    """
+    """Return the `map_parts` of the setting `run.cluster`; None for this process and its threads.
+    Raises ParamsError for an address if the extra `sugarbush[cluster]` is not installed."""
     if name == LOCAL:
         return None
     if name != PROCESSES:
@@ -47,7 +44,8 @@ def engine(name: str) -> MapParts | None:
 
 
 def visible_devices() -> tuple[str, ...]:
-    """The GPUs that CUDA_VISIBLE_DEVICES names, in its order; all of this machine if it is not set.
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names, in that order. If the variable is not set,
+    return all GPUs of this machine.
 
     >>> import os
     >>> from unittest import mock
@@ -67,7 +65,7 @@ def visible_devices() -> tuple[str, ...]:
 @dataclass(frozen=True)
 class ProcessPool:
     """`map_parts` in several processes of this machine, which share its cores. With `devices`, each
-    process sees one GPU."""
+    process uses one GPU."""
 
     processes: int
     devices: tuple[str, ...] = ()
@@ -75,7 +73,7 @@ class ProcessPool:
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
         """Raises StorageError when processes were killed several times in a row."""
         pickled, left, found = cloudpickle.dumps(function), list(range(len(parts))), []
-        context = get_context("forkserver")  # a fork of this process would copy its threads' locks
+        context = get_context("forkserver")  # a fork copies locks that other threads hold
         context.set_forkserver_preload(["sugarbush.evolution.voting"])
         threads = max(1, thread_count() // self.processes)
         for _ in range(_TRIES):
@@ -96,21 +94,17 @@ class ProcessPool:
                 except BrokenProcessPool:
                     continue
             return reduce(combine, found)
-        raise StorageError("run.cluster: processes were killed again and again; is memory short?")
+        raise StorageError(f"run.cluster: processes were killed {_TRIES} times. Is memory short?")
 
 
 @dataclass(frozen=True)
 class Dask:
-    """`map_parts` on the workers of a Dask scheduler, which see the same files."""
+    """`map_parts` on the workers of a Dask scheduler, which can open the same files."""
 
     address: str
 
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
-        """The function contains the candidates, and is sent to every worker once.
-
-        Raises ParamsError when the scheduler does not answer, and FailureError for an error of a
-        worker.
-        """
+        """Raises ParamsError if the scheduler does not answer, FailureError if a worker fails."""
         try:
             import dask
             from distributed import Client, as_completed
@@ -128,18 +122,19 @@ class Dask:
                 "run.cluster: local"
             ) from None
         with client:
-            # The result of a task, not scattered: it is computed again if its workers die.
+            # Sent to every worker once, as the result of a task: Dask computes such a result again
+            # if its workers die. Scattered data would be lost with them.
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
                 sent = client.submit(cloudpickle.loads, cloudpickle.dumps(function), pure=False)
             submit = partial(client.submit, _call, sent, pure=False, retries=_TRIES)
-            # Nothing else refers to the futures: a worker drops a result once it was fetched.
+            # No variable refers to the futures, so workers delete each result after it was fetched.
             done = as_completed(map(submit, parts), loop=client.loop, with_results=True)
             return reduce(combine, (result for _, result in done))
 
 
 def _call(function: Function, part: Any) -> Any:
-    """Call `function` on a worker, whose log and scheduler store the message of every error. So an
-    error has no message that may quote a text."""
+    """Call `function` on a worker. Dask stores the message of an error in logs, and the message may
+    quote a text. So an error is raised again without its message."""
     try:
         return function(part)
     except Exception as error:
@@ -151,7 +146,7 @@ _received: list[Function] = []
 
 
 def _receive(pickled: bytes, threads: int, devices: SimpleQueue[str] | None) -> None:
-    # Before PyTorch is imported, which reads both variables then.
+    # PyTorch reads both variables when it is imported, so they are set before `function` is loaded.
     os.environ["OMP_NUM_THREADS"] = str(threads)
     if devices is not None:
         os.environ[_DEVICES] = devices.get()

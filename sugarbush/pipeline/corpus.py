@@ -1,4 +1,4 @@
-"""The corpus and the public texts that the settings name, read and checked batch by batch."""
+"""Reads, checks and splits the corpus that the settings name, and reads the donated examples."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sugarbush.privacy.unit import Unit
 
 
 class SplitCorpus:
-    """Splits rows into private parts, batch by batch, and computes what is known after the last
-    batch.
+    """Splits a corpus into its private parts, batch by batch. `tally` and `fingerprint` are known
+    after the last batch.
 
-    `batches` returns the rows with the name of their source. If the unit is a user, it is called
-    twice. Texts that the generator returns unchanged count as `public`, too.
+    `batches` returns the rows with the name of their source. If the unit is a user, `batches` is
+    called twice. Texts that the generator may return unchanged also count as `public`.
     """
 
     def __init__(
@@ -43,8 +43,7 @@ class SplitCorpus:
         self.fingerprint: tuple[str, ...] = ()
 
     def parts(self, *, fingerprint: bool) -> Iterator[Parts]:
-        """Yield the parts of each batch. After the last batch, `tally` is known, and `fingerprint`
-        if it is requested."""
+        """Yield the parts of each batch. Without `fingerprint`, no fingerprint is computed."""
         privacy, params = self._project.settings.privacy, self._project.settings.prepare
         builder, bound, bad = None, None, Counter[str]()
         if fingerprint:
@@ -63,7 +62,7 @@ class SplitCorpus:
 
     @property
     def public_inputs(self) -> str:
-        """A digest of everything public that decides what the private parts and codes contain."""
+        """A digest of the settings and public texts that affect private parts and codes."""
         project = self._project
         names = ("prepare", "extract_metadata", "embedding", "privacy.unit")
         return digest_of(
@@ -73,7 +72,6 @@ class SplitCorpus:
         )
 
     def frames(self) -> Iterator[dict[str, pd.DataFrame]]:
-        """Yield the parts of each batch as frames."""
         project = self._project
         by_user = project.settings.privacy.unit is Unit.USER
         for parts in self.parts(fingerprint=True):
@@ -83,7 +81,6 @@ class SplitCorpus:
             }
 
     def records(self) -> Iterator[Record]:
-        """The records of both parts."""
         for parts in self.parts(fingerprint=False):
             for own in parts.values():
                 yield from own
@@ -97,7 +94,7 @@ class SplitCorpus:
 
 
 def read_corpus(project: Project) -> SplitCorpus:
-    """Return the data file, which is read, checked and split while its parts are iterated."""
+    """Open the data file. It is read and split while the caller iterates over its parts."""
     settings = project.settings.prepare
     path = source_of(project.base, settings.file, setting="prepare.file")
     wanted = wanted_columns(settings, project.schema, private=True)
@@ -116,7 +113,7 @@ def read_corpus(project: Project) -> SplitCorpus:
 
 
 def read_donated(project: Project) -> pd.DataFrame:
-    """The donated examples; an empty frame if there are none."""
+    """Read the donated examples; the frame is empty if there are none."""
     settings, schema = project.settings.prepare, project.schema
     if settings.donated is None:
         return frame_of([], schema)

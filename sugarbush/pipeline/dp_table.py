@@ -1,4 +1,4 @@
-"""The output of synthesize_metadata, for the report."""
+"""Reads the output of stage synthesize_metadata, for the report."""
 
 from __future__ import annotations
 
@@ -27,14 +27,8 @@ _ENGINES = {
 }
 
 
-def engine_of(base: Path) -> str | None:
-    """The engine of the DP table, None if there is none."""
-    engine: str | None = json.loads((_folder(base) / "metadata.json").read_text())["engine"]
-    return engine
-
-
 def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
-    """Return DP counts of the attributes, from the DP table or from the one noisy histogram."""
+    """Return DP counts of the attributes, from the DP table or from one noisy histogram."""
     folder = _folder(base)
     table = dp_table_of(base)
     if table is not None:
@@ -55,7 +49,7 @@ def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
 
 
 def dp_table_of(base: Path) -> DpTable | None:
-    """The DP table and how it was made, None if there is none."""
+    """Read the DP table and its measurements; None if there is none."""
     folder = _folder(base)
     if not (folder / "rows.parquet").exists():
         return None
@@ -64,7 +58,7 @@ def dp_table_of(base: Path) -> DpTable | None:
 
 
 def counts_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, NDArray[Any]]:
-    """The count of each value, by attribute; codes without a value are left out."""
+    """Count each value, by attribute. Codes without a value are left out."""
     found = {}
     for place, attribute in enumerate(schema.attributes):
         column = codes[:, place][codes[:, place] != NO_CODE]
@@ -78,8 +72,8 @@ def _folder(base: Path) -> Path:
 
 
 def _stddevs(measurements: Sequence[Measurement]) -> Mapping[str, float]:
-    """Compute the noise stddev of each attribute's counts. Several one-way measurements of an
-    attribute are weighted by their precision."""
+    """Compute the noise stddev of each attribute's counts. If an attribute has several one-way
+    measurements, they are weighted by their precision."""
     precision: dict[str, float] = {}
     for measured in measurements:
         if len(measured.attributes) == 1 and not measured.merged:

@@ -1,9 +1,9 @@
-"""dvc.yaml, generated from the declarations of the stages.
+"""Generates dvc.yaml from the declarations of the stages.
 
 DVC compares sections of data/stamps/settings.json, which stage `fingerprint` writes on every run.
-They contain the resolved settings that affect an output, the noise that the plan gives to each
-mechanism, and digests of the code of stages that do not spend budget. So defaults can live in code,
-and no stage lists its settings twice. `python -m sugarbush.pipeline.dvc` prints the file.
+The file contains the resolved settings that affect an output, the planned noise of each mechanism,
+and digests of the code of stages that do not spend budget. So defaults can be in code, and each
+stage names its settings once. `python -m sugarbush.pipeline.dvc` prints dvc.yaml.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ def dvc_yaml() -> str:
 
 def require_current_stages(base: Path) -> None:
     """Raise ParamsError unless dvc.yaml and tasks/ of a project have the stages of this version.
-
-    Stages, metrics and plots that the user added are allowed.
-    """
+    Stages, metrics and plots that the user added are allowed."""
     path = base / DVC_FILE
     try:
         found = YAML(typ="safe").load(path.read_text(encoding="utf-8"))["stages"]
@@ -86,7 +84,7 @@ def require_current_stages(base: Path) -> None:
 
 
 def _entry(stage: Stage) -> dict[str, Any]:
-    """One entry of `stages:`. `exec` replaces the shell, so that DVC is the parent of the stage."""
+    """Return one entry of `stages:`. `exec` replaces the shell: DVC is the stage's parent."""
     argument = " --method ${item}" if stage.by_method else ""
     entry: dict[str, Any] = {
         "cmd": f"exec python -m tasks.{stage.name}{argument}",
@@ -103,8 +101,7 @@ def _entry(stage: Stage) -> dict[str, Any]:
 
 
 def parameter_keys(stage: Stage) -> list[str]:
-    """Return the keys of settings.json that the stage depends on. `{method}` in a key stands for
-    the method."""
+    """Return the stage's keys in settings.json. `{method}` stands for the name of the method."""
     keys = [f"settings.{section}" for section in stage.settings]
     keys += [f"plan.{part}" for part in stage.plan]
     if stage.code:
@@ -115,11 +112,9 @@ def parameter_keys(stage: Stage) -> list[str]:
 
 
 def _output(output: Output) -> Any:
-    options: dict[str, bool] = {}
-    if output.keyed:
-        options["cache"] = False
-    if output.persist:
-        options["persist"] = True
+    options = ({"cache": False} if output.keyed else {}) | (
+        {"persist": True} if output.persist else {}
+    )
     path = _item(output.path)
     return {path: options} if options else path
 

@@ -1,11 +1,12 @@
-"""How every stage starts and how it reports a failure.
+"""Starts every stage, and reports its failure.
 
 A stage is `python -m tasks.<name>` in the folder that contains params.yaml. A failure is reported
-as one message on the operator's terminal and in reports/internal/errors.log, and nowhere else,
-because exact counts and pass or fail are outside the guarantee. A flow's database stores every
-line, and a worker of DVC's queue has no terminal. In both cases the stage prints only the path of
-the log, and the output of libraries on stderr goes to reports/internal too, because a progress bar
-shows the number of records.
+as one message on the operator's terminal and in reports/internal/errors.log. The message goes
+nowhere else, because it may contain an exact count, and the guarantee does not cover failures.
+
+A flow's database stores every line, and a worker of DVC's queue has no terminal. In both cases the
+stage prints only the path of the log. The output of libraries on stderr then goes to
+reports/internal too, because a progress bar shows the number of records.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _DISK_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.ER
 
 
 def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:
-    """Call `run`, and turn every failure into one message without private content."""
+    """Call `run`, and report every failure as one message without private content."""
     base = Path()
     quiet = bool(os.environ.get(QUIET_VARIABLE)) or runs_from_queue()
     with _chatter_set_aside(base) if quiet else nullcontext(sys.stderr) as terminal:
@@ -55,8 +56,8 @@ def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:
 
 
 def _end_objects_of(error: BaseException | None) -> None:
-    """Delete the objects in the frames of an error now. At the end of the process they would write
-    their own errors to the terminal."""
+    """Delete the objects in the frames of an error now. At the end of the process, they would print
+    their own errors on the terminal."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
@@ -64,15 +65,14 @@ def _end_objects_of(error: BaseException | None) -> None:
 
 
 def format_error(error: Exception) -> tuple[str, int]:
-    """The message for the operator, and the exit code."""
+    """Return the message for the operator and the exit code."""
     if isinstance(error, SugarbushError):
         return str(error), error.exit_code
     if isinstance(error, OSError) and error.errno in _DISK_REFUSED:
         return f"{error.filename or 'a file'}: {error.strerror}", StorageError.exit_code
     if isinstance(error, MemoryError):
         return "not enough memory", StorageError.exit_code
-    # The message of an unknown error may contain private text, so only its type and place are
-    # printed.
+    # The message of an unknown error may contain private text, so only type and place are printed.
     frames = traceback.extract_tb(error.__traceback__)
     where = "\n".join(f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
     return (
@@ -82,11 +82,9 @@ def format_error(error: Exception) -> tuple[str, int]:
 
 
 def _write_down(base: Path, last: dict[str, str | int]) -> Path:
-    """Append to the error log, and write the last error to a separate file for the process that
-    started the run.
-
-    The copy of an experiment is deleted, so its errors go to the checkout around it.
-    """
+    """Append to the error log. Also write the last error to a separate file, for the process that
+    started the run. DVC deletes the copy of an experiment, so errors go to the checkout around the
+    copy."""
     folder = Roots(checkout_root(base)).internal
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
@@ -96,7 +94,7 @@ def _write_down(base: Path, last: dict[str, str | int]) -> Path:
         with _open_private(folder / LAST, os.O_TRUNC) as file:
             json.dump({"time": now} | last, file)
     except (OSError, SugarbushError):
-        pass  # a full disk must not hide the message about it
+        pass  # on a full disk, the operator must still see the message
     return folder / LOG
 
 

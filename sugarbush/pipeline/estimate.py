@@ -1,4 +1,4 @@
-"""Calls, tokens and cost of a run, computed from the settings before anything is sent.
+"""Estimates the calls, tokens and cost of a run from the settings, before anything is sent.
 
 A method requests its first texts, then variations of each survivor in each round, and then further
 texts up to the size of the release. A run that reuses cached answers needs fewer calls. A run that
@@ -26,7 +26,7 @@ _TOKENS_PER_WORD = 1.35
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One planned batch: its likely numbers of tokens, and the largest possible ones."""
+    """One planned batch: its likely numbers of tokens, and the largest possible numbers."""
 
     stage: str
     what: str
@@ -39,8 +39,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """All batches. Costs are None without a price. At the rate limits, the calls take at least
-    `minutes`."""
+    """All planned batches. A cost is None without a price; `minutes` follow from rate limits."""
 
     lines: tuple[Line, ...]
     cost: float | None = None
@@ -81,8 +80,7 @@ def _total(lines: tuple[Line, ...], endpoint: EndpointSettings | None) -> Estima
 def estimate_labels(
     texts: Iterable[str], attributes: Sequence[Attribute], params: LabelEndpoint
 ) -> Estimate:
-    """Estimate one question per text. The result is private, because it depends on the exact number
-    of texts."""
+    """Estimate one question per text. The result is private: it depends on the exact count."""
     room = params.context_tokens - params.max_tokens
     prompts = [label_prompt(text, attributes, room=room) for text in texts]
     answer = json.dumps({a.name: max(a.domain, key=len) for a in attributes})

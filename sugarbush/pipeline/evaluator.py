@@ -1,6 +1,7 @@
-"""What metrics need: the samples of texts, and the real texts to compare with.
+"""Makes the samples of texts that metrics compare, and computes the metrics.
 
-`sugarbush.data.private_store` opens the real texts, so everything here is internal.
+Everything here is internal, because it is computed on real texts that
+`sugarbush.data.private_store` opens.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def train_sample_reader(
     The second feature space is fitted to real training texts. For each attribute from a column or
     an LLM, a classifier is trained on these texts to predict the attribute from the embedding. The
     other attributes are read as the schema describes. The caller of the function passes an encoder,
-    so that private and public embeddings are cached separately.
+    so that private and public embeddings have separate caches.
     """
     trained_on, seed = embed(train.texts), params.evaluate.seed
     latent = latent_space(train.texts, seed=seed)
@@ -78,12 +79,9 @@ def train_sample_reader(
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluator:
-    """Measures samples against the real texts.
-
-    `heldout_codes` are the codes of the held-out texts that stage extract_metadata wrote; the codes
-    in `heldout` are read in the same way as the codes of synthetic texts. `progress` receives
-    public facts only: the method and the round.
-    """
+    """Measures samples against the real texts. `heldout` has codes that were read in the same way
+    as the codes of synthetic texts. `heldout_codes` are the codes that stage extract_metadata
+    wrote. `progress` receives public facts only: the method and the round."""
 
     heldout: Sample
     heldout_codes: NDArray[np.int64]
@@ -97,8 +95,7 @@ class Evaluator:
     def texts(
         self, sample: Sample, *, method: str, round_: int = FINAL, rounds: int = 0
     ) -> tuple[MetricValue, ...]:
-        """Compute all metrics that train no classifier, for the texts after `round_` of
-        `rounds`."""
+        """Compute all metrics without a classifier, for the texts after round `round_`."""
         if method == REAL:
             self.progress("real texts")
         else:
@@ -108,7 +105,6 @@ class Evaluator:
         return label(values, method=method, round_=round_)
 
     def copies(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
-        """The copy checks of the final texts."""
         values = copy_values(
             sample,
             training=self.train,
@@ -121,8 +117,7 @@ class Evaluator:
         return label(values, method=method)
 
     def downstream(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
-        """Score one classifier per attribute. The classifiers are trained on the texts and codes of
-        `sample`."""
+        """Score one classifier per attribute, trained on the texts and codes of `sample`."""
         given = replace(self.heldout, codes=self.heldout_codes)
         values = downstream_values(given, sample, space=ENCODER, settings=self.settings)
         return label(values, method=method)

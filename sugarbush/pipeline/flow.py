@@ -1,7 +1,7 @@
-"""What a Prefect flow needs from DVC: the stages, which of them are stale, and how to run them.
+"""Runs DVC for a Prefect flow: lists the stages, finds the stale ones, and runs them.
 
-A stage that no chosen method needs only writes a marker and is not a task of a flow. It runs in the
-same DVC process as the next stage that is needed, because DVC refuses a stage without its inputs.
+If no chosen method needs a stage, the stage only writes a marker and is not a task of the flow. It
+runs in the same DVC process as the next stage, because DVC refuses a stage without its inputs.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import networkx as nx
 from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, FailureError
@@ -24,9 +24,6 @@ from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 FIRST = "fingerprint"
 
@@ -37,9 +34,8 @@ class StageFailedError(FailureError):
 
 @contextmanager
 def only_run(base: Path) -> Iterator[None]:
-    """Raise FailureError while another flow runs on the same dataset in any checkout. The lock is
-    on a file, so that it ends with the process, also after a kill.
-    """
+    """Raise FailureError while another flow runs on the same dataset in any checkout. The lock is a
+    file lock: it ends with its process, also after a kill."""
     project = Project(base)
     folder = project.state / "runs"
     make_owner_only(folder)
@@ -52,11 +48,9 @@ def only_run(base: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class PipelineStages:
-    """The stages of a project by DVC's names, such as evolve@maple.
-
-    `graph` has an edge from each stage to the stages that it needs. `needed` are the stages that a
-    chosen method needs, in an order in which they can run.
-    """
+    """The stages of a project by DVC's names, such as evolve@maple. `graph` has an edge from each
+    stage to the stages that it needs. `needed` are the stages that a chosen method needs, in an
+    order in which they can run."""
 
     graph: nx.DiGraph
     needed: tuple[str, ...]
@@ -64,14 +58,11 @@ class PipelineStages:
     @property
     def first(self) -> tuple[str, ...]:
         """The stages that check whether the corpus or a setting changed. They always run."""
-        import networkx as nx
-
         inputs = nx.descendants(self.graph, FIRST)
         return tuple(name for name in self.needed if name in inputs or name == FIRST)
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The needed stages that run after the stages in `first`."""
         return tuple(name for name in self.needed if name not in self.first)
 
     def inputs(self, name: str) -> tuple[str, ...]:
@@ -79,14 +70,12 @@ class PipelineStages:
         return tuple(each for each in self._reached(name) if each in self.needed)
 
     def with_markers(self, name: str) -> tuple[str, ...]:
-        """Return the stages before `name` that only write a marker, in the order of running, and
-        then `name`."""
+        """Return the stages before `name` that only write a marker, in order, and `name`."""
         reached = set(self._reached(name)) - set(self.needed)
         return (*(each for each in in_order(self.graph) if each in reached), name)
 
     def _reached(self, name: str) -> Iterator[str]:
-        """Yield the stages that `name` depends on, directly or through stages that are not
-        needed."""
+        """Yield the stages that `name` depends on, directly or through unneeded stages."""
         waiting, seen = list(self.graph.successors(name)), set()
         while waiting:
             each = waiting.pop()
@@ -100,7 +89,6 @@ class PipelineStages:
 
 def read_stages(folder: Path = Path()) -> PipelineStages:
     """The stages of the project in `folder`."""
-    import networkx as nx
     from dvc.repo import Repo
 
     graph = nx.DiGraph()
@@ -114,15 +102,12 @@ def read_stages(folder: Path = Path()) -> PipelineStages:
 
 
 def in_order(graph: nx.DiGraph) -> Sequence[str]:
-    """All stages, each after the stages that it needs."""
-    import networkx as nx
-
+    """List all stages, each after the stages that it needs."""
     return list(reversed(list(nx.topological_sort(graph))))
 
 
 def is_needed(name: str, settings: ProjectSettings) -> bool:
-    """Whether a chosen method needs the stage with this DVC name. A stage that the user added is
-    always needed."""
+    """Whether a chosen method needs the stage. A stage that the user added is always needed."""
     own, _, method = name.partition("@")
     stage = next((stage for stage in STAGES if stage.name == own), None)
     if stage is None:
@@ -131,9 +116,7 @@ def is_needed(name: str, settings: ProjectSettings) -> bool:
 
 
 def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
-    """Return the needed stages that DVC finds out of date, and the needed stages that depend on
-    these."""
-    import networkx as nx
+    """Return the needed stages that are out of date for DVC, and those that depend on them."""
     from dvc.repo import Repo
 
     with Repo(str(folder)) as repo:
@@ -143,8 +126,7 @@ def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
 
 
 def _name(address: str) -> str:
-    """The name of a stage. DVC prefixes it with the path of dvc.yaml if that is in another
-    folder."""
+    """Return a stage's name. DVC adds the path of a dvc.yaml in another folder as a prefix."""
     return address.rpartition(":")[2]
 
 
@@ -156,10 +138,8 @@ def run_stage(
     say: Callable[[str], None],
     folder: Path = Path(),
 ) -> bool:
-    """Run `targets` if DVC finds them out of date; `name` is the last of them.
-
-    Returns whether DVC ran `name`, according to its output. Raises StageFailedError.
-    """
+    """Run `targets` if DVC finds them out of date; `name` is the last of them. Returns whether DVC
+    ran `name`, according to its output. Raises StageFailedError."""
     lines: list[str] = []
 
     def heard(line: str) -> None:
@@ -174,7 +154,7 @@ def run_stage(
 
 
 def _starts(line: str, name: str) -> bool:
-    """Whether this line of DVC says that it runs the stage `name`."""
+    """Whether this line of DVC's output says that DVC runs the stage `name`."""
     address = line.removeprefix("Running stage '").removesuffix("':")
     return line.startswith("Running stage '") and _name(address) == name
 
@@ -182,9 +162,9 @@ def _starts(line: str, name: str) -> bool:
 def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) -> None:
     """Run DVC in `folder`, and pass each line that it prints to `say`.
 
-    DVC and its stage end when this process ends. The reason of a failed stage is printed on this
-    terminal and not passed to `say`, which may store it. Raises BudgetExceededError if the cap is
-    the reason, which is public, and StageFailedError for any other reason.
+    DVC and its stage end when this process ends. If a stage fails, the reason is printed on this
+    terminal. It is not passed to `say`, which may store it. Raises BudgetExceededError if the
+    reason is the cap, because that reason is public. Raises StageFailedError for any other reason.
     """
     errors = Roots(folder).internal / LOG
     errors.with_name(LAST).unlink(missing_ok=True)
@@ -214,11 +194,8 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
 
 
 def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
-    """Return the error message of a stage in `stages` that would have exceeded the cap; None after
-    another failure.
-
-    It follows from the ledger and the settings, which the release card shows too.
-    """
+    """Return the message if a stage in `stages` would have exceeded the cap; otherwise None. It is
+    public: it depends on the ledger and the settings, and the release card shows both."""
     with suppress(OSError, ValueError, KeyError):
         error = json.loads(last_error.read_text(encoding="utf-8"))
         if error["stage"] in stages and error["type"] == BudgetExceededError.__name__:
@@ -227,17 +204,13 @@ def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
 
 
 def environment_of_dvc() -> dict[str, str]:
-    """Return this process's environment, changed so that DVC's stages use this Python and print
-    unbuffered."""
+    """Return the environment for DVC: its stages use this Python and print unbuffered."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return os.environ | {"PYTHONUNBUFFERED": "1", "PATH": path}
 
 
 def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path = Path()) -> None:
-    """Create Prefect's artifacts of a run: what ran, the metrics, the release card and the page.
-
-    All of them are public.
-    """
+    """Create Prefect's public artifacts: what ran, the metrics, the release card, the page."""
     from prefect.artifacts import (
         create_link_artifact,
         create_markdown_artifact,
@@ -269,7 +242,6 @@ def _print_new_errors(errors: Path, old_size: int) -> None:
 
 
 def _flat(figures: dict[str, object], *above: str) -> Iterator[tuple[str, object]]:
-    """Nested metrics as (dotted name, value)."""
     for name, value in figures.items():
         if isinstance(value, dict):
             yield from _flat(value, *above, name)

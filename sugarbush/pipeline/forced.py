@@ -2,13 +2,12 @@
 
 A stage that runs again with a known digest restores its earlier results. To draw new results, use
 one of these: `dvc repro -f`, `dvc exp run -f`, `sugarbush run --force`. DVC does not pass its flag
-to a stage. So the flag is read from the command line of the DVC process that runs the stage, by
-DVC's own parser. A queued experiment runs in a worker that does not have the flag on its command
-line. For such an experiment, the flag is read from the arguments that DVC stored in the
-experiment's copy.
+to a stage. So DVC's own parser reads the flag from the command line of the DVC process that runs
+the stage. A queued experiment runs in a worker without the flag on its command line. For such an
+experiment, the flag is read from the arguments that DVC stored in the experiment's copy.
 
-If this is uncertain, the answer is no, because restoring a result costs nothing and an unwanted new
-draw costs epsilon. `--force-downstream` has no effect here, because it names no stage.
+If this is uncertain, the answer is no: a restored result costs nothing, and an unwanted new draw
+costs epsilon. `--force-downstream` has no effect here, because it names no stage.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ def dvc_arguments() -> list[str] | None:
 
 
 def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
-    """Return the arguments after `dvc` on a command line; None if the command runs another
-    program."""
+    """Return the arguments after `dvc` on a command line; None for another program."""
     for place, argument in enumerate(command[:4]):
         if PurePath(argument).name == "dvc" and (place < 2 or command[place - 1] == "-m"):
             return list(command[place + 1 :])
@@ -64,7 +62,7 @@ def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
 def asks_for_force(arguments: Sequence[str], base: Path) -> bool:
     """Whether these arguments to DVC force the stages that they run."""
     if not any(argument.startswith("-") and "f" in argument for argument in arguments):
-        return False  # no -f, --force or --infofile: this spares the import of DVC
+        return False  # no -f, --force or --infofile, so the slow import of DVC is avoided
     from dvc.cli import parse_args
 
     parsed = parse_args(list(arguments))
@@ -74,8 +72,7 @@ def asks_for_force(arguments: Sequence[str], base: Path) -> bool:
 
 
 def _stored_force(base: Path) -> bool:
-    """Read the flag of a queued experiment. DVC pickles the experiment's arguments and commits them
-    to the copy."""
+    """Read the flag of a queued experiment from its pickled arguments, which DVC commits."""
     shown = subprocess.run(
         ["git", "show", _STORED_ARGUMENTS], cwd=base, capture_output=True, check=False
     )

@@ -19,10 +19,17 @@ from sugarbush.pipeline.stage import Output, Stage
 STAMPS = "data/stamps"
 _TEXTS, _CODES = f"{STAMPS}/train_texts.json", f"{STAMPS}/train_codes.json"
 _SCHEMA, _POOL = f"{STAMPS}/schema.json", f"{STAMPS}/pool.json"
+_PREPARED, _EXTRACTED = f"{STAMPS}/prepare.json", f"{STAMPS}/extract_metadata.json"
+_INITIAL, _ENLARGED = "data/released/initial", "data/released/enlarge"
+_MODELS, _GENERATED = "data/released/finetune", "data/released/generate"
+_METHOD, _GENERATOR = "by_method.{method}", ("generator", "embedding")
+_LEDGER = ("privacy.dataset", "privacy.purpose")
 _METADATA, _DONATED = "data/released/metadata", "data/public/donated"
-_PROMISE = tuple(
-    f"privacy.{name}" for name in ("dataset", "purpose", "unit", "records_per_user", "delta")
-)
+_PROMISE = (*_LEDGER, "privacy.unit", "privacy.records_per_user", "privacy.delta")
+
+
+def _code(*modules: str) -> tuple[str, ...]:
+    return tuple(f"sugarbush.{module}" for module in modules)
 
 
 def _stamp(name: str, *, persist: bool = False) -> Output:
@@ -38,7 +45,7 @@ STAGES = (
     ),
     Stage(
         name="fingerprint",
-        description="names of the files that the settings name, and the resolved settings",
+        description="stamps of the input files, and the resolved settings",
         inputs=("data/public/example",),
         outputs=(
             *map(_stamp, ("corpus", "schema", "donated", "pool", "policy")),
@@ -51,20 +58,15 @@ STAGES = (
         description="check the data file and split it into a private and a held-out part",
         inputs=(f"{STAMPS}/corpus.json", _SCHEMA, f"{STAMPS}/donated.json", _POOL),
         settings=("prepare", "privacy.unit", "privacy.records_per_user"),
-        code=("sugarbush.data", "sugarbush.pipeline.stages.prepare"),
+        code=_code("data", "pipeline.stages.prepare"),
         outputs=(_stamp("prepare", persist=True), _stamp("train_texts", persist=True)),
     ),
     Stage(
         name="extract_metadata",
         description="one row of attribute values for each text, by the schema",
-        inputs=(f"{STAMPS}/prepare.json", _SCHEMA, f"{STAMPS}/donated.json"),
+        inputs=(_PREPARED, _SCHEMA, f"{STAMPS}/donated.json"),
         settings=("extract_metadata", "embedding", "prepare"),
-        code=(
-            "sugarbush.attributes",
-            "sugarbush.data",
-            "sugarbush.embedding",
-            "sugarbush.pipeline.stages.extract_metadata",
-        ),
+        code=_code("attributes", "data", "embedding", "pipeline.stages.extract_metadata"),
         outputs=(
             _stamp("extract_metadata", persist=True),
             _stamp("train_codes", persist=True),
@@ -85,19 +87,8 @@ STAGES = (
         name="initialise",
         description="the first candidates of a method, from DP metadata and donated examples",
         inputs=(_METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
-        settings=(
-            "by_method.{method}",
-            "initialise",
-            "generator",
-            "embedding",
-            "privacy.dataset",
-            "privacy.purpose",
-        ),
-        code=(
-            "sugarbush.evolution.initialisation",
-            "sugarbush.methods",
-            "sugarbush.pipeline.stages.initialise",
-        ),
+        settings=(_METHOD, "initialise", *_GENERATOR, *_LEDGER),
+        code=_code("evolution.initialisation", "methods", "pipeline.stages.initialise"),
         outputs=(Output(path="data/released/initial/{method}", persist=True),),
         by_method=True,
     ),
@@ -105,15 +96,8 @@ STAGES = (
         name="evolve",
         description="rounds of private votes and public variation",
         inputs=("data/released/initial/{method}", _TEXTS, _CODES, _SCHEMA, _POOL, _DONATED),
-        settings=(
-            "by_method.{method}",
-            "evolve.seed",
-            "generator",
-            "embedding",
-            "synthesize_metadata.label",
-            *_PROMISE,
-        ),
-        plan=("by_method.{method}",),
+        settings=(_METHOD, "evolve.seed", *_GENERATOR, "synthesize_metadata.label", *_PROMISE),
+        plan=(_METHOD,),
         version=versions.EVOLUTION,
         outputs=(Output(path="data/released/evolve/{method}", persist=True),),
         spends=True,
@@ -121,39 +105,26 @@ STAGES = (
     ),
     Stage(
         name="enlarge",
-        description="the release: more texts of the same kind, chosen by what was released",
+        description="the release: more texts of the same kind, chosen with released values",
         inputs=("data/released/evolve/{method}", _METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
-        settings=(
-            "by_method.{method}",
-            "release",
-            "initialise",
-            "evolve.seed",
-            "generator",
-            "embedding",
-            "privacy.dataset",
-            "privacy.purpose",
-        ),
-        plan=("by_method.{method}",),
-        code=(
-            "sugarbush.evolution.enlarge",
-            "sugarbush.evolution.herding",
-            "sugarbush.evolution.initialisation",
-            "sugarbush.methods",
-            "sugarbush.pipeline.stages.enlarge",
+        settings=(_METHOD, "release", "initialise", "evolve.seed", *_GENERATOR, *_LEDGER),
+        plan=(_METHOD,),
+        code=_code(
+            "evolution.enlarge",
+            "evolution.herding",
+            "evolution.initialisation",
+            "methods",
+            "pipeline.stages.enlarge",
         ),
         outputs=(Output(path="data/released/enlarge/{method}", persist=True),),
         by_method=True,
     ),
     Stage(
         name="pretrain",
-        description="the small models that training starts from, made of public text",
+        description="the small models that training starts from, trained on public text",
         inputs=(_DONATED, _SCHEMA, _POOL),
         settings=("pretrain", "by_method"),
-        code=(
-            "sugarbush.examples",
-            "sugarbush.pipeline.stages.pretrain",
-            "sugarbush.training.crt.lstm",
-        ),
+        code=_code("examples", "pipeline.stages.pretrain", "training.crt.lstm"),
         outputs=(Output(path="data/public/pretrained"),),
     ),
     Stage(
@@ -167,7 +138,7 @@ STAGES = (
             _METADATA,
             "data/public/pretrained",
         ),
-        settings=("by_method.{method}", "prepare.text_column", "privacy.epsilon", *_PROMISE),
+        settings=(_METHOD, "prepare.text_column", "privacy.epsilon", *_PROMISE),
         plan=("metadata", "by_method"),
         version=versions.TRAINING,
         outputs=(Output(path="data/released/finetune/{method}", persist=True),),
@@ -178,46 +149,31 @@ STAGES = (
         name="generate",
         description="texts from the trained model",
         inputs=("data/released/finetune/{method}", _METADATA, _SCHEMA),
-        settings=("by_method.{method}", "release"),
-        code=("sugarbush.pipeline.stages.generate", "sugarbush.training.dpsgd.generate"),
+        settings=(_METHOD, "release"),
+        code=_code("pipeline.stages.generate", "training.dpsgd.generate"),
         outputs=(Output(path="data/released/generate/{method}", persist=True),),
         by_method=True,
     ),
     Stage(
         name="evaluate",
         description="distance to held-out real texts, by round (internal)",
-        inputs=(
-            f"{STAMPS}/prepare.json",
-            f"{STAMPS}/extract_metadata.json",
-            _SCHEMA,
-            _POOL,
-            _DONATED,
-            "data/released/initial",
-            "data/released/enlarge",
-            "data/released/generate",
-        ),
+        inputs=(_PREPARED, _EXTRACTED, _SCHEMA, _POOL, _DONATED, _INITIAL, _ENLARGED, _GENERATED),
         settings=("evaluate", "methods", "embedding", "extract_metadata", "generator"),
-        code=(
-            "sugarbush.attributes",
-            "sugarbush.embedding",
-            "sugarbush.evaluation",
-            "sugarbush.pipeline.evaluator",
-            "sugarbush.pipeline.stages.evaluate",
+        code=_code(
+            "attributes",
+            "embedding",
+            "evaluation",
+            "pipeline.evaluator",
+            "pipeline.stages.evaluate",
         ),
         outputs=(_stamp("evaluate", persist=True),),
     ),
     Stage(
         name="audit",
         description="attacks on the texts and on the methods, on public data (internal)",
-        inputs=(
-            f"{STAMPS}/prepare.json",
-            f"{STAMPS}/extract_metadata.json",
-            _SCHEMA,
-            "data/released/enlarge",
-            "data/released/generate",
-        ),
+        inputs=(_PREPARED, _EXTRACTED, _SCHEMA, _ENLARGED, _GENERATED),
         settings=("audit", "methods", "by_method", "privacy", "embedding", "synthesize_metadata"),
-        code=("sugarbush.audits", "sugarbush.pipeline.method_audit"),
+        code=_code("audits", "pipeline.method_audit"),
         outputs=(_stamp("audit", persist=True),),
     ),
     Stage(
@@ -226,10 +182,10 @@ STAGES = (
         inputs=(
             _DONATED,
             _METADATA,
-            "data/released/initial",
-            "data/released/enlarge",
-            "data/released/finetune",
-            "data/released/generate",
+            _INITIAL,
+            _ENLARGED,
+            _MODELS,
+            _GENERATED,
             f"{STAMPS}/evaluate.json",
             f"{STAMPS}/audit.json",
             _SCHEMA,
@@ -246,14 +202,14 @@ STAGES = (
             "embedding",
             "synthesize_metadata",
         ),
-        code=("sugarbush.pipeline.stages.report", "sugarbush.report"),
+        code=_code("pipeline.stages.report", "report"),
         outputs=(Output(path="reports/public", persist=True),),
     ),
 )
 
 
 def stage_named(name: str) -> Stage:
-    """The stage named `name`. Raises ParamsError if there is none."""
+    """Return the stage named `name`. Raises ParamsError if there is none."""
     for stage in STAGES:
         if stage.name == name:
             return stage

@@ -1,8 +1,8 @@
 """A project without files: a corpus in memory, for `sugarbush.synthesize` and for research.
 
 It runs the same functions as the stages, with the same cache keys, and charges the same ledger.
-Private texts stay in this process; finished results, the ledger and received answers go to the
-state folder.
+Private texts stay in this process. Finished results, the ledger and received answers are stored in
+the state folder.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from sugarbush.data.private_store import (
 from sugarbush.data.reading import rows_of_frame
 from sugarbush.data.records import donated_records, frame_of, wanted_columns
 from sugarbush.data.schema import Schema
+from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.pipeline.corpus import SplitCorpus
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.snapshots import Snapshots
@@ -46,11 +47,11 @@ from sugarbush.privacy.unit import Unit
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """A private corpus in memory, split and coded, with the embeddings computed so far.
+    """A private corpus in memory: split, with attribute codes and the embeddings computed so far.
 
-    `sugarbush.prepare` makes it. Several methods and budgets can use one corpus, and each text is
-    embedded once. The corpus was prepared with `settings`. `embeddings` contains the cache of
-    private texts (True) and the cache of public texts (False).
+    `sugarbush.prepare` makes it with `settings`. Several methods and budgets can use one corpus,
+    and each text is embedded once. `embeddings[True]` is the cache of private texts,
+    `embeddings[False]` of public texts.
     """
 
     private: CorpusInMemory = field(repr=False)
@@ -64,12 +65,11 @@ class Corpus:
     generators: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def real_texts(self, part: str) -> RealTexts:
-        """The records of the part `train` or `heldout` as plain values. What is computed on them is
-        not DP."""
+        """The records of `train` or `heldout` as plain values. Results on them are not DP."""
         return self.private.real_texts(self.schema.names, part=part)
 
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
-        """Unit vectors (n, d) of the texts. `private` says in which cache they are stored."""
+        """Compute unit vectors (n, d) of the texts, in the private or the public cache."""
         return Encoder(self.settings.embedding, cache=self.embeddings[private]).encode(texts)
 
 
@@ -87,8 +87,7 @@ class InMemoryProject(Project):
         return self._corpus.private
 
     def _paid_for(self) -> dict[str, Path]:
-        """Return an empty map. A program may run in any folder and save its releases anywhere, so
-        releases are not searched for."""
+        """Return an empty map: a program may save its releases anywhere."""
         return {}
 
     def donated(self) -> Donated | None:
@@ -110,8 +109,7 @@ class InMemoryProject(Project):
         return self.scratch("pretrained")
 
     def scratch(self, name: str) -> Path:
-        """Make a folder for checkpoints. Only its owner may enter it, and it is deleted with this
-        object."""
+        """Make a folder for checkpoints. It is private, and deleted with this object."""
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="sugarbush-"))
             weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
@@ -128,7 +126,7 @@ def prepare_corpus(
     donated: pd.DataFrame | None,
     state: Path | None,
 ) -> Corpus:
-    """Check, split and code the rows of `frame`, as stages prepare and extract_metadata do."""
+    """Check and split the rows, and extract attributes, as prepare and extract_metadata do."""
     project = Project(Path(), settings=settings)
     project.__dict__ |= {"schema": schema} | ({"state": state} if state else {})
     donated_frame = _donated_frame(donated, settings, schema)
@@ -181,11 +179,8 @@ def corpus_of_project(
     project: Project, *, limit: int | None = None, seed: int = 0, state: Path | None = None
 ) -> Corpus:
     """Load the corpus that a project's stages prepared into memory, with at most `limit` training
-    records and `limit` held-out records.
-
-    Its embeddings come from the project's caches. Raises MissingInputError, which names the stage
-    to run first: prepare or extract_metadata.
-    """
+    records and `limit` held-out records. Its embeddings come from the project's caches. Raises
+    MissingInputError, which names the stage to run first: prepare or extract_metadata."""
     own = project.private.in_memory(limit=limit, seed=seed)
     donated = project.donated()
     no_codes = np.empty((0, len(project.schema.names)), dtype=np.int64)
@@ -246,10 +241,7 @@ def _donated_frame(
 def project_settings(
     sections: Mapping[str, Any], overrides: Mapping[str, Any] | None
 ) -> ProjectSettings:
-    """Make settings from the API's arguments, and merge the caller's own settings into them."""
-    from sugarbush.deep_merge import deep_merge
-    from sugarbush.pipeline.settings import parse_params
-
+    """Make settings from the API's arguments, and merge the caller's settings into them."""
     fields: dict[str, Any] = {}
     deep_merge(fields, sections)
     deep_merge(fields, dict(overrides or {}))

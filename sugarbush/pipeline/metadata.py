@@ -1,8 +1,4 @@
-"""Draws the DP metadata of a run, or restores them.
-
-New metadata are charged, drawn and written to the result store. Finished metadata are restored from
-the store.
-"""
+"""Draws the DP metadata of a run, or restores finished metadata from the result store."""
 
 from __future__ import annotations
 
@@ -32,8 +28,7 @@ STAGE = "synthesize_metadata"
 
 @dataclass(frozen=True)
 class MetadataRequest:
-    """A request for the metadata that a project's methods need. They are drawn from the private
-    codes."""
+    """A request for the metadata that a project's methods need, from private codes."""
 
     project: Project
 
@@ -56,11 +51,9 @@ class MetadataRequest:
     def release(
         self, *, forced: bool, before_charge: Callable[[], None] = lambda: None
     ) -> DrawnMetadata:
-        """Draw the metadata of the plan, or restore earlier results.
-
-        The cap must allow the whole run, and `before_charge` checks everything else that could stop
-        it: a run that cannot finish must not spend budget.
-        """
+        """Draw the metadata of the plan, or restore earlier results. A run that cannot finish must
+        not spend budget. So the cap must allow the whole run, and `before_charge` checks everything
+        else that could stop the run."""
         with self.project.open_store(STAGE, self.cache_key(), forced=forced) as store:
             missing = [part for part in self._parts if store.finished(part) is None]
             if missing:
@@ -138,12 +131,11 @@ class DrawnMetadata:
 
     @property
     def ledger_ids(self) -> tuple[str, ...]:
-        """The ids of the ledger entries of these results."""
         found = (json.loads((f / "ledger_ids.json").read_text()) for f in self.folders)
         return tuple(dict.fromkeys(i for ids in found for i in ids))
 
     def save(self, folder: Path) -> None:
-        """Copy the results into a folder that is being released."""
+        """Copy the results into the folder of a release."""
         for source in self.folders:
             for path in source.iterdir():
                 if path.name != "ledger_ids.json":
@@ -151,5 +143,4 @@ class DrawnMetadata:
         (folder / "metadata.json").write_text(json.dumps(self.described, indent=1))
 
     def value(self) -> MetadataRelease:
-        """The rows and counts that were drawn."""
         return metadata_in(self.folders, label=self.described["label"], ledger_ids=self.ledger_ids)

@@ -1,19 +1,19 @@
-"""Audits of a whole method: its plan, its mechanisms and its accounting, on records of a corpus.
+"""Audits a whole method: its plan, its mechanisms and its accounting, on records of a corpus.
 
-The records of a benchmark or of the example are split: some are known to the attacker, and a coin
-decides for each of the others, the canaries, whether the method sees it. The attacker knows the
-known records, every candidate, every model and every setting. From all noisy results of the method
-together it computes the likeliest coins. The claim is the ledger's total of everything that the
-method charged.
+The records come from a benchmark or from the example. The attacker knows some of them. The others
+are canaries: a coin decides for each canary whether the method sees it. The attacker also knows
+every candidate, every model and every setting. From all noisy results together, the attacker
+computes the most likely coins. The claim is the ledger's total of all charges of the method.
 
     mosaic, maple, augpe    the table or the label counts, and every round of votes or kernel
-                            scores. A candidate equals each canary, as a generator in league with
-                            the attacker would write it.
+                            scores. Each canary equals one candidate, as if the attacker had
+                            written the candidates.
     dpft                    the table, and every noisy gradient sum of training on Poisson samples
-    crt                     the same for two secrets: the coin decides which of two a record has
+    crt                     every noisy gradient sum; the coin chooses one of two secrets for each
+                            record
 
-The model that is trained is a tiny one, and a canary of training repeats one rare token. Nothing is
-written, and no ledger of a project is charged.
+The trained model is tiny, and each canary of training repeats one rare token. Nothing is written,
+and no ledger of a project is charged.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performan
 
 _KNOWN = 100
 _RATE, _STEPS = 0.5, 8
-# The weights stay as they are, so gradients are computed once. The guarantee depends on no weights.
+# The weights do not change, so gradients are computed once. The guarantee holds for any weights.
 _LEARNING = Learning(learning_rate=0.0, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRecords:
-    """The canaries, and the records that the attacker knows: texts (n,), codes (n, d), unit vectors
-    (n, dim)."""
+    """The records of an audit: first the canaries, then the records that the attacker knows. Texts
+    (n,), codes (n, d), unit vectors (n, dim)."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]
@@ -87,17 +87,14 @@ class AuditRecords:
     canaries: int
 
     def seen(self, coins: Coins) -> NDArray[np.int64]:
-        """Return the indices of the records that the method sees."""
         known = np.arange(self.canaries, len(self.texts))
         return np.concatenate([np.flatnonzero(coins), known])
 
 
 def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditRecords:
-    """Choose at most 200 canaries and 100 known records from both parts, by a public seed.
-
-    A canary of training needs tokens of its own, so there are at most 100. Raises ParamsError
-    unless the corpus is public.
-    """
+    """Choose at most 200 canaries and 100 known records from both parts, by a public seed. Each
+    canary of training needs its own token, so training has at most 100 canaries. Raises ParamsError
+    unless the corpus is public."""
     canaries = 100 if isinstance(method, DPFT | CRT) else 200
     if corpus.settings.privacy.purpose is Purpose.RELEASE:
         raise ParamsError(
@@ -117,7 +114,7 @@ def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditReco
 
 
 def is_auditable(method: Method) -> bool:
-    """Whether the attacker knows how to read what the method releases."""
+    """Whether there is an attack on the results of this method."""
     noisy = isinstance(method, EvolvingMethod) and method.votes_with_noise and method.rounds > 0
     return noisy or isinstance(method, Mosaic | DPFT | CRT)
 
@@ -136,9 +133,9 @@ def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: boo
 
 
 def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryRun:
-    """One run of a method's mechanisms on what the coins include, as `canary_runs` has them."""
+    """Make a function that runs the method's mechanisms on the canaries that the coins include."""
 
-    views: dict[Any, Any] = {}  # equal for all runs at one epsilon
+    views: dict[Any, Any] = {}  # depend on epsilon and not on the coins, so all runs share them
 
     def run(coins: Coins, *, epsilon: float, delta: float) -> Observation:
         one = _Run(method, corpus, records, coins, epsilon, delta, views)
@@ -158,8 +155,8 @@ class _Run:
     views: dict[Any, Any]
 
     def of_plan(self) -> Observation:
-        """Every mechanism of the method's plan. Without noise the table is left out: AIM has no
-        such run."""
+        """Run every mechanism of the method's plan. At infinite epsilon, leave out the table and
+        the label counts: AIM has no run without noise."""
         attacker = Attacker(self.records.canaries)
         finite = math.isfinite(self.epsilon)
         with temporary_session(self.delta) as session:
@@ -184,7 +181,7 @@ class _Run:
         )
 
     def of_crt(self) -> Observation:
-        """Training on records with one of two numbers each, with the noise of `crt.epsilon`."""
+        """Train on records with one of two secrets each, with the noise of `crt.epsilon`."""
         noise, relation = 0.0, Relation.REPLACE_ONE
         if math.isfinite(self.epsilon):
             noise = noise_for(self.epsilon, gamma=1.0, delta=self.delta, rate=_RATE, steps=_STEPS)
@@ -208,7 +205,7 @@ class _Run:
         return {allocation.name: allocation for allocation in plan.allocations}
 
     def _kept(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` returned for `key` the first time."""
+        """Call `make` for a new `key`; return the stored result for a known key."""
         if key not in self.views:
             self.views[key] = make()
         return self.views[key]
@@ -221,7 +218,7 @@ class _Run:
         sums: NDArray[Any],
         stddev: float,
     ) -> None:
-        """Use noisy `sums` of `rows`, with one row for each record."""
+        """Pass noisy `sums` to the attacker. `rows` has what each record adds to the sums."""
 
         def make() -> Seen:
             both, m = rows(), self.records.canaries
@@ -231,8 +228,8 @@ class _Run:
         self._add(attacker, self._kept((kind, stddev), make), sums)
 
     def _add(self, attacker: Attacker, seen: Seen, sums: NDArray[Any]) -> None:
-        """Use noisy sums. A run without canaries is one of an attacker who knows the seed and wants
-        the noise alone."""
+        """Pass noisy sums to the attacker. In a run without canaries, an attacker who knows the
+        seed gets the noise alone, so `half` is not subtracted."""
         attacker.add(seen.view, sums - seen.without - (seen.half if self.coins.any() else 0))
 
     def _table(self, attacker: Attacker, mu: float, session: PrivacySession) -> None:
@@ -324,7 +321,7 @@ class _Run:
         seen = self._kept((relation, noise_multiplier), lambda: examples.seen(model, mechanism))
 
         def read_noisy_sum(done: int) -> None:
-            """Use the last step. The optimizer leaves its noisy mean in `grad`."""
+            """Use the last step. The optimizer stores its noisy mean in `grad`."""
             if done:
                 means = [p.grad.double().flatten() for p in model.parameters()]
                 sums = torch.cat(means).numpy() * mechanism.expected_batch_size
@@ -349,7 +346,7 @@ class _Run:
 def _rows_of_votes(
     records: AuditRecords, labels: NDArray[np.int64], method: EvolutionSettings
 ) -> NDArray[np.float64]:
-    """Compute what each record adds to a round, in votes."""
+    """Compute what each record adds to the sum of a round, in votes."""
     own = slice(records.canaries)
     if method.selection is Selection.KERNEL_HERDING:
         scores = scores_of(records.vectors, records.vectors[own], width=method.score_width)

@@ -1,9 +1,8 @@
-"""Deliberately wrong noise, for the positive controls of the audit. No other module may import
-this.
+"""Deliberately wrong noise, for the positive controls of the audit. Only the audit may import this.
 
-A control replaces the noise functions in the modules that call them, for one audit of invented
-records, and then restores them. No mechanism has a setting for wrong noise. The ledger charges as
-if the noise were correct, so an audit that does not detect the fault is too weak.
+A control replaces the noise functions in the modules that call them. The replacement lasts for one
+audit of invented records. No mechanism has a setting for wrong noise. The ledger charges as if the
+noise were correct, so an audit that does not detect the fault is too weak.
 """
 
 from __future__ import annotations
@@ -47,9 +46,8 @@ class Fault(StrEnum):
 
 @contextmanager
 def broken_noise(fault: Fault) -> Iterator[None]:
-    """Within the context all mechanisms draw their noise with `fault`. The context is not
-    thread-safe. In every context, noise with a known seed starts again from its first number.
-    """
+    """Let all mechanisms draw their noise with `fault` within this context. The context is not
+    thread-safe. In every context, noise with a known seed starts again from its first number."""
     rng = public_rng(_KNOWN_SEED, "broken noise")
     originals = [(module, name, getattr(module, name)) for module, name in _CALLERS]
     for module, name, original in originals:

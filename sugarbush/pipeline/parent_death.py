@@ -1,4 +1,4 @@
-"""A stage that DVC started must not continue and spend budget after DVC has ended."""
+"""Ends a stage with the DVC process that started it: a stage without DVC must not spend budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks before anything is spent: the generator answers, the prompts fit, the model loads."""
+"""Checks the generator, the prompts and the models before a run spends budget."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Released
 
-# An estimate for English prose in the largest vocabularies; other languages and vocabularies need
-# more tokens.
+# For English prose in the largest vocabularies. Other languages and vocabularies need more tokens.
 _LEAST_TOKENS_PER_WORD = 1.2
 
 
 def preflight(project: Project) -> None:
-    """Check the generator and the models that will write texts. Raises ParamsError, InputError,
-    GeneratorError."""
+    """Check the generator and models. Raises ParamsError, InputError and GeneratorError."""
     if any(method.asks_generator for method in project.settings.chosen):
         check_generator(project)
     for method in project.settings.chosen:
@@ -28,10 +26,8 @@ def preflight(project: Project) -> None:
 
 
 def check_generator(project: Project, donated: Sequence[str] | None = None) -> None:
-    """Check that the generator can answer a run's requests, with one paid call at most.
-
-    `donated` are the donated texts, by default the texts in prepare.donated.
-    """
+    """Check that the generator can answer a run's requests. Pays for one call at most. `donated`
+    are the donated texts, by default the texts in prepare.donated."""
     shown = tuple(read_donated(project)["text"]) if donated is None else tuple(donated)
     planned = tuple(batch.request for batch in planned_calls(project, shown))
     _refuse_cut_answers(project, planned)
@@ -42,10 +38,8 @@ def check_generator(project: Project, donated: Sequence[str] | None = None) -> N
 def planned_calls(
     project: Project, donated: Sequence[str], *, record_count: float | None = None
 ) -> tuple[PlannedCalls, ...]:
-    """Every batch of requests: each as long as settings, schema and donated examples allow.
-
-    Without a DP record count the release has the most texts that its default size allows.
-    """
+    """Return every batch of requests, each as long as settings, schema and examples allow. Without
+    a DP record count, the release is assumed to have its largest default size."""
     settings = project.settings
     fields: dict[str, Any] = {
         "schema": project.schema,
@@ -66,14 +60,14 @@ def planned_calls(
 
 
 def _refuse_cut_answers(project: Project, planned: Sequence[Request]) -> None:
-    """Raises ParamsError when every answer of the requested length would be cut off."""
+    """Raise ParamsError if every answer of the requested length would be cut off."""
     generator = project.settings.generator.chosen
     limit = generator.answer_token_limit
     words = max((request.words or 0 for request in planned), default=0)
     least = math.floor(words * _LEAST_TOKENS_PER_WORD)
     if limit is not None and least > limit:
         raise ParamsError(
-            f"params.yaml: initialise.length asks for texts of up to {words} words, at least "
-            f"{least} tokens, and generator.{generator.name}.max_tokens={limit} would cut every "
+            f"params.yaml: initialise.length asks for texts of up to {words} words, which need at "
+            f"least {least} tokens. generator.{generator.name}.max_tokens={limit} would cut every "
             "such answer off. Raise max_tokens, or lower initialise.length."
         )

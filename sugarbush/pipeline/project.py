@@ -1,7 +1,7 @@
 """A project: the folder that contains params.yaml, and everything that its settings name.
 
-Stages receive a `Project` and nothing else. It opens the ledger, the stores, the encoders and the
-generator of its settings, so that no stage has to make them.
+Stages receive a `Project` and nothing else. A project opens the ledger, the stores, the encoders
+and the generator that its settings name.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ from typing import TYPE_CHECKING, Any
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp, write_stamp
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.errors import ParamsError
+from sugarbush.evolution.evolve import Writer
+from sugarbush.evolution.initialisation import Donated
+from sugarbush.generators.interface import GeneratorContext
+from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
 from sugarbush.paths import Roots, checkout_root, find_input, make_private, state_root
+from sugarbush.pipeline.budget import plan_for
+from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.released import charges_of_releases, read_donated_codes, read_metadata
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
+from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.key import random_id, state_key
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.results import ResultStore, digest_of, open_result_store
 from sugarbush.privacy.settings import Purpose
+from sugarbush.privacy.snapshots import Snapshots
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # modules that are slow to import
     from sugarbush.attributes.llm_labels import Labeller
     from sugarbush.embedding.encoder import Encoder
-    from sugarbush.evolution.evolve import Writer
-    from sugarbush.evolution.initialisation import Donated
-    from sugarbush.generators.interface import GeneratorContext
-    from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
-    from sugarbush.privacy.budget import BudgetPlan
-    from sugarbush.privacy.ledger import Ledger
-    from sugarbush.privacy.results import ResultStore
-    from sugarbush.privacy.snapshots import Snapshots
-
 
 PUBLIC_STAMPS = ("schema", "donated", "pool")  # stamps with digests of public files
 
@@ -43,10 +45,8 @@ def _print(line: str) -> None:
 
 
 class Project:
-    """The project in `base`.
-
-    Raises ParamsError, SchemaError and InputError when it reads a file.
-    """
+    """The project in `base`. Raises ParamsError, SchemaError and InputError when it reads a
+    file."""
 
     def __init__(self, base: Path, *, settings: ProjectSettings | None = None) -> None:
         self.base = base
@@ -56,41 +56,34 @@ class Project:
 
     @cached_property
     def settings(self) -> ProjectSettings:
-        """The settings of params.yaml."""
         return load_params(self.base / FILE)
 
     @cached_property
     def schema(self) -> Schema:
-        """The schema that prepare.schema names."""
         return load_schema(self.find(self.settings.prepare.schema_))
 
     @cached_property
     def state(self) -> Path:
-        """The state folder, which survives a run: ledgers, key, finished results, received
-        answers."""
+        """The folder that survives a run: ledgers, key, finished results, received answers."""
         return state_root(self.base, example=self.settings.privacy.purpose is Purpose.EXAMPLE)
 
     @property
     def key(self) -> bytes:
-        """The installation's secret key."""
         return state_key(self.state)
 
     @property
     def private(self) -> PrivateStore:
-        """The private files of this project."""
         from sugarbush.pipeline.cluster import engine
 
         return PrivateStore(self.roots.private, map_parts=engine(self.settings.run.cluster))
 
     @property
     def corpus(self) -> PrivateCorpus:
-        """The private corpus, as methods see it."""
+        """The private corpus as methods see it."""
         return self.private
 
     def donated(self) -> Donated | None:
         """The donated examples with their codes; None if there are none."""
-        from sugarbush.pipeline.released import read_donated_codes
-
         return read_donated_codes(self.roots, self.schema)
 
     def data_names(self) -> dict[str, str]:
@@ -107,39 +100,30 @@ class Project:
             former = dataset_name(self.settings.prepare.file)
             raise ParamsError(
                 "params.yaml: privacy.dataset is not set. It names the ledger. Files about the "
-                "same people must have the same name, so that they share one budget. For example "
-                f"`dataset: {former}`, which is the name in earlier versions"
+                "same people must have the same name, so that they share one budget. For example, "
+                f"set `dataset: {former}`, the name in earlier versions"
             )
         return self.settings.privacy.dataset
 
     @cached_property
     def snapshots(self) -> Snapshots:
         """The store that assigns random names to private inputs."""
-        from sugarbush.privacy.snapshots import Snapshots
-
         return Snapshots(self.state, f"{self.settings.privacy.purpose}-{self.dataset}")
 
     @property
     def pretrained(self) -> Path:
-        """The small public models of stage pretrain."""
         return self.roots.public / "pretrained"
 
     def scratch(self, name: str) -> Path:
-        """A private folder, for checkpoints."""
         return self.private.folder(name)
 
     @property
     def label_answers(self) -> Path:
-        """The private folder of an endpoint's answers about private texts. The folder may be
-        missing.
-
-        The temporary copy of a DVC experiment uses the checkout's folder, because the answers are
-        already paid for.
-        """
+        """The private folder of an endpoint's answers about private texts; it may be missing. The
+        copy of a DVC experiment uses the checkout's folder: these answers are already paid for."""
         return PrivateStore(Roots(checkout_root(self.base)).private).labels
 
     def find(self, name: str) -> Path:
-        """A file that the settings name."""
         return find_input(self.base, name)
 
     def stamp(self, name: str, *, left_by: str) -> str:
@@ -149,9 +133,9 @@ class Project:
     def write_stamp(self, name: str, *, digest: str, within: str, stage: str) -> None:
         """Write a random name for a private file to data/stamps, where DVC compares it.
 
-        `digest` is the keyed digest of the file's content. The file was computed by `stage` from
-        another file, and `within` is the name of that file's stamp. The stamp is missing if a stage
-        is run by hand.
+        `digest` is the keyed digest of the file. `stage` computed the file from another private
+        file, and `within` names the stamp of that other file. That stamp is missing if a stage is
+        run by hand.
         """
         parent = self._stamp_if_written(within)
         public = self._public_inputs(stage)
@@ -159,8 +143,8 @@ class Project:
         write_stamp(self.roots.stamps / f"{name}.json", named)
 
     def renew_stamp(self, name: str) -> None:
-        """Write a new random name for an internal file. It changes with every run of its stage, so
-        that it does not show whether other settings changed the file."""
+        """Write a new random name for an internal file. The name changes with every run of its
+        stage, so it does not show whether other settings changed the file."""
         write_stamp(self.roots.stamps / f"{name}.json", random_id())
 
     def _stamp_if_written(self, name: str) -> str:
@@ -168,13 +152,8 @@ class Project:
         return read_stamp(path, left_by=name) if path.exists() else ""
 
     def _public_inputs(self, stage: str) -> str:
-        """A digest of the settings and public files that the output of a stage depends on.
-
-        Code is left out, so that an edited comment costs no budget.
-        """
-        from sugarbush.pipeline.graph import stage_named
-        from sugarbush.privacy.results import digest_of
-
+        """Compute a digest of the settings and public files that the output of a stage depends on.
+        Code is left out, so that an edited comment costs no budget."""
         declared = stage_named(stage)
         files = [Path(path).stem for path in declared.inputs if Path(path).stem in PUBLIC_STAMPS]
         return digest_of(
@@ -185,15 +164,10 @@ class Project:
     @cached_property
     def plan(self) -> BudgetPlan:
         """The budget share of every mechanism of a run, computed from the settings alone."""
-        from sugarbush.pipeline.budget import plan_for
-
         return plan_for(self.settings.privacy, self.settings.chosen)
 
     def final_plan(self) -> BudgetPlan:
-        """Return the plan with the final noise of training, which is known only after the DP
-        metadata are released."""
-        from sugarbush.pipeline.released import read_metadata
-
+        """Return the plan with the noise of training, which is known after the DP metadata."""
         plan = self.plan
         for method in self.settings.chosen:
             if "finetune" in method.stages and not method.stays_private:
@@ -212,32 +186,25 @@ class Project:
         )
 
     def _paid_for(self) -> dict[str, Path]:
-        """Return the charges that released folders of the dataset name. The result is empty for the
-        example, because the example's state may be deleted."""
-        from sugarbush.pipeline.released import charges_of_releases
-
+        """Return the charges in released folders of the dataset; none for the example, because its
+        state may be deleted."""
         privacy = self.settings.privacy
         if privacy.purpose is Purpose.EXAMPLE:
             return {}
         return charges_of_releases(self.roots, privacy)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
-        """Return the ledger of results without a DP epsilon. It is separate from the DP ledgers and
-        never added to them."""
+        """Return the ledger of results without a DP epsilon. No DP ledger includes it."""
         return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
 
     def _ledger(self, **fields: Any) -> Ledger:
-        from sugarbush.privacy.ledger import Ledger
-
         own = self.settings.privacy
         return Ledger(self.state, dataset=self.dataset, unit=own.unit, delta=own.delta, **fields)
 
     def open_store(
         self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
     ) -> AbstractContextManager[ResultStore]:
-        """Open the finished results that a stage stored under a cache key."""
-        from sugarbush.privacy.results import digest_of, open_result_store
-
+        """Open the stored results of a stage for one cache key."""
         privacy = self.settings.privacy
         return open_result_store(
             self.state,
@@ -256,15 +223,12 @@ class Project:
         return Encoder(self.settings.embedding, cache=cache)
 
     def embedding_folder(self, *, private: bool) -> Path:
-        """Return the folder with the cached embeddings of private texts or of public texts."""
         if private:
             return self.private.folder("embeddings")
         return self.base / ".cache" / "embeddings"
 
     def generator_context(self, stage: str) -> GeneratorContext:
-        """What the generator may use; the journal of paid calls records `stage`."""
-        from sugarbush.generators.interface import GeneratorContext
-
+        """Collect what the generator may use. The journal of paid calls records `stage`."""
         return GeneratorContext(
             seed=self.settings.generator.seed,
             state=self.state,
@@ -277,8 +241,6 @@ class Project:
 
     def writer(self, stage: str) -> Writer:
         """Open the generator, with the largest tolerated share of unusable answers."""
-        from sugarbush.evolution.evolve import Writer
-
         section = self.settings.generator
         return Writer(
             generator=section.chosen.open(self.generator_context(stage)),
@@ -287,9 +249,7 @@ class Project:
 
     def labeller(self) -> Labeller | None:
         """The endpoint that reads attributes with `source: llm`; None if no attribute needs it.
-
-        Raises ParamsError unless the endpoint is trusted.
-        """
+        Raises ParamsError unless the endpoint is trusted."""
         if not self.schema.asked_of_llm:
             return None
         from sugarbush.attributes.llm_labels import Labeller
@@ -315,9 +275,7 @@ class Project:
         metadata: MetadataRelease,
         report: Callable[[str], None] = _print,
     ) -> MethodInputs:
-        """Everything that a stage of a method may use."""
-        from sugarbush.methods.interface import MethodInputs
-
+        """Collect everything that a stage of a method may use."""
         settings = self.settings
         settings.privacy.check_delta(metadata.count)
         return MethodInputs(

@@ -1,4 +1,4 @@
-"""Released folders: how they are written and read, and what their release.json contains."""
+"""Writes and reads released folders and their release.json."""
 
 from __future__ import annotations
 
@@ -49,11 +49,9 @@ def write_release(
     run: str,
     ledger: Ledger | None,
 ) -> None:
-    """Write release.json: the stage, the guarantee, and the charged entries of `ledger`.
-
-    Without a DP guarantee `ledger` is None, and the folder is never publishable. The complete
-    entries are written, so that a lost ledger can be repaired from released folders.
-    """
+    """Write release.json: the stage, the guarantee, and the charged entries of `ledger`. Without a
+    DP guarantee, `ledger` is None and the folder is never publishable. The complete entries are
+    written, so that released folders can repair a lost ledger."""
     ids = list(dict.fromkeys(ledger_ids))
     charges = [] if ledger is None else [entry.public_fields() for entry in ledger.of(ids)]
     fields = {
@@ -72,7 +70,7 @@ def write_release(
 
 
 def read_release(folder: Path) -> dict[str, Any]:
-    """The release.json of a folder."""
+    """Read the release.json of a folder."""
     fields: dict[str, Any] = json.loads((folder / FILE).read_text())
     return fields
 
@@ -83,8 +81,7 @@ def read_ledger_ids(folder: Path) -> tuple[str, ...]:
 
 
 def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Path]:
-    """Map each charge that a released folder names to such a folder, for the dataset of
-    `privacy`."""
+    """Map the id of each charge in released folders of the dataset to one such folder."""
     return {
         str(i): path.parent
         for path, fields in _releases(roots, privacy)
@@ -93,8 +90,7 @@ def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Pat
 
 
 def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, ...]:
-    """Read the charges of `charges_of_releases` as ledger entries. Folders that version 0.2 wrote
-    contain no entries."""
+    """Read these charges as ledger entries. Folders of version 0.2 contain no entries."""
     found = []
     for path, fields in _releases(roots, privacy):
         try:
@@ -105,10 +101,8 @@ def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, 
 
 
 def _releases(roots: Roots, privacy: PrivacySettings) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Each release.json of the settings' dataset, and its content.
-
-    A folder whose name starts with a dot is not finished: another process is writing it.
-    """
+    """Yield each release.json of the settings' dataset, and its content. A folder with a name that
+    starts with a dot is skipped: another process is writing it."""
     for path in sorted(roots.released.glob(f"**/{FILE}")):
         if any(part.startswith(".") for part in path.relative_to(roots.released).parts):
             continue
@@ -131,12 +125,12 @@ def _damaged(path: Path) -> LedgerError:
 
 
 def restored(value: T, folder: Path) -> Released[T]:
-    """A value that was read from a released folder."""
+    """Mark a value as released, with the ledger ids of the folder that it was read from."""
     return Released(value, read_ledger_ids(folder))
 
 
 def read_metadata(roots: Roots) -> MetadataRelease:
-    """What stage synthesize_metadata released."""
+    """Read what stage synthesize_metadata released."""
     folder = require(roots.released / "metadata", left_by="synthesize_metadata")
     label = json.loads((folder / "metadata.json").read_text())["label"]
     return metadata_in([folder], label=label, ledger_ids=read_ledger_ids(folder))
@@ -159,19 +153,19 @@ def metadata_in(
 
 
 def read_record_count(roots: Roots) -> float | None:
-    """The DP record count, if the metadata stage has released one."""
+    """Read the DP record count; None if the metadata stage has not released one."""
     path = roots.released / "metadata" / "table.json"
     return float(json.loads(path.read_text())["record_count"]) if path.exists() else None
 
 
 def donated_frame(roots: Roots) -> pd.DataFrame:
-    """The donated examples with their codes (public)."""
+    """Read the donated examples with their codes (public)."""
     path = require(roots.public / "donated" / "donated.parquet", left_by="extract_metadata")
     return pd.read_parquet(path)
 
 
 def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
-    """The donated examples with their codes; None if there are none."""
+    """Read the donated examples with their codes; None if there are none."""
     frame = donated_frame(roots)
     if frame.empty:
         return None
@@ -180,11 +174,8 @@ def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
 
 
 def method_folder(roots: Roots, method: Method, stage: str) -> Path:
-    """Return the folder with the results of one stage of a method.
-
-    Results without a DP guarantee are in the private root. A folder that version 0.1 wrote is used
-    while there is no newer one.
-    """
+    """Return the folder with the results of one stage of a method. Results without a DP guarantee
+    are in the private root. A folder that version 0.1 wrote is used until a newer one exists."""
     if method.stays_private:
         folder = PrivateStore(roots.private).method_folder(method.name)
         return folder / {"enlarge": stage, **_NAMES}.get(stage, "")
@@ -205,11 +196,8 @@ def method_output(
     run: str,
 ) -> Iterator[Path]:
     """Yield a folder. When the block ends without an error, release.json is added and the folder
-    becomes the stage's result.
-
-    Without a DP guarantee, the result is in the private root, where the stages of one method share
-    a folder. DVC gets a random name instead of it.
-    """
+    becomes the stage's result. Without a DP guarantee, the result is in the private root, where the
+    stages of one method share a folder. DVC then gets a random name instead of the result."""
     (output,) = stage_named(stage).outputs
     shown, private = project.base / output.path.format(method=method.name), method.stays_private
     target = method_folder(project.roots, method, stage) if private else shown
@@ -234,7 +222,7 @@ def method_output(
 
 
 def write_final_set(project: Project, method: Method, stage: str, final: FinalSet) -> None:
-    """Write a method's texts, its rounds, and the ids of the ledger entries that paid for them."""
+    """Write a method's texts, its rounds, and the ids of the charged ledger entries."""
     ids, drawn_by = final.evolution.ledger_ids, f"{stage}@{method.name}"
     with method_output(
         project, method, stage, drawn_by=drawn_by, ledger_ids=ids, run=final.run
@@ -243,11 +231,22 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
 
 
 def read_final_set(roots: Roots, method: Method, schema: Schema) -> FinalSet:
-    """What stage evolve of a method wrote: its rounds and its final set."""
+    """Read what stage evolve of a method wrote: its rounds and its final set."""
     folder = method_folder(roots, method, "evolve")
     require(folder / "final.parquet", left_by=f"evolve@{method.name}")
+    evolution = Evolution(
+        rounds=read_rounds(folder, schema),
+        final=load_population(folder / "final.parquet", schema.names),
+        usage=Usage(**json.loads((folder / "usage.json").read_text())["final"]),
+        ledger_ids=read_ledger_ids(folder),
+    )
+    return FinalSet(evolution=evolution, run=read_release(folder)["run"])
+
+
+def read_rounds(folder: Path, schema: Schema) -> tuple[Round, ...]:
+    """Read the finished rounds in a method's folder; empty if the method has no rounds."""
     usage, ids = json.loads((folder / "usage.json").read_text()), read_ledger_ids(folder)
-    rounds = tuple(
+    return tuple(
         Round(
             number=int(own.name.removeprefix("round_")),
             population=load_population(own / "candidates.parquet", schema.names),
@@ -257,17 +256,10 @@ def read_final_set(roots: Roots, method: Method, schema: Schema) -> FinalSet:
         )
         for own in sorted(folder.glob("round_*"))
     )
-    evolution = Evolution(
-        rounds=rounds,
-        final=load_population(folder / "final.parquet", schema.names),
-        usage=Usage(**usage["final"]),
-        ledger_ids=ids,
-    )
-    return FinalSet(evolution=evolution, run=read_release(folder)["run"])
 
 
 def _keep_others(old: Path, new: Path) -> None:
-    """Copy the files that earlier stages of the method wrote and this stage did not."""
+    """Copy the files of earlier stages of the method that this stage did not write itself."""
     if old.is_dir():
         for path in old.iterdir():
             if not (new / path.name).exists() and not path.name.startswith("round_"):
@@ -292,7 +284,7 @@ def final_folder(roots: Roots, method: Method) -> Path:
 
 
 def first_folder(roots: Roots, method: Method) -> Path | None:
-    """The folder with a method's first candidates; None if it has no such stage."""
+    """Return the folder with a method's first candidates; None if the method has no such stage."""
     if "initialise" not in method.stages:
         return None
     folder = method_folder(roots, method, "initialise")
@@ -300,7 +292,7 @@ def first_folder(roots: Roots, method: Method) -> Path | None:
 
 
 def first_candidates(roots: Roots, method: Method, schema: Schema) -> Released[Population] | None:
-    """A method's first candidates, and the ids of their ledger entries."""
+    """Read a method's first candidates, and the ids of their ledger entries."""
     folder = first_folder(roots, method)
     if folder is None:
         return None
@@ -308,7 +300,7 @@ def first_candidates(roots: Roots, method: Method, schema: Schema) -> Released[P
 
 
 def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
-    """Write the final set for readers, and every round for the report."""
+    """Write the final set as JSON lines, and every round for the report."""
     usage: dict[str, Any] = {}
     for finished in evolution.rounds:
         own = folder / f"round_{finished.number:03d}"
@@ -326,11 +318,9 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
 
 
 def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
-    """One row per final text: id, text, the requested values, parent and round.
-
-    If texts were written after the last round, `examples` are the places of the donated examples in
-    their prompts.
-    """
+    """Return one row per final text: id, text, the requested values, parent and round. For texts
+    that were written after the last round, `examples` has the indices of the donated examples in
+    their prompts."""
     population, examples = evolution.final, evolution.examples
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
     values = values_of(population.codes, schema)
@@ -342,7 +332,7 @@ def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
 
 
 def values_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, list[str | None]]:
-    """A column of values for each attribute; None where no value was requested."""
+    """Return a column of values for each attribute; None where no value was requested."""
     return {
         attribute.name: [None if code == NO_CODE else attribute.domain[code] for code in column]
         for attribute, column in zip(schema.attributes, codes.T, strict=True)

@@ -2,10 +2,10 @@
 
     python -m sugarbush.pipeline.run_with_parent PARENT MODULE ...
 
-A flow that is killed with -9 cannot clean up, and DVC and its stage would continue and spend
-budget. On Linux the kernel ends DVC when its parent ends. The stage asks the kernel for the same
-(parent_death.py) and ends with DVC. This is a separate program, because code between fork and exec
-may deadlock in a process with threads.
+A flow that is killed with -9 cannot clean up. DVC and its stage would then continue and spend
+budget. This program asks the Linux kernel to end DVC when the flow ends. The stage makes the same
+request (parent_death.py), so it ends with DVC. This is a separate program, because code between
+fork and exec may deadlock in a process with threads.
 """
 
 from __future__ import annotations

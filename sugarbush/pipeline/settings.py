@@ -54,9 +54,9 @@ class EvolveSettings(Section):
     augpe: AugPE = AugPE()
     public: Public = Public()
     dpft: None = None
-    """This method evolves nothing; see finetune."""
+    """This method has no rounds; see finetune."""
     crt: None = None
-    """This method evolves nothing; see crt."""
+    """This method has no rounds; see crt."""
     nonprivate: NonPrivatePE = NonPrivatePE()
     seed: int = 1
     """Seed of selection and prompts."""
@@ -77,8 +77,7 @@ class EvolveSettings(Section):
         return fields | parse_sections(kinds, {name: fields[name] for name in added})
 
     def of(self, name: str) -> Any:
-        """Return the settings of a method that evolves candidates; defaults if it has no
-        section."""
+        """Return the settings of a method with rounds; defaults if the method has no section."""
         own = getattr(self, name, None)
         return method_class(name)() if own is None else own
 
@@ -118,17 +117,16 @@ class ProjectSettings(Section):
     run: RunSettings = RunSettings()
 
     def method(self, name: str) -> Method:
-        """One method, configured. Raises ParamsError when no method of that name is installed."""
+        """Configure one method. Raises ParamsError if no method of that name is installed."""
         return method_class(name).from_project(self)
 
     @property
     def chosen(self) -> tuple[Method, ...]:
-        """The methods to run, configured."""
         return tuple(self.method(name) for name in self.methods)
 
     @property
     def released(self) -> tuple[Method, ...]:
-        """The methods with released texts: all that have a DP guarantee."""
+        """The methods with released texts: all methods with a DP guarantee."""
         return tuple(method for method in self.chosen if not method.stays_private)
 
     @property
@@ -144,21 +142,19 @@ class ProjectSettings(Section):
         return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
 
     def output_settings(self) -> dict[str, Any]:
-        """Return the settings that affect an output. `by_method` has the settings of each chosen
-        method."""
+        """The settings that affect an output; `by_method` has those of each method."""
         by_method = {method.name: _output_settings(method) for method in self.chosen}
         return {**super().output_settings(), "by_method": by_method}
 
     def changed_output_settings(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return those of the settings `names`, with dots between sections, that affect an output
-        and differ from their default. So a setting that a later version adds changes nothing.
-
-        The paths in `prepare` are left out: the content of these files decides.
-        """
+        """Return the settings `names` that affect an output and differ from their default. A name
+        has dots between sections. Defaults are left out, so that a setting which a later version
+        adds changes no digest. The paths in `prepare` are left out too: the content of these files
+        is compared instead."""
         default, found = type(self)().output_settings(), self.output_settings()
         for path in ("file", "donated", "schema"):
             found["prepare"][path] = default["prepare"][path]
-        return {name: _difference(_inside(found, name), _inside(default, name)) for name in names}
+        return {name: _difference(value_at(found, name), value_at(default, name)) for name in names}
 
     @model_validator(mode="before")
     @classmethod
@@ -204,15 +200,14 @@ class ProjectSettings(Section):
     def _audits_public_data(self) -> ProjectSettings:
         if self.audit.enabled and self.privacy.purpose is Purpose.RELEASE:
             raise ValueError(
-                "audit.enabled: an audit needs records that the attacker knows. Set it to false, "
-                "or privacy.purpose: benchmark if the data is public"
+                "audit.enabled: an audit needs records that the attacker knows. Set it to false "
+                "or, if the data is public, set privacy.purpose: benchmark"
             )
         return self
 
     @model_validator(mode="after")
     def _example_is_the_example(self) -> ProjectSettings:
-        """The ledger of the example is in the checkout and is deleted with it, so no other corpus
-        may use it."""
+        """Refuse another corpus: the example's ledger is deleted with the checkout."""
         example = self.privacy.purpose is Purpose.EXAMPLE
         if example and self.prepare.file != EXAMPLE_FILE:
             raise ValueError(
@@ -223,12 +218,13 @@ class ProjectSettings(Section):
         return self
 
 
-def _inside(fields: Any, name: str) -> Any:
+def value_at(fields: Any, name: str) -> Any:
+    """Return the value of a setting, by its dotted name. Raises KeyError if it is missing."""
     return reduce(lambda section, part: section[part], name.split("."), fields)
 
 
 def _difference(value: Any, default: Any) -> Any:
-    """The value; of a section, only the fields that differ from their default."""
+    """Return `value`; for a section, return only the fields that differ from their default."""
     if not (isinstance(value, dict) and isinstance(default, dict)):
         return value
     return {
@@ -239,14 +235,14 @@ def _difference(value: Any, default: Any) -> Any:
 
 
 def load_params(path: Path = Path(FILE)) -> ProjectSettings:
-    """The settings in a YAML file. Raises ParamsError, which names the file and the setting."""
+    """Read the settings in a YAML file. ParamsError names the file and the setting."""
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ParamsError(f"{path}: not found; run in the project's folder") from None
     except (OSError, UnicodeDecodeError):
         raise ParamsError(f"{path}: cannot be read as UTF-8 text") from None
-    except Exception as error:  # values that are no number or date raise what Python raises
+    except Exception as error:  # for a malformed number or date, PyYAML passes on Python's error
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise ParamsError(f"{path}{where}: is not YAML") from None
@@ -254,7 +250,7 @@ def load_params(path: Path = Path(FILE)) -> ProjectSettings:
 
 
 def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
-    """The settings in a mapping. Raises ParamsError, which names `source` and the setting."""
+    """Check the settings in a mapping. Raises ParamsError, which names `source` and the setting."""
     if not isinstance(fields, dict):
         raise ParamsError(f"{source}: expected sections, such as 'privacy:'")
     try:
@@ -265,8 +261,10 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
         raise ParamsError("\n".join(_explain(source, fields, p) for p in problems)) from None
     except RecursionError:
         raise ParamsError(f"{source}: a section contains itself, or is nested too deeply") from None
-    except (UnicodeEncodeError, ModelError):  # pydantic's own, for the name of a section
-        raise ParamsError(f"{source}: a name holds half a character. Write it again") from None
+    except (UnicodeEncodeError, ModelError):  # from pydantic, for the name of a section
+        raise ParamsError(
+            f"{source}: a name has half a character (a lone surrogate). Write the name again"
+        ) from None
 
 
 def _require_names(value: Any, *, where: str) -> None:
@@ -280,10 +278,8 @@ def _require_names(value: Any, *, where: str) -> None:
 
 
 def default_fields() -> dict[str, Any]:
-    """Every setting with its default, as in a complete params.yaml.
-
-    Settings that are derived from others are null: `privacy.dataset` and `privacy.purpose`.
-    """
+    """Return every setting with its default, as in a complete params.yaml. `privacy.dataset` and
+    `privacy.purpose` are null, because they are derived from other settings."""
     generator = GeneratorSection.model_validate(_every_generator())
     fields = ProjectSettings(generator=generator).model_dump(mode="json", by_alias=True)
     fields["privacy"] |= {"dataset": None, "purpose": None}
@@ -295,7 +291,7 @@ def default_fields() -> dict[str, Any]:
 
 
 def _every_generator() -> dict[str, Any]:
-    """A section for each installed generator; `required` marks a setting without a default."""
+    """Return a section for each installed generator. `required` marks a missing default."""
     classes = {name: generator_class(name) for name in plugin_names(GENERATORS)}
     return {
         name: {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
@@ -304,7 +300,7 @@ def _every_generator() -> dict[str, Any]:
 
 
 def _added_methods(names: Iterable[str]) -> dict[str, type[Method]]:
-    """Among `names`, return the methods of other packages that `evolve.<name>` configures."""
+    """Return the methods in `names` that other packages add and `evolve.<name>` configures."""
     other = [
         n for n in plugin_names(METHODS) if n in names and n not in EvolveSettings.model_fields
     ]
@@ -327,11 +323,9 @@ def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _derived(fields: dict[str, Any]) -> dict[str, Any]:
-    """Add the settings that depend on the data file.
-
-    With the user's own data file, the generator does not see the example's donated examples, and
-    the example's ledger is not charged.
-    """
+    """Add the settings that depend on the data file. If the data file is the user's own, the
+    generator gets no donated examples of the embedded example, and the example's ledger is not
+    charged."""
     fields = {name: _fields_of(section) for name, section in fields.items()}
     sections = [dict(_section(fields, name)) for name in ("prepare", "privacy", "crt", "evolve")]
     prepare, privacy, crt, evolve = sections
@@ -361,31 +355,26 @@ def _derived(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields_of(section: Any) -> Any:
-    """Return only the values that a section has in the file, without defaults."""
+    """Return the values that a section has in the file, without defaults."""
     if isinstance(section, Section):
         return section.model_dump(by_alias=True, exclude_unset=True)
     return section
 
 
 def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    """A section of the fields.
-
-    It is empty if the section is missing or is not a mapping. A section that is not a mapping is
-    refused later.
-    """
+    """Return a section; empty if it is missing or not a mapping. pydantic reports the latter."""
     section = fields.get(name)
     return section if isinstance(section, dict) else {}
 
 
 def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
-    """The names under `methods`; none if it is not a list, which is refused later."""
+    """Return the names under `methods`; empty if this is no list. pydantic reports that."""
     names = fields.get("methods", ())
     return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
 
 
 def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
-    """Change the sections of methods that show metadata and examples in a prompt, so that they show
-    metadata only. Return the changed sections."""
+    """Return the sections that show metadata and examples in prompts, with metadata only."""
     kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
     changed = {}
     for method, kind in {**kinds, **added}.items():
@@ -398,8 +387,7 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
 
 
 def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the section `extract_metadata`. Its endpoint takes limits that it does not set from
-    generator.openai."""
+    """Return `extract_metadata`. Its endpoint takes missing limits from generator.openai."""
     section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
     if not (isinstance(section, dict) and isinstance(other, dict)):
         return {}
@@ -411,7 +399,7 @@ def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def dataset_name(file: str) -> str:
-    """A dataset name made from a file name: at most 64 characters of a-z, 0-9, '.', '_' and '-'."""
+    """Make a dataset name from a file name: at most 64 characters of a-z, 0-9, '.', '_' and '-'."""
     return re.sub(r"[^a-z0-9._-]+", "-", Path(file).stem.lower()).strip("._-")[:64] or "data"
 
 

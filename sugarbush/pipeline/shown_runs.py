@@ -1,7 +1,8 @@
-"""The runs with shown metrics on held-out texts: <state>/shown/<purpose>-<dataset>.json.
+"""Records the runs that showed metrics on held-out texts, in
+<state>/shown/<purpose>-<dataset>.json.
 
-Whoever releases the best of many runs has used exact metrics, for which no budget was charged. The
-card states the number of such runs. The file contains digests of released texts and of random ids,
+Whoever releases the best of many runs uses exact metrics, for which no budget was charged. So the
+card states the number of these runs. The file contains digests of released texts and of random ids,
 and no metric.
 """
 
@@ -20,7 +21,7 @@ _ADVICE = "Restore it from a backup, or delete it: the count of shown runs then 
 
 
 def note_shown(state: Path, dataset: str, runs: Iterable[str]) -> None:
-    """Add `runs`, before their metrics are computed. Raises StorageError."""
+    """Record `runs`, before their metrics are computed. Raises StorageError."""
     path = _path(state, dataset)
     try:
         make_owner_only(path.parent)
@@ -34,7 +35,7 @@ def note_shown(state: Path, dataset: str, runs: Iterable[str]) -> None:
 
 
 def shown_count(state: Path, dataset: str) -> int:
-    """How many runs there are. Raises StorageError for a damaged file."""
+    """Return the number of recorded runs. Raises StorageError for a damaged file."""
     return len(_read(_path(state, dataset)))
 
 

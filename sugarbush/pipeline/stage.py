@@ -1,7 +1,7 @@
-"""A stage of the pipeline, declared once.
+"""Declares a stage of the pipeline.
 
-`Stage` says what a stage reads, which settings and code its output depends on, what it writes and
-whether it spends. Everything else is derived from the declaration: dvc.yaml (`pipeline.dvc`), which
+`Stage` says what a stage reads and writes, which settings and code its output depends on, and
+whether it spends budget. The rest is derived from the declaration: dvc.yaml (`pipeline.dvc`), which
 stages are skipped, and the module `tasks/<name>.py` that DVC runs.
 """
 
@@ -28,11 +28,11 @@ class Output:
     """A file or folder that a stage writes. `path` is relative to the project and may contain
     `{method}`.
 
-    `keyed` outputs contain random names of private inputs and keyed digests of public ones, so DVC
-    does not copy them into its cache. With `persist` DVC keeps the old output while the stage runs.
-    Outputs that are partly private need this, because DVC must not restore the public part alone.
-    The outputs of every method are persistent, because the results of a method without a DP
-    guarantee are private and DVC sees only a random name.
+    A `keyed` output contains random names of private inputs and keyed digests of public inputs, so
+    DVC does not copy it into its cache. With `persist`, DVC keeps the old output while the stage
+    runs. Outputs that are partly private need `persist`, because DVC must not restore the public
+    part alone. The outputs of every method need `persist` too: without a DP guarantee, the results
+    are private and DVC sees only a random name.
     """
 
     path: str
@@ -44,10 +44,10 @@ class Output:
 class Stage:
     """One stage.
 
-    `inputs` are files and folders that DVC may see. Its output depends on `settings` (sections of
-    the resolved settings), `plan` (parts of the budget plan) and `code` (modules). A stage that
-    spends budget has no code here, only its `version`: an edited comment must not cost epsilon.
-    With `by_method` the stage runs once for each method.
+    `inputs` are files and folders that DVC may see. The output of the stage depends on `settings`
+    (sections of the resolved settings), `plan` (parts of the budget plan) and `code` (modules). A
+    stage that spends budget declares no code, only its `version`: an edited comment must not cost
+    epsilon. With `by_method`, the stage runs once for each method.
     """
 
     name: str
@@ -64,16 +64,12 @@ class Stage:
 
     @property
     def module(self) -> str:
-        """The module with the stage's `run` function."""
         return f"sugarbush.pipeline.stages.{self.name}"
 
     def is_needed(self, settings: ProjectSettings, method: Method | None = None) -> bool:
-        """Whether the chosen methods need the stage.
-
-        A stage `by_method` is needed if `method` has that stage. `make_example` is needed for the
-        example's own data, `pretrain` if a method starts from one of its models, and `audit` where
-        the settings ask for it.
-        """
+        """Whether the chosen methods need the stage. A stage with `by_method` is needed if `method`
+        has that stage. `make_example` is needed for the example's data, `pretrain` if a method
+        starts from one of its models, and `audit` if the settings enable it."""
         if self.by_method:
             return method is not None and self.name in method.stages
         if self.name == "make_example":
@@ -83,7 +79,6 @@ class Stage:
         return self.name != "audit" or settings.audit.enabled
 
     def run(self, project: Project, method: Method | None = None) -> None:
-        """Run the stage, or mark its outputs as not needed."""
         if not self.is_needed(project.settings, method):
             self.skip(project.base, method)
             return
@@ -102,14 +97,11 @@ class Stage:
 
 
 def run_stage(name: str) -> None:
-    """Run a stage in the current folder, as `python -m tasks.<name>` does.
-
-    If the stage fails, prints one message, which never quotes private data, and exits with the code
-    of the error.
-    """
+    """Run a stage in the current folder, as `python -m tasks.<name>` does. If the stage fails, this
+    prints one message without private data, and exits with the error's code."""
     from sugarbush.pipeline.parent_death import die_with_dvc
 
-    die_with_dvc()  # called before the imports, which take seconds
+    die_with_dvc()  # before the imports below, which take seconds
     from sugarbush.pipeline.entry_point import run_with_error_report
     from sugarbush.pipeline.graph import stage_named
     from sugarbush.pipeline.project import Project

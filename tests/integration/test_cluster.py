@@ -214,7 +214,7 @@ def test_parts_show_no_private_value_in_a_log() -> None:
 
 
 def test_a_process_that_is_killed_every_time_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="killed again"):
+    with pytest.raises(StorageError, match="were killed"):
         ProcessPool(1)(lambda _: os.kill(os.getpid(), signal.SIGKILL), [1], operator.add)
 
 

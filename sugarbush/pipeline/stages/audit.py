@@ -1,10 +1,10 @@
-"""Measures what the texts disclose, and lower bounds on epsilon, for the example or a benchmark
-(internal).
+"""Measures what the texts disclose, and lower bounds on epsilon, for the example or a benchmark.
 
 Reads    data/private/, data/released/{enlarge,generate}/<method>/, data/private/arms/
 Writes   reports/internal/audit.json; data/stamps/audit.json
-Spends   nothing, and releases nothing: figures are computed on real texts and are internal. It is
-         needed only with `audit.enabled`.
+Spends   nothing, and releases nothing: the results are computed on real texts and are internal
+
+The stage runs only if `audit.enabled` is true.
 """
 
 from __future__ import annotations

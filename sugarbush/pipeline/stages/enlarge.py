@@ -1,7 +1,7 @@
-"""The release of a method: more texts of the same kind, chosen by what was released.
+"""Enlarges the final set of a method to the size of the release, with released values only.
 
 Reads    data/released/evolve/<method>/, data/released/metadata/, data/public/donated/, the schema
-Writes   data/released/enlarge/<method>/  what evolve wrote, with the texts of the release
+Writes   data/released/enlarge/<method>/  the output of evolve, with the texts of the release
 Spends   nothing: it reads no record
 """
 

@@ -1,4 +1,4 @@
-"""Measures how good the synthetic texts of each round are, compared with held-out real texts.
+"""Compares the synthetic texts of each round with held-out real texts.
 
 Reads    data/private/prepared/, data/private/metadata/, data/public/donated/, the pool's files,
          data/released/{initial,evolve,generate}/<method>/, data/private/arms/<method>/
@@ -34,7 +34,13 @@ from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.evaluator import Evaluator, train_sample_reader
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import donated_frame, final_folder, first_folder, read_release
+from sugarbush.pipeline.released import (
+    donated_frame,
+    final_folder,
+    first_folder,
+    read_release,
+    read_rounds,
+)
 from sugarbush.pipeline.shown_runs import note_shown
 from sugarbush.privacy.results import digest_of
 from sugarbush.randomness import public_rng
@@ -44,20 +50,17 @@ SIZES = (250, 500, 1000, 2000, 5000)  # numbers of texts at which releases are c
 
 
 def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Population]]:
-    """Yield the candidates that a method starts from, each round's survivors, and the final
-    texts."""
+    """Yield the first candidates of a method, each round's survivors, and the final texts."""
     names, final = project.schema.names, final_folder(project.roots, method)
     if (first := first_folder(project.roots, method)) is not None:
         yield 0, load_population(first / "candidates.parquet", names)
-    for folder in sorted(final.glob("round_*")):
-        population = load_population(folder / "candidates.parquet", names)
-        number = int(folder.name.removeprefix("round_"))
-        yield number, population.take(np.load(folder / "survivors.npy"))
+    for each in read_rounds(final, project.schema):
+        yield each.number, each.population.take(each.survivors)
     yield FINAL, load_population(final / "final.parquet", names)
 
 
 def run(project: Project) -> None:
-    """Measure every compared method, and a sample of real texts as the upper limit."""
+    """Measure every compared method, and a sample of real texts as the ceiling."""
     methods = project.settings.measured if project.settings.evaluate.show else ()
     if not methods:
         write_figures(project, [], {})
@@ -130,19 +133,16 @@ def run(project: Project) -> None:
 
 
 def release_id(project: Project, method: Method) -> str:
-    """The identity of a release: its run and its texts, because one model can write many texts."""
+    """Return a digest of a release's run and texts: one model can write many texts."""
     folder = final_folder(project.roots, method)
     final = load_population(folder / "final.parquet", project.schema.names)
     return digest_of(run=read_release(folder)["run"], texts=final.texts)
 
 
 def equal_count(project: Project) -> int:
-    """Return how many texts of each method and round are measured. It is at most the number of
-    final texts that every method has.
-
-    Most metrics depend on this number. A method without texts has no metrics and does not limit the
-    number for other methods.
-    """
+    """Return the number of texts that are measured for each method and round. Every method has at
+    least this number of final texts. Most metrics depend on this number. A method without texts has
+    no metrics, and does not limit the number for other methods."""
     settings, names = project.settings, project.schema.names
     finals = (final_folder(project.roots, m) / "final.parquet" for m in settings.measured)
     sizes = [len(load_population(final, names)) for final in finals]
@@ -153,11 +153,9 @@ def equal_count(project: Project) -> int:
 def real_figures(
     evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: EvaluateSettings
 ) -> tuple[MetricValue, ...]:
-    """Measure `count` random real training texts as if they were synthetic.
-
-    `codes` (n, a) are the original codes of the train texts. The classifiers are trained on these
-    codes, with at most as many texts as a method has.
-    """
+    """Measure `count` random real training texts as if they were synthetic. `codes` (n, a) are the
+    original codes of the training texts. The classifiers are trained on these codes, with at most
+    as many texts as a method has."""
     texts, given = (
         sample.limited(count, rng=public_rng(params.seed, REAL))
         for sample in (evaluator.train, replace(evaluator.train, codes=codes))
@@ -171,10 +169,9 @@ def real_figures(
 def add_sizes(
     by_texts: Mapping[int, list[MetricValue]], evaluator: Evaluator, sample: Sample, *, method: str
 ) -> None:
-    """Add MAUVE of random parts of `sample` to `by_texts`, for each of SIZES that it has.
-
-    `by_texts` is a defaultdict. A sample that has fewer than two of SIZES adds nothing.
-    """
+    """Add MAUVE of random parts of `sample` to `by_texts`, for each number in SIZES that the sample
+    can fill. `by_texts` is a defaultdict. A sample that can fill fewer than two numbers adds
+    nothing."""
     sizes = [size for size in SIZES if size <= len(sample)]
     for size in sizes if len(sizes) > 1 else ():
         settings = replace(evaluator.settings, clusters=clusters_for(size, len(evaluator.heldout)))
@@ -184,17 +181,14 @@ def add_sizes(
 
 
 def clusters_for(texts: int, heldout: int) -> int:
-    """Return the number of clusters for MAUVE: a tenth of the smaller number of texts, and at least
-    2.
-
-    With a tenth of the larger number, a cluster would by chance contain few or no texts of the
-    smaller sample.
-    """
+    """Return the number of clusters for MAUVE: a tenth of the smaller number of texts, at least 2.
+    With a tenth of the larger number, a cluster could by chance contain few or no texts of the
+    smaller sample."""
     return max(2, min(texts, heldout) // 10)
 
 
 def _chosen(count: int, most: int, seed: int, *names: str | int) -> NDArray[np.int64]:
-    """Indices of at most `most` texts, drawn without replacement, in order."""
+    """Draw indices of at most `most` texts without replacement, and sort them."""
     if count <= most:
         return np.arange(count)
     drawn = public_rng(seed, "sample", *names).choice(count, size=most, replace=False)
@@ -214,8 +208,7 @@ def write_figures(
     read: Mapping[str, Mapping[str, list[int]]],
     by_texts: Mapping[int, Sequence[MetricValue]] = MappingProxyType({}),
 ) -> None:
-    """Write the internal metrics for the report, and a new stamp, so that the report is written
-    again."""
+    """Write the internal metrics for the report. A new stamp makes DVC write the report again."""
     internal = make_private(project.roots.internal)
     frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(MetricValue)])
     nested: dict[str, Any] = {}

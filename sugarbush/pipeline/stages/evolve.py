@@ -4,9 +4,9 @@ Reads    data/released/initial/<method>/, data/private/prepared/train.parquet,
          data/private/metadata/train.parquet (labels, where votes are by label)
 Writes   data/released/evolve/<method>/  synthetic.jsonl, final.parquet, round_NNN/, usage.json,
                                          release.json
-Spends   its share: one discrete-Gaussian histogram or sum of kernel scores per round; the L2
-         sensitivity to a record is 1 for a histogram, and RESOLUTION for kernel scores; add/remove
-         one unit
+Spends   its share: one histogram or sum of kernel scores per round, with discrete Gaussian noise.
+         The L2 sensitivity to one record, under add/remove, is 1 for a histogram and RESOLUTION for
+         kernel scores
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAME = "evolve"
 def run(project: Project, method: Method) -> None:
     """Evolve and release the result; rounds that are already finished are restored."""
     if method.stages[0] == NAME and method.asks_generator:
-        preflight(project)  # called here if no earlier stage of the method has checked it
+        preflight(project)  # no earlier stage of the method has checked the generator
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     first = first_candidates(project.roots, method, project.schema)
     final = method.evolve(inputs, first, forced=was_forced())

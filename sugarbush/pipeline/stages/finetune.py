@@ -1,14 +1,13 @@
-"""A language model trained on the private texts.
+"""Trains a language model on the private texts.
 
 Reads    data/private/{prepared,metadata}/train.parquet, data/released/metadata/ (the DP record
          count), data/public/pretrained/
 Writes   data/released/finetune/<method>/  model and tokenizer, model_card.json, release.json
-         data/private/                     checkpoints, until the run has ended; the number of its
-                                           noise draws is stored with the finished results, outside
-                                           the project
+         data/private/                     checkpoints, until the run has ended
+         <state>                           the number of noise draws, with the finished results
          reports/internal/<name>.json      values that are not DP
-Spends   its share: Poisson-subsampled Gaussian steps, including those that a restart may repeat, at
-         sensitivity clip_norm, add/remove one unit
+Spends   its share: Poisson-subsampled Gaussian steps, also for steps that a restart may repeat; the
+         L2 sensitivity is clip_norm, add/remove one unit
 
 A run that was killed continues from its last checkpoint and is not charged again.
 """

@@ -1,20 +1,17 @@
-"""Checks whether the files that the settings name have changed. It runs first in every run, so it
-is quick.
+"""Checks in every run whether the files that the settings name have changed, so it is quick.
 
 Reads    prepare.file, prepare.donated, the schema, the generator's and the methods' public files
-Writes   data/stamps/                corpus.json: a random name of the private file, new if the file
-                                     changes; policy.json: the same for the files of crt, because
-                                     your own labels are private; schema.json, donated.json,
-                                     pool.json: digests of public files under the installation's
-                                     key
-         data/stamps/settings.json   the resolved settings that affect an output, the noise that
-                                     the plan gives to each mechanism, digests of code
+Writes   data/stamps/                corpus.json: a random name of the private file, which changes
+                                     with the file; policy.json: the same for the files of crt,
+                                     because your own labels are private; schema.json,
+                                     donated.json, pool.json: keyed digests of public files
+         data/stamps/settings.json   the resolved settings that affect an output, the planned noise
+                                     of each mechanism, digests of code
 Spends   nothing
 
-DVC compares these stamps instead of the files, so that DVC learns neither hash nor size of a
-private file. If the private files of a later stage are gone, its stamp is removed, so that DVC runs
-that stage again. A forced run gives the corpus another name, so that all of its results are drawn
-again.
+DVC compares these stamps instead of the files. So DVC learns no hash and no size of a private file.
+If a later stage's private files are missing, its stamp is removed, so that DVC runs the later stage
+again. A forced run gives the corpus a new name, so all results are drawn again.
 """
 
 from __future__ import annotations
@@ -46,11 +43,8 @@ _ACCOUNTING = ("sugarbush.privacy", "sugarbush.pipeline.budget")
 
 
 def run(project: Project, *, only_look: bool = False) -> None:
-    """Write the stamps and the resolved settings.
-
-    With `only_look`, no new name is stored for a changed corpus: if the former corpus returns
-    before the next run, its results stay valid.
-    """
+    """Write the stamps and the resolved settings. With `only_look`, no new name is stored for a
+    changed corpus. If the former corpus returns before the next run, its results stay valid."""
     settings = project.settings
     if not only_look:
         _warn_of_another_project(project)
@@ -92,15 +86,14 @@ def _warn_of_another_project(project: Project) -> None:
     if own is not None and project.snapshots.now("train_texts") not in (None, own):
         print(
             f"{NAME}: another project or experiment has run on dataset '{project.dataset}' with "
-            "other files or settings since this project's last run. So this run draws and is "
-            "charged again. Use one project for a dataset",
+            "other files or settings since this project's last run. So this run draws new "
+            "noise and is charged again. Use one project for a dataset",
             flush=True,
         )
 
 
 def has_old_card(project: Project) -> bool:
-    """Whether the ledger was charged after the release card was written. The card then states too
-    small a total of the dataset."""
+    """Whether the ledger was charged after the card was written: its total is too small."""
     card, ledger = project.roots.published / CARD, project.ledger().path
     return card.exists() and ledger.exists() and ledger.stat().st_mtime > card.stat().st_mtime
 
@@ -124,7 +117,7 @@ def code_digest(modules: tuple[str, ...]) -> str:
 
 
 def forget_digests_without_files(project: Project) -> None:
-    """Remove the stamps of private files that are gone, because DVC cannot see these files."""
+    """Remove the stamps of private files that are missing, because DVC cannot see these files."""
     store, stamps = project.private, project.roots.stamps
     needs = {
         "prepare": store.prepared_file(TRAIN),
@@ -143,10 +136,11 @@ def _digest(project: Project, names: list[str], setting: str) -> bytes:
 
 
 def _plan(project: Project) -> dict[str, Any]:
-    """The noise of each mechanism: one list for the metadata stage, and one list per method.
+    """Return the noise of each mechanism: one list for the metadata stage, and one list per method.
 
-    A run that changes nothing spends most of its time here, so the last plan is stored in `.cache`.
-    It only decides which stages are stale: a stage that draws noise computes its own plan.
+    If nothing changed, this plan takes most of a run's time, so the last plan is stored in
+    `.cache`. The stored plan decides only which stages are stale: a stage that draws noise computes
+    its own plan.
     """
     key = digest_of(
         privacy=project.settings.privacy.model_dump(mode="json"),
@@ -156,7 +150,7 @@ def _plan(project: Project) -> dict[str, Any]:
         library=version("dp-accounting"),
     )
     file = project.base / ".cache" / "plan.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):  # without a plan of these settings
+    with suppress(OSError, ValueError, KeyError, TypeError):  # no plan is stored for these settings
         if (kept := json.loads(file.read_text()))["key"] == key:
             return cast(dict[str, Any], kept["plan"])
     plan = _computed_plan(project)

@@ -1,8 +1,8 @@
-"""Texts from a trained model.
+"""Writes texts with a trained model.
 
 Reads    data/released/finetune/<method>/, data/released/metadata/
 Writes   data/released/generate/<method>/  synthetic.jsonl, final.parquet, usage.json, release.json
-Spends   nothing: it is post-processing of what was released
+Spends   nothing: it is post-processing of released values
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The first candidates of a method.
+"""Writes the first candidates of a method.
 
 Reads    data/released/metadata/, data/public/donated/, the schema
 Writes   data/released/initial/<method>/  candidates.parquet, usage.json, release.json

@@ -1,4 +1,4 @@
-"""The embedded example: the customer-service corpus of an invented shop.
+"""Writes the embedded example: the customer-service corpus of an invented shop.
 
 Reads    nothing
 Writes   data/public/example/        corpus.jsonl, donated.jsonl, schema.yaml

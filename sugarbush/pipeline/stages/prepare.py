@@ -5,8 +5,8 @@ Writes   data/private/prepared/      train.parquet, heldout.parquet (id, text, r
                                      user, a keyed hash, where the unit is a user), sketch.json,
                                      tally.json
          data/stamps/prepare.json, train_texts.json
-Spends   nothing; the id or the user of a record decides alone whether it is a training record or a
-         held-out record; whether it is used depends only on the records of its user
+Spends   nothing. The id or the user of a record alone decides whether the record is for training or
+         held out. Whether the record is used depends only on the records of its user
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ Writes   data/public/pretrained/     a GPT-2 and its tokenizer, pretrain.json
            lstm/                     an LSTM and its tokenizer, pretrain.json
 Spends   nothing; no private record is read
 
-The simulator writes most of the text, from codes drawn uniformly from the schema's public values.
-So the model learns the control codes before it is fine-tuned. For each text, the simulator gets the
-donated examples with codes nearest to the codes of the text, as a generator does with method
-`maple`. The donated examples are few and not protected, and only they show the style of the private
-texts. The model is also trained on them. Only models that a chosen method starts from are trained.
+The simulator writes most of the text, from codes that are drawn uniformly from the schema's public
+values. So the model learns the control codes before it is fine-tuned. For each text, the simulator
+gets the donated examples with the nearest codes, as a generator does with method `maple`. The model
+is also trained on the donated examples: they are not protected, and only they show the style of the
+private texts. Only models that a chosen method starts from are trained.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def write_models(folder: Path, project: Project) -> None:
 
 
 def wanted_models(project: Project) -> list[str]:
-    """TINY and LSTM, if a chosen method starts from them."""
+    """Return TINY and LSTM, each if a chosen method starts from it."""
     named = [method.starts_from_pretrained for method in project.settings.chosen]
     return [kind for kind in (TINY, LSTM) if kind in named]
 
@@ -109,7 +109,7 @@ def wanted_models(project: Project) -> list[str]:
 def _trained(
     kind: str, tokenizer: Any, examples: Sequence[Example], settings: PretrainSettings
 ) -> Any:
-    """A new, trained model of a kind. The tokenizer gets a mask token if the model is an LSTM."""
+    """Train a new model of a kind. The tokenizer gets a mask token if the model is an LSTM."""
     device = open_device(settings.device)
     if kind == LSTM:
         add_mask_token(tokenizer)
@@ -152,13 +152,9 @@ def simulated(
     examples: Sequence[str] = (),
     example_codes: NDArray[np.int64] | None = None,
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Draw codes (n, d) uniformly, and write a text for each with the simulator. Nothing is
-    private.
-
-    Each text imitates the `settings.examples` examples with codes nearest to the codes of the text.
-    `examples` is (m,) and `example_codes` is (m, d). A code for `other` is left out of the request
-    for the text.
-    """
+    """Draw codes (n, d) uniformly, and write a text for each with the simulator (all public). Each
+    text imitates the `settings.examples` examples with the nearest codes. `examples` is (m,) and
+    `example_codes` is (m, d). The request for a text leaves out codes for `other`."""
     rng = public_rng(settings.seed, "codes")
     columns = [rng.integers(size, size=settings.texts) for size in schema.domain.values()]
     codes = np.stack(columns, axis=1)
@@ -188,7 +184,7 @@ def simulated(
 
 
 def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Example]]:
-    """Texts for testing the model, and the others for training it."""
+    """Split the examples into those that test the model and those that train it."""
     order = public_rng(seed, "held").permutation(len(examples))
     held = min(_CHECKED, len(examples) // 10)
     shuffled = [examples[place] for place in order]

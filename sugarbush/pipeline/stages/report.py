@@ -1,4 +1,4 @@
-"""The release card, a public page, and an internal page for the owner of the data.
+"""Writes the release card, a public page, and an internal page for the owner of the data.
 
 Reads    data/released/, the schema, the ledger; for the internal page reports/internal/ and the
          private metadata
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from sugarbush.attributes.agreement import Agreement
 from sugarbush.data.private_store import HELDOUT, TRAIN
-from sugarbush.data.schema import Schema
 from sugarbush.evaluation.interface import read_values
+from sugarbush.evolution.evolve import Round
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
 from sugarbush.generators.interface import Usage, cost_of
 from sugarbush.methods.interface import Method
 from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, require
-from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of, engine_of
+from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.release_facts import release_facts, text_counts
@@ -38,6 +38,7 @@ from sugarbush.pipeline.released import (
     final_folder,
     first_folder,
     read_ledger_ids,
+    read_rounds,
 )
 from sugarbush.privacy.data_types import Released
 from sugarbush.report.card import card_json, card_markdown, release_card
@@ -65,7 +66,7 @@ Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
-    """Load how well attributes are read from texts, measured on the donated examples."""
+    """Load how well attributes are read from texts, as measured on the donated examples."""
     folder = require(roots.public / "donated", left_by="extract_metadata")
     rows = json.loads((folder / "agreement.json").read_text())
     return tuple(Agreement(**row) for row in rows)
@@ -76,16 +77,25 @@ def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData
     schema, folder = project.schema, final_folder(project.roots, method)
     ids = read_ledger_ids(folder)
     final = load_population(folder / "final.parquet", schema.names)
-    rounds = tuple(_rounds(project, folder, method, ids))
-    limit = project.settings.report.texts
+    rounds, unit = read_rounds(folder, schema), method.vote_unit
+    texts = _texts(final, folder, rounds, project.settings.report.texts, unit)
     return MethodData(
         name=method.name,
         final_texts=len(final),
         written_afterwards=text_counts(final, len(rounds))["written_afterwards"],
         asked=Released(counts_of(final.codes, schema), ids),
-        texts=Released(_texts(final, folder, schema, limit, method.vote_unit), ids),
-        rounds=rounds,
-        scored=bool(rounds) and method.vote_unit > 1,
+        texts=Released(texts, ids),
+        rounds=tuple(
+            RoundData(
+                number=each.number,
+                votes=each.votes.map(lambda votes: votes / unit),
+                stddev=project.plan.of(method.vote_part).stddev / unit,
+                written=each.population.rounds,
+                survivors=each.survivors,
+            )
+            for each in rounds
+        ),
+        scored=bool(rounds) and unit > 1,
         spends=tuple(_spends(project, method)),
         map=Released(_map(final, encode), ids) if len(final) > 1 else None,
     )
@@ -97,26 +107,11 @@ def _map(final: Population, encode: Encode) -> EmbeddingMap:
     return EmbeddingMap(points=synthetic_projection(embeddings)(embeddings), written=final.rounds)
 
 
-def _rounds(
-    project: Project, folder: Path, method: Method, ids: tuple[str, ...]
-) -> Iterator[RoundData]:
-    unit = method.vote_unit
-    for own in sorted(folder.glob("round_*")):
-        population = load_population(own / "candidates.parquet", project.schema.names)
-        yield RoundData(
-            number=int(own.name.removeprefix("round_")),
-            votes=Released(np.load(own / "votes.npy") / unit, ids),
-            stddev=project.plan.of(method.vote_part).stddev / unit,
-            written=population.rounds,
-            survivors=np.load(own / "survivors.npy"),
-        )
-
-
 def _texts(
-    final: Population, folder: Path, schema: Schema, limit: int, unit: int
+    final: Population, folder: Path, rounds: Sequence[Round], limit: int, unit: int
 ) -> tuple[SyntheticText, ...]:
-    """The first `limit` final texts, and every candidate that they descend from."""
-    votes = _last_votes(folder, schema, unit)
+    """Return the first `limit` final texts, and every candidate that they descend from."""
+    votes = _votes(rounds[-1], unit) if rounds else {}
     with (folder / "synthetic.jsonl").open(encoding="utf-8") as lines:
         asked = [json.loads(line).get("examples") or () for line in islice(lines, limit)]
     shown = [
@@ -125,12 +120,7 @@ def _texts(
             _described(final.take(np.arange(len(asked))), votes), asked, strict=True
         )
     ]
-    rounds = sorted(folder.glob("round_*"), reverse=True)
-    candidates = [
-        text
-        for own in rounds
-        for text in _described(load_population(own / "candidates.parquet", schema.names), {})
-    ]
+    candidates = [text for each in reversed(rounds) for text in _described(each.population, {})]
     return with_ancestors(shown, candidates)
 
 
@@ -147,15 +137,10 @@ def _described(population: Population, votes: dict[int, int]) -> Iterator[Synthe
         )
 
 
-def _last_votes(folder: Path, schema: Schema, unit: int) -> dict[int, int]:
-    """The noisy votes in the last round by candidate id. They are stored in units of 1/`unit` of a
-    vote."""
-    rounds = sorted(folder.glob("round_*"))
-    if not rounds:
-        return {}
-    population = load_population(rounds[-1] / "candidates.parquet", schema.names)
-    counts = np.load(rounds[-1] / "votes.npy")
-    return {int(i): round(v / unit) for i, v in zip(population.ids, counts, strict=True)}
+def _votes(last: Round, unit: int) -> dict[int, int]:
+    """Return noisy votes by candidate id. The stored votes are multiples of 1/`unit`."""
+    counts = zip(last.population.ids, last.votes.value, strict=True)
+    return {int(i): round(count / unit) for i, count in counts}
 
 
 def _spends(project: Project, method: Method) -> Iterator[Spend]:
@@ -174,7 +159,7 @@ def _spends(project: Project, method: Method) -> Iterator[Spend]:
 
 
 def public_metrics(data: PublicData) -> dict[str, Any]:
-    """The values of `dvc metrics`: released values only."""
+    """Return the values of `dvc metrics`: released values only."""
     card = release_card(data.release)
     found: dict[str, Any] = {
         "epsilon": card["promise"]["epsilon"],
@@ -193,7 +178,7 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
 
 
 def internal_of(project: Project) -> InternalData:
-    """Values computed on real texts, for the internal page only."""
+    """Collect values computed on real texts, for the internal page only."""
     roots, schema, settings = project.roots, project.schema, project.settings.evaluate
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
     codes = {part: project.private.real_codes(schema.names, part=part) for part in (TRAIN, HELDOUT)}
@@ -219,7 +204,7 @@ def internal_of(project: Project) -> InternalData:
 
 
 def _audits(project: Project) -> dict[str, Any]:
-    """What stage audit found for each method, if it runs."""
+    """Load what stage audit found for each method; empty if the stage is not enabled."""
     if not project.settings.audit.enabled:
         return {}
     found = require(project.roots.internal / "audit.json", left_by="audit").read_text()
@@ -227,8 +212,7 @@ def _audits(project: Project) -> dict[str, Any]:
 
 
 def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Place real texts on each method's map: (n, 2). The axes come from the method's synthetic
-    texts."""
+    """Place real texts on each method's map, (n, 2), on axes of the synthetic texts."""
     private, encoder = project.encoder(private=True), project.encoder(private=False)
     found = {}
     for method in project.settings.released:
@@ -241,13 +225,13 @@ def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float
 
 
 def public_data(project: Project) -> PublicData:
-    """Everything that the card and the public page show."""
+    """Collect everything that the card and the public page show."""
     encode = project.encoder(private=False).encode
     folders = [project.roots.released / "metadata"]
     folders += [final_folder(project.roots, method) for method in project.settings.released]
     ids = [i for folder in folders for i in read_ledger_ids(folder)]
     donated = tuple(donated_frame(project.roots)["text"])
-    ledger = project.ledger()
+    ledger, table = project.ledger(), dp_table_of(project.base)
     ids += _ids_of_earlier_runs(project, ids, known={entry.id for entry in ledger.entries()})
     return PublicData(
         release=release_facts(
@@ -256,21 +240,21 @@ def public_data(project: Project) -> PublicData:
             ledger=ledger,
             ledger_ids=ids,
             donated=len(donated),
-            engine=engine_of(project.base),
+            engine=None if table is None else table.engine,
             plan=project.final_plan(),
             texts={m.name: _text_counts(project, m) for m in project.settings.released},
         ),
         methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
         metadata=dp_counts_of(project.base, project.schema),
-        table=dp_table_of(project.base),
+        table=table,
         agreements=agreements_of(project.roots),
         donated=donated,
     )
 
 
 def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -> list[str]:
-    """Return the charges of other folders of data/released, such as those of a method that is no
-    longer chosen. The promise on the card covers everything in data/released."""
+    """Return the charges of other folders of data/released, such as the folder of a method that is
+    no longer chosen. The guarantee on the card covers everything in data/released."""
     earlier = {
         i: folder
         for i, folder in charges_of_releases(project.roots, project.settings.privacy).items()
@@ -279,8 +263,8 @@ def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -
     if earlier:
         folder = next(iter(earlier.values())).relative_to(project.base)
         print(
-            f"{NAME}: the card also counts {len(earlier)} charges of earlier runs: there is "
-            f"{folder}. Delete the folders of methods that you no longer run to leave them out",
+            f"{NAME}: the card also counts {len(earlier)} charges of earlier runs, for example of "
+            f"{folder}. To leave them out, delete the folders of methods that you no longer run",
             flush=True,
         )
     return list(earlier)
@@ -293,7 +277,7 @@ def _text_counts(project: Project, method: Method) -> dict[str, int]:
 
 
 def run(project: Project) -> None:
-    """Write the card and both pages, if there is a method with released texts."""
+    """Write the card and both pages, if a method has released texts."""
     roots = project.roots
     if not project.settings.released:
         stage_named(NAME).skip(project.base)

@@ -1,10 +1,10 @@
-"""DP metadata: a synthetic table by AIM, and DP counts of one label.
+"""Draws the DP metadata: a synthetic table by AIM, and DP counts of one label.
 
 Reads    data/private/metadata/train.parquet
 Writes   data/released/metadata/     rows.parquet, table.json, labels.npy, metadata.json,
                                      release.json
-Spends   its share: AIM as one Gaussian-DP mechanism if a method starts from the table, and one
-         discrete-Gaussian histogram (L2 sensitivity 1 to a record) if a method starts from counts
+Spends   its share: AIM, one Gaussian-DP mechanism, if a method starts from the table; a histogram
+         with discrete Gaussian noise, L2 sensitivity 1 to a record, if a method starts from counts
 """
 
 from __future__ import annotations

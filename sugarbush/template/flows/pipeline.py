@@ -1,12 +1,12 @@
 """The pipeline as a Prefect flow: one task for each stage that a chosen method needs.
 
-DVC alone decides what is stale. No task is retried, because a stage that spends budget would be
-charged twice. A stage retries calls to a language model itself. `python -m flows.pipeline` needs no
-server. prefect.yaml and flows/weekly.py run it every week.
+DVC alone decides which stages are stale. No task is retried, because a stage that spends budget
+would be charged twice. A stage retries calls to a language model itself. `python -m flows.pipeline`
+needs no server. prefect.yaml and flows/weekly.py run the flow every week.
 
 Prefect stores each line that a stage prints, so a stage prints public lines only. The reason of a
-failed stage is printed on the terminal and written to reports/internal. One reason is public and
-becomes the state of the run: the cap on the dataset's budget.
+failure goes to the terminal and to reports/internal. Only one reason is public and becomes the
+state of the run: the cap on the dataset's budget.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from sugarbush.pipeline.flow import (
 
 @flow(name="sugarbush", log_prints=False)
 def pipeline(force: bool = False, epsilon: Annotated[float, Field(gt=0)] | None = None) -> None:
-    """Bring the release up to date. One run on a dataset at a time.
+    """Bring the release up to date. Only one run on a dataset is allowed at a time.
 
     Prefect's user interface shows these arguments as a form. No argument changes the cap or trusts
-    an endpoint, so whoever opens the form can spend at most what the cap leaves.
+    an endpoint. So a user of the form can spend at most the budget that is left under the cap.
 
     Args:
-        force: Make a new release whatever changed; every stage runs and its budget is charged.
+        force: Run every stage, also if nothing changed, and charge its budget again.
         epsilon: A new privacy.epsilon. It is written to params.yaml, for later runs too.
     """
     base = Path()
@@ -51,7 +51,7 @@ def pipeline(force: bool = False, epsilon: Annotated[float, Field(gt=0)] | None 
 
 
 def bring_up_to_date(*, force: bool) -> None:
-    """Run the stages that are out of date, and publish what they did as artifacts."""
+    """Run the stages that are out of date, and publish the results of the run as artifacts."""
     stages = read_stages()
     for name in stages.first:
         stage(name, stages.with_markers(name), force)
@@ -71,9 +71,9 @@ def bring_up_to_date(*, force: bool) -> None:
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{name}")
 def stage(name: str, targets: tuple[str, ...], force: bool = False) -> bool:
-    """Run a stage if DVC finds it out of date, after the stages that write a marker for it.
+    """Run a stage if DVC finds it out of date, after the stages that only write a marker.
 
-    Returns whether DVC ran it.
+    Returns whether DVC ran the stage.
     """
     return run_stage(name, targets, force=force, say=get_run_logger().info)
 

@@ -11,7 +11,7 @@ import pytest
 
 from sugarbush.attributes.extract import extract_codes
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.pipeline.dp_table import dp_counts_of, dp_table_of, engine_of
+from sugarbush.pipeline.dp_table import dp_counts_of, dp_table_of
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.session import PrivacySession
@@ -70,8 +70,8 @@ def test_one_setting_switches_the_engine_and_the_report_names_it(
     tmp_path: Path, engine: Engine
 ) -> None:
     made(tmp_path, engine)
-    assert engine_of(tmp_path) == engine.value
-    counts = dp_counts_of(tmp_path, SCHEMA)
+    table, counts = dp_table_of(tmp_path), dp_counts_of(tmp_path, SCHEMA)
+    assert table is not None and table.engine == engine.value
     assert counts is not None and counts.source == NAMES[engine]
     assert counts.counts.ledger_ids == ("id",)
 
