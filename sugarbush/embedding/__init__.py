@@ -2,10 +2,4 @@
 
 from sugarbush.lazy_names import lazy_names
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "encoder": ("Encoder",),
-        "settings": ("EmbeddingSettings",),
-    },
-)
+__getattr__ = lazy_names(__name__, {"encoder": ("Encoder",), "settings": ("EmbeddingSettings",)})

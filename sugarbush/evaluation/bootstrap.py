@@ -30,11 +30,7 @@ class BootstrapEstimate:
 
 
 def percentile_interval(
-    statistic: Callable[..., float],
-    *,
-    sizes: tuple[int, ...],
-    resamples: int,
-    rng: Rng,
+    statistic: Callable[..., float], *, sizes: tuple[int, ...], resamples: int, rng: Rng
 ) -> BootstrapEstimate:
     """Compute the statistic and the 95% percentile interval of its bootstrap distribution.
 
@@ -87,10 +83,7 @@ def mean_interval(values: NDArray[Any], *, resamples: int, rng: Rng) -> Bootstra
 
 
 def _resampled(
-    statistic: Callable[..., float],
-    sizes: tuple[int, ...],
-    resamples: int,
-    rng: Rng,
+    statistic: Callable[..., float], sizes: tuple[int, ...], resamples: int, rng: Rng
 ) -> tuple[float, NDArray[np.float64] | None]:
     if not sizes or min(sizes) < 1:
         raise InvariantError(f"a statistic needs texts in every sample; the sizes are {sizes}")

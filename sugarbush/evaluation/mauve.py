@@ -55,11 +55,7 @@ class Quantised:
 
 
 def mauve(
-    reference: NDArray[Any],
-    synthetic: NDArray[Any],
-    *,
-    seed: int,
-    clusters: int | None = None,
+    reference: NDArray[Any], synthetic: NDArray[Any], *, seed: int, clusters: int | None = None
 ) -> float:
     """Compute MAUVE of two samples of features, in (0, 1]. It is 1 for equal samples.
 
@@ -150,8 +146,7 @@ def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> flo
 
 def _of_labels(reference: NDArray[np.int64], synthetic: NDArray[np.int64], clusters: int) -> float:
     return mauve_of_histograms(
-        np.bincount(reference, minlength=clusters),
-        np.bincount(synthetic, minlength=clusters),
+        np.bincount(reference, minlength=clusters), np.bincount(synthetic, minlength=clusters)
     )
 
 

@@ -17,13 +17,7 @@ from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.data import plain_examples, probe_examples
 from sugarbush.training.dpsgd.sampling import make_schedule
-from sugarbush.training.dpsgd.train import (
-    Decay,
-    Learning,
-    Mechanism,
-    Performance,
-    train,
-)
+from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, train
 
 _PART = "training"
 
@@ -90,15 +84,9 @@ def fine_tune(
             expected_batch_size=schedule.expected_batch_size,
         ),
         learning=Learning(
-            learning_rate=wanted.learning_rate,
-            decay=Decay.LINEAR,
-            warmup_steps=0,
-            weight_decay=0.0,
+            learning_rate=wanted.learning_rate, decay=Decay.LINEAR, warmup_steps=0, weight_decay=0.0
         ),
-        performance=Performance(
-            micro_batch_tokens=wanted.micro_batch_tokens,
-            checkpoint_every=1,
-        ),
+        performance=Performance(micro_batch_tokens=wanted.micro_batch_tokens, checkpoint_every=1),
         probe=probe_examples(len(tokenizer), max_length=wanted.max_length),
         checkpoints=Checkpoints(checkpoints, counts=counts),
         session=session,

@@ -281,11 +281,7 @@ def replayed(sample: Sequence[LabelledText], policy: Policy) -> list[Replay]:
     ]
     masked = [text.replace(secret, MASK) for _, text, secret in secrets]
     return [
-        Replay(
-            before=before,
-            after=after,
-            moved=_without(secret, text) != _without(MASK, other),
-        )
+        Replay(before=before, after=after, moved=_without(secret, text) != _without(MASK, other))
         for (before, text, secret), other, after in zip(
             secrets, masked, policy.redact(masked), strict=True
         )

@@ -65,10 +65,7 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
     tokenizer = load_tokenizer(name_or_path, section=section)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            name_or_path,
-            dtype=torch.float32,
-            output_loading_info=True,
-            trust_remote_code=False,
+            name_or_path, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
         )
     except _UNREADABLE as error:
         raise _unreadable(name_or_path, section, error) from None

@@ -40,9 +40,7 @@ def make_schedule(*, batch_size: float, epochs: float, unit_count: float) -> Sch
         )
     rate = min(1.0, batch_size / unit_count)
     return Schedule(
-        rate=rate,
-        steps=max(1, round(epochs / rate)),
-        expected_batch_size=rate * unit_count,
+        rate=rate, steps=max(1, round(epochs / rate)), expected_batch_size=rate * unit_count
     )
 
 
@@ -56,12 +54,7 @@ class PoissonSampler(Generic[T]):
     """
 
     def __init__(
-        self,
-        units: Private[Sequence[T]],
-        *,
-        rate: float,
-        rank: int = 0,
-        world_size: int = 1,
+        self, units: Private[Sequence[T]], *, rate: float, rank: int = 0, world_size: int = 1
     ) -> None:
         self._units = units._per_unit[rank::world_size]
         self._rate = rate

@@ -282,9 +282,7 @@ class _ProgressClock:
             step=step,
             steps=self._last,
             epsilon=epsilon(
-                [self._mechanism.after(draws)],
-                delta=self._delta,
-                relation=self._mechanism.relation,
+                [self._mechanism.after(draws)], delta=self._delta, relation=self._mechanism.relation
             ),
         )
 
