@@ -1,8 +1,8 @@
 """Computes a lower bound on mu from several independent runs, each with many canaries.
 
-In a single run, guesses may be right or wrong together, and the bound must allow for this.
-Independent runs show how often it happens. So this bound needs fewer canaries than the bound of
-`one_run` to detect a small fault.
+In a single run, many guesses may be right together, and a bound must allow for this. Independent
+runs show how often this happens. So this bound detects a small fault with fewer canaries than the
+bound of `one_run`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from sugarbush.errors import InvariantError
 def mu_lower_bound_of_runs(accuracies: Sequence[float], *, confidence: float) -> float:
     """Return a mu for which the runs disprove mu-Gaussian DP; 0 if they disprove nothing.
 
-    `accuracies` has the fraction of right guesses of each run. A run must have its own coins and
-    noise, and guess every canary.
+    `accuracies` contains each run's fraction of right guesses. A run needs its own coins and noise,
+    and a guess for every canary.
 
     Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most 1 -
     `confidence`. Proof: given all other coins, a guess is right with probability at most p = Phi(mu

@@ -1,4 +1,4 @@
-"""Texts to unit vectors, and a cache of them."""
+"""Computes unit vectors of texts, and stores them in a cache."""
 
 from sugarbush.lazy_names import lazy_names
 

@@ -22,7 +22,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapEstimate:
-    """A statistic with its interval; `low` and `high` are None without resamples."""
+    """A statistic and the bounds of its interval, which are None without resamples."""
 
     value: float
     low: float | None = None
@@ -56,11 +56,10 @@ def normal_interval(
     """Compute the statistic, and a 95% interval from normal quantiles and the bootstrap standard
     error.
 
-    Use it for distances between two samples. Resampling repeats and omits texts, which increases
-    the distance, so a percentile interval would be too high; the standard error is not affected.
-    `within` is the range of the statistic. Arguments and errors are the same as in
-    `percentile_interval`.
-    Source: Efron & Tibshirani 1993, chapters 6 and 13.
+    Use it for distances between two samples. A resample repeats some texts and omits others, so its
+    distance is larger. A percentile interval would therefore be too high; the standard error is not
+    affected. `within` is the range of the statistic. Arguments and errors are the same as in
+    `percentile_interval`. Source: Efron & Tibshirani 1993, chapters 6 and 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:

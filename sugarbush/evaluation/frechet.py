@@ -31,7 +31,7 @@ _MAX_RESAMPLES = 25  # one distance takes as long as MAUVE on a hundred resample
 
 
 def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """Compute the squared Fréchet distance |a-b|^2 + tr(A + B - 2 (AB)^(1/2)). It is 0 for equal
+    """Compute the squared Fréchet distance |a-b|^2 + tr(A + B - 2 (AB)^(1/2)); 0 for equal
     Gaussians.
 
     `reference` is (n, d) and `synthetic` (m, d). The result is in squared units of the features.

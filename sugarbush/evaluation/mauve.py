@@ -1,11 +1,11 @@
 """MAUVE: the area under the divergence frontier of two samples, on quantised embeddings.
 
 Source: Pillutla et al. 2021, "MAUVE: Measuring the Gap Between Neural Text and Human Text using
-Divergence Frontiers". Written from the paper, because the package `mauve-text` is GPL-3. The value
-depends on hyperparameters, all from the paper's appendix: embeddings of unit length, PCA to 90% of
-the variance, scaling c = 5, and 25 mixture weights. k-means clusters both samples together. The
-number of clusters is a tenth of the number of texts in the smaller sample, and the best of five
-starts is used.
+Divergence Frontiers". We wrote this code from the paper, because the package `mauve-text` is GPL-3.
+The value depends on hyperparameters, all from the paper's appendix: embeddings of unit length, PCA
+to 90% of the variance, scaling c = 5, and 25 mixture weights. k-means clusters both samples
+together. The number of clusters is a tenth of the number of texts in the smaller sample. The best
+of five starts is used.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ _EXPLAINED = 0.9
 _STARTS = 5
 _MAX_ITERATIONS = 500
 _QUANTISATIONS = 5
-# From this many multiplications per iteration on, threads make k-means faster. With fewer
-# multiplications, on a shared machine, waiting for threads costs up to thirty times the time that
-# they save.
+# Threads make k-means faster from this many multiplications per iteration on. Below this number, on
+# a shared machine, waiting for threads costs up to thirty times the time that they save.
 _MULTIPLICATIONS_FOR_THREADS = 1e9
 
 
@@ -76,10 +75,10 @@ def mauve_interval(
     rng: Rng,
     clusters: int | None = None,
 ) -> BootstrapEstimate:
-    """Compute the mean of MAUVE over several quantisations. Its bootstrap interval keeps the
-    quantisations fixed.
+    """Compute the mean of MAUVE over several quantisations, and its bootstrap interval.
 
-    The seed of one quantisation changes MAUVE by 0.01 to 0.03 at 500 to 5,000 texts.
+    The interval treats the quantisations as fixed. The seed of one quantisation changes MAUVE by
+    0.01 to 0.03 at 500 to 5,000 texts.
     """
     several = [
         quantise(reference, synthetic, clusters=clusters, seed=seed_of(seed, "mauve", number))
@@ -131,7 +130,7 @@ def quantise(
 
 
 def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """Compute MAUVE of two histograms (k,) with the same bins. They need not be normalised.
+    """Compute MAUVE of two histograms (k,) with the same bins, normalised or not.
 
     It is the area below the curve of (exp(-c KL(Q|R)), exp(-c KL(P|R))) for mixtures R = wP +
     (1-w)Q. Source: Pillutla et al. 2021, Eqs. 1 and 2.
