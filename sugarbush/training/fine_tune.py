@@ -24,7 +24,7 @@ _PART = "training"
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuning:
-    """What to train and how. `records` is a public estimate of the number of texts."""
+    """Settings of a fine-tuning. `records` is a public estimate of the number of texts."""
 
     model: str
     records: float
@@ -49,10 +49,10 @@ def fine_tune(
     output: Path,
     report: Callable[[str], None],
 ) -> Released[float]:
-    """Train, write the model into `output`, and return the epsilon that was spent.
+    """Train, write the model to `output`, and return the epsilon that was spent.
 
     Guarantee: the same as for `training.dpsgd.train.train`. The noise is the smallest for which all
-    steps together spend at most `epsilon` at the ledger's delta.
+    steps together cost at most `epsilon` at the ledger's delta.
     """
     schedule = make_schedule(
         batch_size=wanted.batch_size, epochs=wanted.epochs, unit_count=wanted.records

@@ -1,4 +1,4 @@
-"""The guarantee of a run of CRT: confidentiality, and no DP epsilon."""
+"""Writes the guarantee of a run of CRT: confidentiality, and no DP epsilon."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ def confidentiality_card(
     measured: RecallMeasurement | None,
     all_private: bool = True,
 ) -> dict[str, Any]:
-    """The card as JSON: the guarantee for a secret, its assumptions, and its limits.
+    """Return the card as JSON: the guarantee for a secret, its assumptions and its limits.
 
-    `gamma` is the miss rate of the accounting; if it was `measured`, an upper bound. With a
-    conservative policy (`all_private` False) no guarantee holds for every secret, because one may
-    be in a text that the policy declared public. `confidence` is the confidence of gamma and
-    delta_2 together.
+    `gamma` is the miss rate of the accounting. If it was `measured`, it is an upper bound. With a
+    conservative policy (`all_private` False), no guarantee holds for every secret: the policy may
+    have declared a text with a secret public. `confidence` holds for gamma and delta_2 together.
     """
     delta_2 = 0.0 if all_private or measured is None else measured.delta_2
     average = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2)
@@ -118,5 +117,5 @@ def _share(share: Share) -> dict[str, float]:
 
 
 def _number(value: float) -> float | str:
-    """A bound, rounded up."""
+    """Round a bound up, so that the card never states less than the bound."""
     return float(rounded_up(value, 5)) if math.isfinite(value) else "infinite"

@@ -1,12 +1,12 @@
-"""Checkpoints, which let a run of DP-SGD continue after a crash. They are private.
+"""Stores checkpoints, so that a run of DP-SGD can continue after a crash. They are private.
 
     <folder>/start.json              the ledger entry of the run, written before its first step
     <folder>/step-<n>.pt             trainable weights and optimizer after step n; the newest only
     <counts>/draws-<ledger entry>    one byte per noisy step, on disk before the step samples
 
 A checkpoint is complete or absent. The count of noisy steps includes steps with a lost result,
-because they spent budget. It should be beside the ledger, because restoring a backup of the private
-root must not lower the count. No state of a noise or sampling generator is stored, because none
+because they spent budget. The count should be beside the ledger: restoring a backup of the private
+root must not lower it. The state of a noise or sampling generator is never stored, because none
 exists between steps.
 """
 
@@ -39,7 +39,7 @@ class RunStart:
 class Checkpoints:
     """The files of one run under `folder`, which must be in the private root.
 
-    `counts` is the folder for the count of noisy steps, which should survive the checkout.
+    `counts` is the folder for the count of noisy steps. It should be outside the checkout.
     """
 
     def __init__(self, folder: Path, *, counts: Path | None = None) -> None:
@@ -47,7 +47,7 @@ class Checkpoints:
         self._counts = self.folder if counts is None else counts
 
     def start(self) -> RunStart | None:
-        """The charge of the run in this folder, or None."""
+        """Return the charge of the run in this folder, or None."""
         path = self.folder / "start.json"
         try:
             fields = json.loads(path.read_text())
@@ -124,8 +124,7 @@ class Checkpoints:
         path = self._counts / f"draws-{begun.ledger_id}"
         before = self.folder / path.name
         if not path.exists() and before.exists():
-            # Earlier versions of CRT stored the count beside the checkpoints. This count is copied
-            # once.
+            # Earlier versions of CRT stored the count beside the checkpoints.
             with atomic_file(path) as temporary:
                 temporary.write_bytes(before.read_bytes())
         return path

@@ -8,26 +8,25 @@ anyway:
     Conv1D     (in, out)   L = input                    R = gradient of the output
     Embedding  (V, d)      L = one-hot token ids        R = gradient of the output
 
-So the norm of G is computed without G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight that
-is used twice (an embedding tied to the head) is one parameter with several uses; the norm includes
-their cross terms. Given the norms, the clipped sum over records is sum_i L_i^T (c_i R_i), from the
-same factors. So autograd computes no weight gradient, and nothing is computed twice. Gradients that
-are smaller than their factors (of LayerNorm, biases and LoRA) are stored in full.
+So the norm of G is computed without G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight may
+be used twice, such as an embedding that is tied to the head. Its norm includes the cross terms of
+its uses. The clipped sum over records is sum_i L_i^T (c_i R_i), from the same factors. So autograd
+computes no weight gradient, and nothing is computed twice. Gradients that are smaller than their
+factors (of LayerNorm, biases and LoRA) are stored in full.
 
 Guarantee: one record adds a vector of L2 norm at most `clip_norm` * (1 + 2^-20) to `p.grad`, over
 all parameters together. The scale accounts for the rounding errors of the norm and of the product,
 even if terms cancel. A record with a gradient that is not finite adds zero. Each loss must depend
 on its own record alone: `exactness.check` tests that on two records before training.
 
-The guarantee does not cover two kinds of float32 rounding. The sum over records is rounded too. And
-a long record makes the padding of its micro-batch longer. This may change the last bits of other
-records' gradients. The decision record has measurements. Both roundings are larger in lower
-precision, so lower precision is refused. The guarantee does not cover timing attacks, or attackers
-who read this process's memory.
+The guarantee does not cover two kinds of float32 rounding. First, the sum over records is rounded.
+Second, a long record makes the padding of its micro-batch longer, which may change the last bits of
+other records' gradients. Both roundings are larger in lower precision, so lower precision is
+refused. The guarantee does not cover timing attacks, or attackers who read this process's memory.
 
 Source: Bu, Wang, Zha, Karypis 2023, "Differentially Private Optimization on Large Model at Small
-Cost", section 3 (book-keeping). docs/decisions/dp-sgd-clipping.md derives the tied cross term and
-the rounding bound.
+Cost", section 3 (book-keeping). docs/decisions/dp-sgd-clipping.md derives the cross terms and the
+rounding bound, and has measurements.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ from transformers.pytorch_utils import Conv1D
 from sugarbush.errors import InvariantError, PrivacyError
 from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
 
-# Added to the norm before the clip norm is divided by it, as in Opacus. It only increases the
-# clipping.
+# Added to a norm before a division by it, as in Opacus. It makes gradients only smaller.
 STABILISER = 1e-6
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
@@ -96,8 +94,7 @@ class PerRecordClipper:
 
     @contextmanager
     def recording(self, *, records: int) -> Iterator[None]:
-        """Open the context for the forward and backward pass of one micro-batch, which is not
-        empty."""
+        """Record the forward and backward pass of one micro-batch, which must not be empty."""
         if records < 1:
             raise InvariantError("an empty micro-batch has no gradient: skip it")
         self._records = records
@@ -140,8 +137,7 @@ class PerRecordClipper:
         return norms
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return the computed norms, and upper bounds on the norms of the gradients that are added
-        at scale 1."""
+        """Return the computed norms, and upper bounds on the norms that are added at scale 1."""
         squared = torch.zeros(self._records, dtype=torch.float64, device=device)
         squared_bounds = squared.clone()
         for gradients in self._gradients.values():
@@ -160,8 +156,7 @@ class PerRecordClipper:
             )
         values = inputs[0]
         if isinstance(module, nn.Embedding) and output.shape[0] == 1:
-            # Positions are shared by all records when the model looks them up; from here on each
-            # record has its own copy.
+            # All records share one lookup of the positions. Each record needs its own copy.
             output = output.expand(self._records, *output.shape[1:])
             values = values.expand(self._records, *values.shape[1:])
         if output.shape[0] != self._records:
@@ -169,8 +164,8 @@ class PerRecordClipper:
                 f"a {type(module).__name__} of the model does not keep its records on the first "
                 "axis, so they cannot be clipped one by one. Set finetune.model to another model."
             )
-        # The anchor makes the graph start at the lowest trainable module, because the weights of
-        # that module require no gradient while recording.
+        # While recording, no weight requires a gradient. Without the anchor, autograd would stop
+        # before the lowest trainable module.
         anchor = torch.zeros((), device=output.device, requires_grad=True)
         receive = partial(self._after_backward, module)
         return _HandOver.apply(output, values, anchor, receive)  # type: ignore[no-untyped-call]
@@ -219,12 +214,11 @@ class _HandOver(torch.autograd.Function):
 
 
 def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, Use]]:
-    """Yield each parameter of `module`, and what one call of `module` contributes to its
-    gradient."""
+    """Yield each parameter of `module` with the `Use` by one call of `module`."""
     backward = gradient.reshape(len(gradient), -1, gradient.shape[-1])
     if isinstance(module, nn.Embedding):
         ids = values.reshape(len(gradient), -1)
-        # autograd ignores the padding row in the embedding, but not in the head
+        # autograd gives the padding row no gradient in the embedding, but one in the head
         if module.padding_idx is not None:
             backward = backward.masked_fill((ids == module.padding_idx).unsqueeze(2), 0)
         yield module.weight, Tokens(ids, backward)
@@ -257,11 +251,14 @@ def _require_float32(model: nn.Module) -> None:
                 "the model in float32."
             )
     if torch.get_float32_matmul_precision() != "highest":
-        raise PrivacyError("float32 matrix products are set to less than float32 precision")
+        raise PrivacyError(
+            "float32 matrix products are set to less than float32 precision. Call "
+            "torch.set_float32_matmul_precision('highest')."
+        )
 
 
 def _problem(module: Any) -> str | None:
-    """Why `module` has no exact rule, or None. A subclass of a supported type has no rule."""
+    """Return why `module` has no exact rule, or None. Subclasses of supported types have none."""
     if type(module) not in _WITH_A_RULE:
         return "has no clipping rule"
     if isinstance(module, nn.LayerNorm) and len(module.normalized_shape) != 1:

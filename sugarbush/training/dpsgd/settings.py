@@ -76,7 +76,7 @@ class DpSgdSettings(NoisyStepsSettings):
     """Preset dpft: LoRA on the tiny GPT-2, few large steps, on one CPU."""
 
     model: str = TINY
-    """First weights: tiny (by stage pretrain), or a GPT-2 or Llama by name or path."""
+    """First model: tiny (of stage pretrain), or a GPT-2 or Llama by name or path."""
     records: Annotated[float, Field(ge=1)] | None = None
     """Public number of units that determines rate and steps; null: the DP count."""
     decay: Literal["constant", "linear"] = "linear"
@@ -129,7 +129,7 @@ class FinetuneSettings(Section):
     processes: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
     """Number of processes, one GPU each, which torchrun starts."""
     clipping: Annotated[Literal["book_keeping", "opacus"], NOT_IN_OUTPUT] = "book_keeping"
-    """What clips gradients: book_keeping (fast), or opacus (its hooks: slow)."""
+    """Code that clips gradients: book_keeping (fast), or opacus (slow)."""
     activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
     """Whether activations are recomputed to save memory."""
     micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096

@@ -1,13 +1,13 @@
 """DP-SGD. A whole run is charged before its first step. Noise is added once per logical step.
 
-A step takes a secret Poisson sample, adds up clipped per-record gradients over physical
-micro-batches, adds noise once, and divides by the *expected* batch size. A step with an empty
-sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no batch size. Progress
-reports depend on the settings and on the numbers of steps only.
+A step takes a secret Poisson sample and adds up clipped per-record gradients over physical
+micro-batches. Then it adds noise once and divides by the *expected* batch size. A step with an
+empty sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no batch size.
+Progress reports depend on the settings and on the numbers of steps only.
 
 Guarantee: the weights after every step have the cost that `Mechanism.event` states, under
-add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). It is fixed beforehand
-that the weights after the last step are released.
+add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). The run releases the
+weights after the last step; this choice is fixed beforehand.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Learning:
 
 
 class Clipping(StrEnum):
-    """What clips gradients: our one backward pass, or Opacus' hooks, which are slower."""
+    """The code that clips gradients: our one backward pass, or Opacus' hooks, which are slower."""
 
     BOOK_KEEPING = "book_keeping"
     OPACUS = "opacus"
@@ -133,7 +133,7 @@ class Performance:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The progress of a run, without a time: how long a step takes depends on the texts."""
+    """The progress of a run, without times, because the time of a step depends on the texts."""
 
     step: int
     steps: int
@@ -156,14 +156,13 @@ def train(
     """Train `model` in place by DP-SGD, or continue the run in `checkpoints`.
 
     Guarantee: the run costs `mechanism.event`, which is charged before the first step. After a
-    crash the steps since the last checkpoint run again with new noise; the charge for
+    crash the steps since the last checkpoint run again with new noise. The charge for
     `repeatable_steps` covers them.
 
     A unit has one or more examples. `probe` are two public examples of unequal length, on which the
     clipper must agree with autograd. `before_step` is called before each step with the number of
-    finished steps. If a run continues after a crash, it is called again for the steps that are
-    repeated. Its changes to the weights are not covered by this guarantee. Under torchrun each
-    process trains on some of the units.
+    finished steps. After a crash it is called again for the repeated steps. This guarantee does not
+    cover its changes to the weights. Under torchrun each process trains on some of the units.
     Raises PrivacyError if the model's gradients cannot be clipped exactly, BudgetExceededError
     before any step, and FailureError when the weights are no longer finite.
     """
@@ -210,8 +209,7 @@ def train(
 
 @contextmanager
 def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Iterator[Clipper]:
-    """Open the clipper that a setting names. Raises PrivacyError on a model without a clipping
-    rule."""
+    """Open the clipper that a setting names. Raises PrivacyError if a rule is missing."""
     kind = HooksClipper if clipping is Clipping.OPACUS else PerRecordClipper
     clipper: Clipper = kind(model, clip_norm=clip_norm)
     try:
@@ -229,7 +227,28 @@ def require_exact_clipping(
     changes nothing else.
     """
     model.train()
-    _check(model, probe, clip_norm, performance.clipping)
+    clipping = performance.clipping
+    device = next(model.parameters()).device
+    advice = "Set finetune.model to another model."
+    if clipping is not Clipping.BOOK_KEEPING:
+        advice = f"Set `finetune.clipping: {Clipping.BOOK_KEEPING.value}`."
+    try:
+        with open_clipper(model, clip_norm, clipping) as clipper:
+            exactness.check(
+                model,
+                clipper,
+                record_losses,
+                together=pad_together(probe).to(device),
+                alone=[pad_together([example]).to(device) for example in probe],
+                advice=advice,
+            )
+    except (SugarbushError, InvariantError):
+        raise
+    except Exception as error:  # torch and Opacus raise errors of many types
+        raise PrivacyError(
+            f"`finetune.clipping: {clipping.value}` cannot clip this model: a trial on two public "
+            f"records failed ({type(error).__name__}). {advice}"
+        ) from error
 
 
 class NoisyStep:
@@ -288,8 +307,7 @@ class _ProgressClock:
 
 
 def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySession) -> str:
-    """Return the id of the run's ledger entry. A new run is charged; a continued run was charged
-    before."""
+    """Return the id of the run's ledger entry. A run that continues is not charged again."""
     begun = checkpoints.start()
     if begun is None:
         charge = session.charge(mechanism.event)
@@ -305,8 +323,7 @@ def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySes
 
 
 def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
-    """Return the step to continue from, and the last step. The last step is earlier if too many
-    steps were lost."""
+    """Return the step to continue from, and the last step that the charge covers."""
     first, drawn = checkpoints.step(), checkpoints.draws
     if drawn < first:
         raise PrivacyError(
@@ -324,49 +341,20 @@ def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
 
 
 def _make_equal(model: nn.Module) -> None:
-    """Copy the weights of process 0 to every process, because new LoRA factors are random in each
-    process."""
+    """Copy the weights of process 0 to all processes, because new LoRA factors are random."""
     if torch.distributed.is_initialized():
         for parameter in model.parameters():
             torch.distributed.broadcast(parameter.detach(), src=0)
 
 
 def _process() -> tuple[int, int]:
-    """This process's rank, and the number of processes."""
     if not torch.distributed.is_initialized():
         return 0, 1
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
-def _check(
-    model: nn.Module, probe: Sequence[Example], clip_norm: float, clipping: Clipping
-) -> None:
-    device = next(model.parameters()).device
-    advice = "Set finetune.model to another model."
-    if clipping is not Clipping.BOOK_KEEPING:
-        advice = f"Set `finetune.clipping: {Clipping.BOOK_KEEPING.value}`."
-    try:
-        with open_clipper(model, clip_norm, clipping) as clipper:
-            exactness.check(
-                model,
-                clipper,
-                record_losses,
-                together=pad_together(probe).to(device),
-                alone=[pad_together([example]).to(device) for example in probe],
-                advice=advice,
-            )
-    except (SugarbushError, InvariantError):
-        raise
-    except Exception as error:  # torch and Opacus raise another type for each kind of failure
-        raise PrivacyError(
-            f"`finetune.clipping: {clipping.value}` cannot clip this model: a trial on two public "
-            f"records failed ({type(error).__name__}). {advice}"
-        ) from error
-
-
 def _require_finite(model: nn.Module) -> None:
-    """Raise FailureError if weights are not finite. The weights are noisy already, so the check
-    spends no budget."""
+    """Raise FailureError if weights are not finite. They are noisy, so this costs no budget."""
     if not all(bool(p.isfinite().all()) for p in model.parameters() if p.requires_grad):
         raise FailureError(
             "fine-tuning diverged: the weights are not finite. Lower finetune.learning_rate."

@@ -23,13 +23,13 @@ from sugarbush.training.crt.policies import make_policy
 from sugarbush.training.crt.redact import TextSpan, mask_spans
 from sugarbush.training.redactor.surrogates import with_surrogates
 
-_ROWS = 2_000  # rows in memory
+_ROWS = 2_000  # number of rows in memory
 _SPANS = "spans"
 _MASKED = "masked before"  # a mask that the input contains
 
 
 class Rewriter:
-    """A policy, and what replaces its spans: masks, or surrogates by the key of `state`."""
+    """Replaces the spans of a policy by masks, or by surrogates with the key of `state`."""
 
     def __init__(self, detectors: Sequence[str], *, threshold: float, state: Path | None) -> None:
         self._policy = make_policy(detectors, threshold=threshold)
@@ -60,12 +60,12 @@ def redact_file(
     """Write the redacted column `text`, `spans` and the columns `keep`; return the number of spans
     by kind.
 
-    At most some thousand rows are in memory. Raises InputError for a bad row, which it names, and
+    At most some thousand rows are in memory. Raises InputError for a bad row and names it. Raises
     ParamsError for an output of an unknown format. An error leaves `output` unchanged.
     """
     wanted = {name: "--text" if name == text else "--keep" for name in (text, *keep)}
     if _SPANS in wanted:
-        raise ParamsError(f"the output has a column '{_SPANS}' of its own; rename that of {source}")
+        raise ParamsError(f"the output adds a column '{_SPANS}'. Rename the one of {source}")
     rows = stream_rows(source, setting="input", wanted=wanted)
     found: Counter[str] = Counter()
     done = 0
@@ -98,9 +98,11 @@ def redact_file(
 
 @contextmanager
 def _writer(path: Path, kind: str) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
-    """Writes rows as parquet, csv or jsonl, some at a time. Every column is text."""
+    """Return a function that writes rows as parquet, csv or jsonl. Every column is text."""
     if kind not in {".parquet", ".csv", ".jsonl"}:
-        raise ParamsError(f"the output '{kind}' is no .parquet, .csv or .jsonl file")
+        raise ParamsError(
+            f"the output '{kind}' is no .parquet, .csv or .jsonl file. Use one of these"
+        )
     path.touch(mode=0o600)
     if kind == ".parquet":
         with closing(_ParquetRows(path)) as rows:

@@ -1,9 +1,10 @@
-"""Labelled texts for training the redactor, generated without any data set.
+"""Generates labelled texts for training the redactor, without any data set.
 
     carriers.txt + values -> sentences -> dialogues, mails, forms, notes -> case, typos, spacing
 
-One text in seven comes from the simulator of the embedded example, with other values in its
-labelled spans. Text i depends on the seed and on i alone.
+A carrier is a sentence with slots for values. One text in seven comes from the simulator of the
+embedded example, with other values in its labelled spans. Text i depends on the seed and on i
+alone.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from sugarbush.training.redactor.values import (
     Values,
 )
 
-_SIMULATED = 600  # records of the simulator
+_SIMULATED = 600  # number of records of the simulator
 _SIMULATOR_SEED = 20_260  # the embedded example has other records
-_CHECKED_EVERY = 8  # one carrier in so many is used by the check texts only
+_CHECKED_EVERY = 8  # one carrier in 8 occurs only in texts for choosing the thresholds
 _OF_SIMULATOR = {
     "NAME": "name", "ADDRESS": "address", "PHONE": "phone",
     "ORDER_NUMBER": "id", "TRACKING_NUMBER": "id",
@@ -92,9 +93,9 @@ _FORM_VALUES = {
 
 
 def generated_texts(seed: int, count: int, *, checked: bool = False) -> Iterator[LabelledText]:
-    """Write `count` texts with their spans: the kinds of secrets, PLACE and ORGANIZATION.
+    """Generate `count` texts with their spans of all KINDS.
 
-    With `checked`, carriers and locales are used that no other text has.
+    With `checked`, the texts have carriers and locales that no other text has.
     """
     for number in range(count):
         yield _text(SeededRandom(seed, "redactor", number, int(checked)), checked)
@@ -180,8 +181,7 @@ def _salad(fill: Callable[[str], str], rng: SeededRandom) -> str:
 
 
 def _simulated(values: Values, rng: SeededRandom) -> str:
-    """Write a text by the simulator with other values, because the simulator's own names occur in
-    the example."""
+    """Take a text of the simulator with other values, because the example contains its names."""
     text, spans = rng.choice(_simulator_texts())
     written, place = [], 0
     slots = values.slots()
@@ -215,14 +215,14 @@ def _restyled(marked: str, rng: SeededRandom, *, spoken: bool) -> LabelledText:
         )
     if rng.chance(0.12):
         changes.append(lambda piece: _typos(piece, rng))
-    if rng.chance(0.06):  # signs and broken encodings, which are no names
+    if rng.chance(0.06):  # signs and broken encodings, so that they do not count as names
         sign = rng.choice(_SIGNS)
         changes.append(
             lambda piece: re.sub(
                 r" (?:- )?", lambda m: f" {sign} " if rng.chance(0.1) else m[0], piece
             )
         )
-    if rng.chance(0.1):  # masks of an earlier redaction, so that a mask is read as its secret was
+    if rng.chance(0.1):  # masks, so that the redactor gives a mask the kind of its secret
         pieces = [
             ("<MASK>", label) if label and rng.chance(0.4) else (piece, label)
             for piece, label in pieces
@@ -272,7 +272,7 @@ def _grammar(checked: bool) -> Grammar:
 
 @lru_cache(maxsize=1)
 def _simulator_texts() -> tuple[tuple[str, tuple[tuple[int, int, str], ...]], ...]:
-    """Texts and spans, with the first names of the staff, which the example does not label."""
+    """Return texts and spans. The example does not label the names of staff, so spans are added."""
     records = islice(example_records(_SIMULATOR_SEED), _SIMULATED)
     return tuple((record["text"], _with_staff(record)) for record in records)
 
@@ -288,8 +288,7 @@ def _with_staff(record: Record) -> tuple[tuple[int, int, str], ...]:
 
 @lru_cache(maxsize=1)
 def _plain_sentences() -> tuple[str, ...]:
-    """Return ordinary sentences without a secret, from Python's own manual and from the
-    simulator."""
+    """Return sentences without a secret, from Python's own manual and from the simulator."""
     manual = (
         " ".join(sentence.split())
         for topic in _topics.topics.values()

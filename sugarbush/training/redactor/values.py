@@ -1,6 +1,7 @@
-"""Invented values for the redactor's training texts: names, addresses, numbers of many countries.
+"""Invents values for the redactor's training texts: names, addresses, numbers of many countries.
 
-They come from Faker's locales and from formats given here. Nothing is taken from a labelled set.
+The values come from Faker's locales and from formats that are listed here. No labelled data set is
+used.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ from sugarbush.randomness import seed_of
 NAME, ADDRESS, PHONE, EMAIL, NUMBER = "NAME", "ADDRESS", "PHONE", "EMAIL", "NUMBER"
 PLACE, ORGANIZATION = "PLACE", "ORGANIZATION"
 SECRET_KINDS = (NAME, ADDRESS, PHONE, EMAIL, NUMBER)
-KINDS = (*SECRET_KINDS, PLACE, ORGANIZATION)  # the last two help to tell what is no secret
+KINDS = (*SECRET_KINDS, PLACE, ORGANIZATION)  # the last two help to recognise what is no secret
 
 _DATA = load_yaml(Path(__file__).with_name("values.yaml"))
 LOCALES = items(_DATA["locales"])
 CHECKED_LOCALES = items(_DATA["checked_locales"])
 _POOL = 200
-_UNSTABLE = {("it_IT", "city"), ("uk_UA", "ssn")}  # Faker draws them from sets, in any order
+_UNSTABLE = {
+    ("it_IT", "city"),
+    ("uk_UA", "ssn"),
+}  # Faker draws them from sets, so their order changes
 
 _STREETS = items(_DATA["streets"])
 _NEAR = items(_DATA["near"])
@@ -71,9 +75,9 @@ _Makers = tuple[Callable[[], str], ...]
 
 
 class Values:
-    """The slots of the carriers, for one text of one locale.
+    """The values for the slots of carriers, for one text of one locale.
 
-    `plain` gives words of ordinary sentences. With `spoken`, many digits are spelled out.
+    `plain` are ordinary sentences. With `spoken`, many digits are spelled out.
     """
 
     def __init__(
@@ -82,7 +86,7 @@ class Values:
         self._rng, self._locale, self._plain, self._spoken = rng, locale, plain, spoken
 
     def slots(self) -> dict[str, Slot]:
-        """Each slot of the carriers by name. A slot gives another value whenever it is used."""
+        """Return each slot by name. A slot gives another value whenever it is used."""
         marked: dict[str, tuple[str, Callable[[], str]]] = {
             "name": (NAME, self.name),
             "full": (NAME, self.full_name),
@@ -219,7 +223,7 @@ class Values:
         return f"{self._first()}{joint}{self._last()}"
 
     def spelled(self) -> str:
-        """A name letter by letter."""
+        """Return a name letter by letter."""
         return self._rng.choice(("-", " ", " - ", ". ")).join(
             self._rng.choice((self._first, self._last))()
         )
@@ -278,7 +282,7 @@ class Values:
         return flat + joint.join(parts)
 
     def _inside(self) -> str:
-        """A part of a building, or the building's own name; often nothing."""
+        """Return a part of a building, or the building's own name; often nothing."""
         if self._rng.chance(0.45):
             return ""
         form = self._rng.choice(_INSIDE_FORMS).replace(
@@ -470,8 +474,7 @@ class Values:
 
 
 def spelled_out(code: str, rng: SeededRandom) -> str:
-    """Write the code as somebody says it: digits one by one or in pairs, letters, "dash",
-    "plus"."""
+    """Write a code as a person says it: digits, alone or in pairs, letters, "dash", "plus"."""
     said: list[str] = []
     place = 0
     oh = rng.choice(("zero", "oh", "o"))
@@ -500,7 +503,7 @@ def spelled_out(code: str, rng: SeededRandom) -> str:
 
 @cache
 def pool(locale: str, kind: str) -> tuple[str, ...]:
-    """Different values of one kind, the same on every machine with this version of Faker."""
+    """Return different values of one kind, equal on every machine with this version of Faker."""
     if (locale, kind) in _UNSTABLE:
         return pool("en_US", kind)
     fake: Any = _faker(locale)
