@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sugarbush.examples import corpus
 from sugarbush.examples.corpus import Record, example_records
-from sugarbush.examples.data_files import items, load_yaml, words
+from sugarbush.examples.data_files import load_yaml, words
 from sugarbush.examples.grammar import Grammar, unmark
 from sugarbush.examples.seeded_random import SeededRandom
 from sugarbush.training.crt.recall import LabelledText
@@ -26,6 +26,7 @@ from sugarbush.training.redactor.values import (
     ADDRESS,
     CHECKED_LOCALES,
     EMAIL,
+    LISTS,
     LOCALES,
     NAME,
     NUMBER,
@@ -42,53 +43,26 @@ _OF_SIMULATOR = {
 }  # fmt: skip
 _STAFF = words(load_yaml(Path(corpus.__file__).parent / "shop" / "vocabulary.yaml")["clerks"])
 _DESK_STAFF = re.compile(rf"\b(?:{'|'.join(_STAFF)})\b", re.IGNORECASE)
-_DATA = load_yaml(Path(__file__).with_name("values.yaml"))
 _SPEAKERS = (
     ("USR", "SYS"), ("Customer", "Agent"), ("A", "B"), ("Caller", "Operator"),
     ("Doctor", "Patient"), ("user", "bot"), ("CLIENT", "SUPPORT"), ("Q", "A"),
     ("", ""), ("-", "-"), (">", "<"),
 )  # fmt: skip
-_SIGNS = (
-    "–",
-    "—",
-    "…",
-    "•",
-    "™",
-    "→",
-    "â€“",
-    "â€™",
-    "ג€“",
-    "&amp;",
-    "\U0001f600",
-    "***",
-    "~",
-    "|",
-    "<br>",
-    "???",
-)
+_SIGNS = words("– — … • ™ → â€“ â€™ ג€“ &amp; \U0001f600 *** ~ | <br> ???")
 _FORM_KEYS = {
-    kind: items(_DATA[f"keys_{kind.lower() or 'plain'}"])
+    kind: LISTS[f"keys_{kind.lower() or 'plain'}"]
     for kind in (NAME, ADDRESS, PHONE, EMAIL, NUMBER, "")
 }
 _FORM_VALUES = {
-    NAME: ["{name}", "{full}", "{first}", "{last}", "{titled}"],
-    ADDRESS: ["{address}", "{address}", "{street}", "{postcode}", "{homecity}"],
-    PHONE: ["{phone}"],
-    EMAIL: ["{email}"],
-    NUMBER: ["{id}", "{id}", "{card}", "{iban}", "{ssn}", "{account}", "{pin}"],
-    "": [
-        "{date}",
-        "{price}",
-        "{Words}",
-        "{product}",
-        "{count}",
-        "{decimal}",
-        "{version}",
-        "{plain}",
-        "{time}",
-        "{illness}",
-        "{model}",
-    ],
+    NAME: words("{name} {full} {first} {last} {titled}"),
+    ADDRESS: words("{address} {address} {street} {postcode} {homecity}"),
+    PHONE: words("{phone}"),
+    EMAIL: words("{email}"),
+    NUMBER: words("{id} {id} {card} {iban} {ssn} {account} {pin}"),
+    "": words(
+        "{date} {price} {Words} {product} {count} {decimal} {version} {plain} {time} {illness} "
+        "{model}"
+    ),
 }
 
 
@@ -159,22 +133,10 @@ def _form(fill: Callable[[str], str], rng: SeededRandom) -> str:
 
 
 def _salad(fill: Callable[[str], str], rng: SeededRandom) -> str:
-    kinds = [
-        "{word}",
-        "{word}",
-        "{word}",
-        "{words}",
-        "{name}",
-        "{address}",
-        "{phone}",
-        "{id}",
-        "{count}",
-        "{org}",
-        "{city}",
-        "{Words}",
-        "{first}",
-        "{plain}",
-    ]
+    kinds = words(
+        "{word} {word} {word} {words} {name} {address} {phone} {id} {count} {org} {city} {Words} "
+        "{first} {plain}"
+    )
     return rng.choice((" ", " ", ", ")).join(
         fill(rng.choice(kinds)) for _ in range(rng.between(2, 12))
     )
