@@ -30,6 +30,10 @@ def confidentiality_card(
     """
     delta_2 = 0.0 if all_private or measured is None else measured.delta_2
     average = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2)
+
+    def epsilon_at(value: float) -> float | str:
+        return _number(bayesian(training, gamma=value, delta=delta, delta_2=delta_2).epsilon)
+
     always = uniform(training, delta=delta).epsilon if all_private else math.inf
     return {
         "heading": "Confidentiality, not differential privacy",
@@ -48,24 +52,14 @@ def confidentiality_card(
             "gamma_from": _source(gamma, measured),
             "confidence": None if measured is None else measured.confidence,
         },
-        "by_gamma": [
-            {
-                "gamma": g,
-                "epsilon": _number(
-                    bayesian(training, gamma=g, delta=delta, delta_2=delta_2).epsilon
-                ),
-            }
-            for g in _GAMMAS
-        ],
+        "by_gamma": [{"gamma": value, "epsilon": epsilon_at(value)} for value in _GAMMAS],
         "by_kind": {}
         if measured is None
         else {
             label: {
                 "gamma": _number(share.upper),
                 "secrets": share.total,
-                "epsilon": _number(
-                    bayesian(training, gamma=share.upper, delta=delta, delta_2=delta_2).epsilon
-                ),
+                "epsilon": epsilon_at(share.upper),
             }
             for label, share in measured.traced_by_label.items()
         },

@@ -136,8 +136,7 @@ class RecordGradients:
         self._tokens = [Tokens(use.ids, kept(use.right)) for use in self._tokens]
 
     def add_scaled(self, scales: Tensor, *, out: Tensor) -> None:
-        """Add sum_i scales_i G_i to `out`, the parameter's gradient; `scales` (records,)
-        float64."""
+        """Add sum_i scales_i G_i to `out`, in place; `scales` is (records,) float64."""
         scales = scales.to(out.dtype)
         for whole in self._whole:
             out += torch.tensordot(scales, whole.gradients.to(out.dtype), dims=1)

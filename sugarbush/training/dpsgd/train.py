@@ -191,7 +191,6 @@ def train(
         if first:
             checkpoints.restore(first, model, optimizer)
         _make_equal(model)
-        clock = _ProgressClock(mechanism, first, last, session.ledger.delta)
         for done in range(first, last):
             for group in optimizer.param_groups:
                 group["lr"] = learning.rate_at(done, steps=mechanism.steps)
@@ -202,8 +201,13 @@ def train(
             if rank == 0 and ((done + 1) % performance.checkpoint_every == 0 or done + 1 == last):
                 _require_finite(model)
                 checkpoints.save(done + 1, model, optimizer)
-            if rank == 0 and clock.is_due(done + 1):
-                report(clock.progress(done + 1, checkpoints.draws))
+            if rank == 0 and _is_due(done + 1, first=first, last=last):
+                cost = epsilon(
+                    [mechanism.after(checkpoints.draws)],
+                    delta=session.ledger.delta,
+                    relation=mechanism.relation,
+                )
+                report(Progress(step=done + 1, steps=last, epsilon=cost))
     return Released(model, (charge,) if charge else ())
 
 
@@ -286,24 +290,10 @@ class NoisyStep:
             self._clipper.add_clipped(record_losses(self._model, batch))
 
 
-class _ProgressClock:
-    """Computes the progress of a run from its settings."""
-
-    def __init__(self, mechanism: Mechanism, first: int, last: int, delta: float) -> None:
-        self._mechanism, self._first, self._last, self._delta = mechanism, first, last, delta
-        self._every = max(1, math.ceil((last - first) / _REPORTS))
-
-    def is_due(self, step: int) -> bool:
-        return (step - self._first) % self._every == 0 or step == self._last
-
-    def progress(self, step: int, draws: int) -> Progress:
-        return Progress(
-            step=step,
-            steps=self._last,
-            epsilon=epsilon(
-                [self._mechanism.after(draws)], delta=self._delta, relation=self._mechanism.relation
-            ),
-        )
+def _is_due(step: int, *, first: int, last: int) -> bool:
+    """Return whether a report follows `step`. The number of reports is at most `_REPORTS`."""
+    every = max(1, math.ceil((last - first) / _REPORTS))
+    return (step - first) % every == 0 or step == last
 
 
 def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySession) -> str:

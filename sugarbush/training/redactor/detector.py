@@ -136,8 +136,7 @@ class LearnedDetector(TokenClassifier):
                 yield batch, probabilities[: len(batch)].tolist(), offsets[: len(batch)]
 
     def probabilities(self, pieces: list[str], *, length: int) -> tuple[Tensor, list[Any]]:
-        """Return the kinds' probabilities, (pieces, length, kinds), and the offsets of the
-        tokens."""
+        """Return probabilities, (pieces, length, kinds), and the offsets of the tokens."""
         encoded = encode(self._tokenizer, pieces, length=length)
         offsets = encoded.pop("offset_mapping").tolist()
         with torch.inference_mode():
