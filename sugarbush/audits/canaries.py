@@ -1,7 +1,8 @@
 """Canaries are invented secrets that a benchmark inserts into a corpus before training.
 
-Example: "My ID is: 341752", ten canaries with twenty copies each. The benchmark's policy misses a
-fraction gamma of the canaries. A missed canary stays in the text, and a found canary is masked.
+An example is "My ID is: 341752", with ten canaries and twenty copies of each. The benchmark's
+policy misses a fraction gamma of the canaries. A missed canary stays in the text, and a found
+canary is masked.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def missed(canaries: Sequence[Canary], *, gamma: float, seed: int) -> list[Canar
 def highest_by_chance(canaries: int) -> float:
     """Return the expected maximum, in bits, of the exposures of `canaries` canaries without a leak.
 
-    Without a leak, an exposure has an exponential distribution with mean 1/ln 2, cut at log2 |R|.
-    The expected maximum of n exposures is this mean times the n-th harmonic number.
+    Without a leak, an exposure has an exponential distribution with mean 1/ln 2, except that log2
+    of the number of candidates is the largest value. The expected maximum of n exposures is this
+    mean times the n-th harmonic number.
     """
     return MEAN_BY_CHANCE * sum(1 / place for place in range(1, canaries + 1))

@@ -39,8 +39,8 @@ def echo_scores(
 ) -> NDArray[np.float64]:
     """Score each canary, (n,). A canary with a higher score is more likely a member.
 
-    The score is the mean log likelihood of the last `suffix` words, by the word pairs of the
-    synthetic texts.
+    The score is the mean log likelihood of the last `suffix` words. The word pairs of the synthetic
+    texts give the likelihood.
     """
     split = [text.casefold().split() for text in synthetic]
     pairs = Counter(pair for words in split for pair in pairwise(words))

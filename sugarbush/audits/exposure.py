@@ -62,10 +62,10 @@ def ranked(losses: NDArray[np.float64], canaries: Sequence[Canary]) -> Exposure:
 def candidate_tokens(
     tokenizer: Any, *, prefix: str = PREFIX, digits: int = DIGITS
 ) -> tuple[list[int], NDArray[np.int64]]:
-    """Return the tokens that all candidates start with, and the other tokens, (10^digits, longest).
+    """Return the tokens that all candidates start with, and a table of their further tokens.
 
-    The tokenizer may join digits with each other and with the prefix, because it does so in a
-    corpus.
+    The table is (10^digits, longest). The tokenizer may join digits with each other and with the
+    prefix, because it does so in a corpus.
     """
     fast = tokenizer.backend_tokenizer  # twice as fast as its wrapper
     fast.no_truncation()
@@ -86,7 +86,7 @@ def _by_last_word(fast: Tokenizer, prefix: str, numbers: Sequence[str]) -> list[
     """Return the tokens of each candidate, or None if the number of a candidate is not one word.
 
     Most tokenizers encode words one by one. So it is enough to encode the prefix once, which is
-    four times as fast. To check this, every 997th candidate is also encoded as a whole.
+    four times as fast. As a check, every 997th candidate is also encoded as a whole.
     """
     if fast.pre_tokenizer is None:
         return None

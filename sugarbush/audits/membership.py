@@ -34,7 +34,7 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """How well scores separate members from others. Guessing gives 0.5, 0.01 and 0.5."""
+    """How well scores separate members from others. Random guesses give 0.5, 0.01 and 0.5."""
 
     auc: Interval
     true_positives_at_1_percent: Share
@@ -56,8 +56,8 @@ def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
 
     Even groups use texts with even numbers, and odd groups use texts with odd numbers. `attack`
     chooses a threshold on one half of the groups and tests it on the other half. So no text is in
-    both halves. Two groups of the same half can share texts. This makes the intervals of one run
-    too narrow: use `over_seeds`. Raises ValueError if there are too few texts for two groups.
+    both halves. Two groups of the same half can share texts. Shared texts make the intervals of one
+    run too narrow: use `over_seeds`. Raises ValueError if there are too few texts for two groups.
     """
     if len(scores) < 2 * size:
         raise ValueError(f"two groups of {size} need more than {len(scores)} texts")
@@ -72,8 +72,8 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
     """Compute the AUC, the TPR at 1% FPR, and the accuracy of a threshold on the scores.
 
     For the accuracy, each half of the texts is tested with the threshold that is best on the other
-    half. If one half were used for both, even guesses would have an accuracy above 0.5. The
-    accuracy uses equally many members and others.
+    half. If one half chose the threshold and tested it, even guesses would have an accuracy above
+    0.5. The accuracy uses equally many members and others.
     """
     if not (len(members) >= 4 and len(others) >= 4):
         raise ValueError("an attack needs at least four members and four others")

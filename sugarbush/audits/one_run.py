@@ -5,8 +5,8 @@ output and guesses some of the coins; the others are abstentions. The claimed ep
 many guesses can be right. More right guesses disprove the claim. Neighbours differ by one canary,
 added or removed.
 
-There are two bounds. Each holds with probability `confidence`, for any attack and any dependence
-between the guesses:
+There are two bounds. Each bound holds with probability `confidence`, for any attack and any
+dependence between the guesses:
 
 - `epsilon_lower_bound` assumes nothing about the mechanism. If all r guesses are right and delta is
   near 0, the bound is at most 2.8 / 3.5 / 5.1 / 5.8 for r = 50 / 100 / 500 / 1000.
@@ -62,7 +62,9 @@ def guess_extremes(scores: NDArray[np.float64], *, guesses: int) -> NDArray[np.i
     """
     each = guesses // 2
     if not 1 <= each <= len(scores) // 2:
-        raise InvariantError(f"{guesses} guesses need at least 2 and at most {len(scores)} scores")
+        raise InvariantError(
+            f"guesses={guesses} must be from 2 to the number of scores, {len(scores)}"
+        )
     if not np.isfinite(scores).all():
         raise InvariantError("a score is not finite")
     order = np.argsort(scores, kind="stable")
@@ -107,8 +109,8 @@ def epsilon_lower_bound(outcome: Outcome, *, delta: float, confidence: float) ->
 
     Guarantee: the bound is above the epsilon of the mechanism with probability at most 1 -
     `confidence`. For 2 m delta <= 1 the p-value is a maximum of averages of binomial tails, so it
-    increases with epsilon. It crosses 1 - `confidence` at only one epsilon, which is the bound.
-    Raises InvariantError for more canaries than 1 / (2 delta).
+    increases with epsilon. The p-value crosses 1 - `confidence` at only one epsilon, which is the
+    bound. Raises InvariantError for more canaries than 1 / (2 delta).
 
     >>> perfect = Outcome(canaries=100, guesses=100, correct=100)
     >>> round(epsilon_lower_bound(perfect, delta=1e-6, confidence=0.95), 2)
@@ -116,7 +118,7 @@ def epsilon_lower_bound(outcome: Outcome, *, delta: float, confidence: float) ->
     """
     _require_confidence(confidence)
     if not delta >= 0 or 2 * outcome.canaries * delta > 1:
-        raise InvariantError(f"delta={delta!r} needs at most 1 / (2 delta) canaries")
+        raise InvariantError(f"delta={delta!r} allows at most 1 / (2 delta) canaries")
     return _largest(
         lambda epsilon: p_value(outcome, epsilon=epsilon, delta=delta) <= 1 - confidence
     )
@@ -177,4 +179,4 @@ def _largest(disproved: Callable[[float], bool]) -> float:
 
 def _require_confidence(confidence: float) -> None:
     if not (0.5 <= confidence < 1 and math.isfinite(confidence)):
-        raise InvariantError(f"confidence={confidence!r} is not from 0.5 to below 1")
+        raise InvariantError(f"confidence={confidence!r} must be at least 0.5 and below 1")

@@ -2,9 +2,9 @@
 
 A synthetic text may have a phrase or an identifier of a training record by chance. A match with a
 held-out record is always chance, because no mechanism has read that record. Such a match is called
-a phantom. If training records have more matches than that, the texts disclose training records. The
-test needs no canaries and no model. Held-out texts as the control are from Amin et al. 2026,
-"Phantoms and Disclosures" (arXiv 2606.16952). The test is our own.
+a phantom. If training records match more often than held-out records, the texts disclose training
+records. The test needs no canaries and no model. The idea to use held-out texts as the control is
+from Amin et al. 2026, "Phantoms and Disclosures" (arXiv 2606.16952). The test is our own.
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ def disclosure(
 
     Guarantee: if the synthetic texts are independent of which records were held out, `p_value` is
     at most x with probability at most x. Proof: a mark counts if exactly one record of both sides
-    has it. So which records match does not depend on the split. All splits are equally likely.
-    Given the number of matches, the number of matching training records is therefore
-    hypergeometric.
+    has it. So the split does not decide which records match. All splits are equally likely. Given
+    the number of matches, the number of matching training records is therefore hypergeometric.
 
     >>> words = lambda texts: [set(text.split()) for text in texts]
     >>> private, other = [f"secret{i}" for i in range(20)], [f"hidden{i}" for i in range(20)]

@@ -23,7 +23,7 @@ def mu_lower_bound_of_runs(accuracies: Sequence[float], *, confidence: float) ->
 
     Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most 1 -
     `confidence`. Proof: given all other coins, a guess is right with probability at most p = Phi(mu
-    / 2), which is 1/2 plus half of the total variation distance of N(mu, 1) from N(0, 1). So the
+    / 2). This p is 1/2 plus half of the total variation distance of N(mu, 1) from N(0, 1). So the
     expected accuracy of a run is at most p, for any dependence within the run. Runs are
     independent, so the expected product of accuracy / p is at most 1. By Markov's inequality this
     product is at least 1 / (1 - confidence) with probability at most 1 - confidence. A second
@@ -35,7 +35,7 @@ def mu_lower_bound_of_runs(accuracies: Sequence[float], *, confidence: float) ->
     if not accuracies or not all(0 <= accuracy <= 1 for accuracy in accuracies):
         raise InvariantError("every run needs a fraction of right guesses between 0 and 1")
     if not 0.5 <= confidence < 1:
-        raise InvariantError(f"confidence={confidence!r} is not from 0.5 to below 1")
+        raise InvariantError(f"confidence={confidence!r} must be at least 0.5 and below 1")
     if min(accuracies) == 0:
         return 0.0
     logs = math.fsum(map(math.log, accuracies)) + math.log(1 - confidence)

@@ -67,7 +67,7 @@ class EmbeddingsInMemory:
 
 
 class EmbeddingCache:
-    """Stores vectors on disk by space and text. Several processes can share it.
+    """Stores vectors on disk by space and text. Several processes can share the file.
 
     A *space* names everything that determines an embedding besides the text: model, truncation,
     precision. The digests are keyed by `key` (BLAKE2b). Without the key nobody can test whether the
@@ -119,7 +119,7 @@ class EmbeddingCache:
             try:
                 return self._on_connection(action)
             except sqlite3.OperationalError:
-                raise  # locked, not permitted, or the disk is full: an empty file would fail too
+                raise  # such as a lock or a full disk, where an empty file would fail too
             except sqlite3.DatabaseError:
                 self._discard()
                 return self._on_connection(action)

@@ -32,10 +32,10 @@ BUNDLED = "bundled"
 # Increase this number when a change gives other vectors for equal texts and settings.
 _VERSION = 1
 _BATCH_TOKENS = {"cpu": 2048, "cuda": 65536}
-# A first guess, so that most texts are tokenized once. English has about five.
+# A first guess, so that most texts are tokenized once. English has about five characters per token.
 _CHARACTERS_PER_TOKEN = 16
 _TEXTS_PER_WRITE = 512
-_WRITE_EVERY_S = 1.0  # rarely, because a write waits for the disk
+_WRITE_EVERY_S = 1.0  # writes are rare, because each one waits for the disk
 _PROBE = "A short text."
 _SAME_COSINE = 0.999
 
@@ -45,7 +45,7 @@ class EncoderPlugin(Protocol):
 
     @property
     def identity(self) -> str:
-        """A text for cache keys. It must change when the vector of any text changes."""
+        """Identifies the encoder in cache keys. It changes when the vector of any text changes."""
 
     @property
     def dim(self) -> int:
@@ -59,7 +59,7 @@ class EncoderPlugin(Protocol):
 
 
 class Encoder:
-    """The encoder that the settings name. It loads its model at the first text."""
+    """The encoder that the settings name. The model is loaded at the first text."""
 
     def __init__(
         self, params: EmbeddingSettings, *, cache: EmbeddingCache | EmbeddingsInMemory | None
@@ -76,15 +76,15 @@ class Encoder:
         """Return one vector of length 1 per text, `(n, dim)` float32, in the order of `texts`.
 
         Guarantee: row i depends on `texts[i]` alone, except for float32 rounding. A matrix product
-        may round differently for another number of rows. This was measured for the bundled model:
-        with oneDNN on a CPU with AVX-512, all rows were bitwise equal in every batch. Without
-        oneDNN they differed by up to 3e-7 (docs/decisions/embeddings.md). Equal texts have bitwise
-        equal rows within one call, and between calls that share a cache.
+        may round differently for another number of rows. For the bundled model with oneDNN on a CPU
+        with AVX-512, all rows were bitwise equal in every batch that was measured. Without oneDNN
+        they differed by up to 3e-7 (docs/decisions/embeddings.md). Equal texts have bitwise equal
+        rows within one call, and between calls that share a cache.
 
         The encoder reads only the first `max_tokens` tokens of a text. A text without a token gets
-        the first unit vector.
-        Raises ParamsError if `embedding.model` cannot be loaded, or if `embedding.max_tokens` is
-        more than the model can read. Raises StorageError if the cache cannot be written.
+        the first unit vector. Raises ParamsError if `embedding.model` cannot be loaded, or if
+        `embedding.max_tokens` is more than the model can read. Raises StorageError if the cache
+        cannot be written.
         """
         distinct = list(dict.fromkeys(texts))
         place = {text: i for i, text in enumerate(distinct)}
@@ -126,7 +126,7 @@ class Encoder:
 
     @cached_property
     def _space(self) -> str:
-        """A text with everything that determines a vector besides the text itself."""
+        """A name for everything that determines a vector besides the text."""
         plugin, name = self._plugin, self._params.model
         model = f"{name}={plugin.identity}" if plugin else _digest(model_folder(name))
         return ":".join(map(str, (_VERSION, model, self._params.max_tokens, "float32")))
@@ -166,7 +166,7 @@ class _WholeTexts:
 
 @dataclass(frozen=True)
 class _LibraryModel:
-    """Embeds texts by the own `encode` of sentence-transformers."""
+    """Embeds texts by the `encode` of sentence-transformers."""
 
     network: Any
     dim: int
@@ -174,7 +174,9 @@ class _LibraryModel:
 
     def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
         tokenizer = self.network.tokenizer
-        if hasattr(tokenizer, "enable_truncation"):  # a static embedding has such a tokenizer
+        if hasattr(
+            tokenizer, "enable_truncation"
+        ):  # only tokenizers of static embeddings have this method
             tokenizer.enable_truncation(max_tokens)
         elif isinstance(self.network.max_seq_length, int):
             self.network.max_seq_length = max_tokens
@@ -194,7 +196,7 @@ class _Model:
     def embed(
         self, texts: Sequence[str], max_tokens: int
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        """Yield indices in `texts` with their unit vectors, one batch at a time."""
+        """Yield, batch by batch, indices in `texts` and the unit vectors of these texts."""
         tokens = self._tokenize(texts, max_tokens)
         batches = _batches([len(t) for t in tokens], _BATCH_TOKENS[self.device])
         with _workers(self.device) as pool:
@@ -357,7 +359,7 @@ def _load(folder: Path) -> _Model | _WholeTexts:
 
 def _load_network(folder: Path) -> tuple[Any, str]:
     """Load a model of sentence-transformers in float32; return it with its device."""
-    # Each batch has its own thread already.
+    # The tokenizer needs no threads of its own, because each batch has a thread.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import torch
     from sentence_transformers import SentenceTransformer

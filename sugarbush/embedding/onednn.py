@@ -1,7 +1,7 @@
 """Float32 linear layers by oneDNN.
 
 PyTorch multiplies float32 matrices with MKL. On a CPU that is not Intel's, MKL uses half of the
-vector width. oneDNN is also part of PyTorch. It does the same arithmetic on the full width, at
+vector width. oneDNN is also part of PyTorch. oneDNN does the same arithmetic on the full width, at
 twice the speed (docs/decisions/embeddings.md).
 """
 

@@ -11,7 +11,7 @@ from sugarbush.settings import Section
 
 
 class EmbeddingSettings(Section):
-    """The encoder: it turns texts into vectors for votes, metrics and the pool generator."""
+    """Encoder that turns texts into vectors for votes, metrics and the generator pool."""
 
     removed_settings: ClassVar[Mapping[str, Any]] = {"precision": "auto"}
 
@@ -21,6 +21,8 @@ class EmbeddingSettings(Section):
     """Number of tokens that are read of a text. The bundled model reads at most 256."""
 
     def cache_key(self) -> dict[str, Any]:
-        """Return the settings for keys of finished results. As in version 0.1, they include
-        `precision`."""
+        """Return the settings for keys of finished results.
+
+        The keys contain `precision`, because version 0.1 had this setting.
+        """
         return {**self.model_dump(mode="json"), **self.removed_settings}

@@ -34,9 +34,10 @@ def percentile_interval(
 ) -> BootstrapEstimate:
     """Compute the statistic and the 95% percentile interval of its bootstrap distribution.
 
-    Use it for statistics that have no bootstrap bias, such as means. `statistic` takes one array of
-    indices for each sample, with the lengths `sizes`. There is no interval if `resamples` is below
-    2. Raises InvariantError when a sample is empty. Source: Efron & Tibshirani 1993, chapter 13.
+    Use this interval for statistics that have no bootstrap bias, such as means. `statistic` takes
+    one array of indices for each sample, with the lengths `sizes`. There is no interval if
+    `resamples` is below 2. Raises InvariantError when a sample is empty. Source: Efron & Tibshirani
+    1993, chapter 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:
@@ -56,10 +57,10 @@ def normal_interval(
     """Compute the statistic, and a 95% interval from normal quantiles and the bootstrap standard
     error.
 
-    Use it for distances between two samples. A resample repeats some texts and omits others, so its
-    distance is larger. A percentile interval would therefore be too high; the standard error is not
-    affected. `within` is the range of the statistic. Arguments and errors are the same as in
-    `percentile_interval`. Source: Efron & Tibshirani 1993, chapters 6 and 13.
+    Use this interval for distances between two samples. A resample repeats some texts and omits
+    others, so its distance is larger. A percentile interval would therefore be too high; the
+    standard error is not affected. `within` is the range of the statistic. Arguments and errors are
+    the same as in `percentile_interval`. Source: Efron & Tibshirani 1993, chapters 6 and 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:

@@ -1,9 +1,9 @@
-"""Checks for copied texts. They can find copies; they cannot prove that there are none.
+"""Checks for copied texts. The checks can find copies, but they cannot prove that there are none.
 
 The first check finds the longest run of words that a synthetic text shares with a corpus. The
-second check tests whether synthetic texts are nearer to training texts than to held-out texts. It
-is *not* a privacy test: the distance to the closest record does not show what an attacker can do
-(Yao et al. 2025, "The DCR Delusion"). The guarantee comes from the ledger alone.
+second check tests whether synthetic texts are nearer to training texts than to held-out texts. The
+second check is *not* a privacy test: the distance to the closest record does not show what an
+attacker can do (Yao et al. 2025, "The DCR Delusion"). The guarantee comes from the ledger alone.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArra
 def nearer_to_training(
     synthetic: NDArray[Any], *, training: NDArray[Any], heldout: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Divide the distance to the nearest training text by that to the nearest held-out text,
+    """Return (distance to the nearest training text) / (distance to the nearest held-out text),
     `(m,)`.
 
     The median is about 1 when nothing was copied. The ratio is 0 for an exact copy of a training

@@ -1,7 +1,7 @@
 """Trains on synthetic texts and tests on real texts: the fast downstream check.
 
 A logistic regression on embeddings of synthetic texts learns to predict the attribute value that
-was requested for each text. It is tested on held-out real texts. The majority class is the
+was requested for each text. The model is tested on held-out real texts. The majority class is the
 baseline. Source of the protocol: Esteban et al. 2017 (train on synthetic, test on real).
 """
 
@@ -128,9 +128,9 @@ def train_classifier(
     no rows.
 
     Some attributes come from columns and cannot be read from a text. A classifier that is trained
-    on real training texts predicts them. It is used for held-out texts *and* synthetic texts, so
-    its errors affect both. No metric assumes that a text has the attributes that its prompt
-    requested.
+    on real training texts predicts them. The classifier is used for held-out texts *and* synthetic
+    texts, so its errors affect both. No metric assumes that a text has the attributes that its
+    prompt requested.
     """
     if not len(codes):
         raise InvariantError("an attribute classifier needs training texts")

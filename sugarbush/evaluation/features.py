@@ -39,8 +39,8 @@ class LatentSpace:
 def latent_space(texts: Sequence[str], *, dimensions: int = 100, seed: int) -> LatentSpace:
     """Fit the space to `texts`, which should be real texts that are not held out.
 
-    If the texts have few distinct terms, there are fewer than `dimensions`. Raises FailureError
-    when the texts share fewer than two words.
+    If the texts have few distinct terms, the space has fewer than `dimensions` dimensions. Raises
+    FailureError when the texts share fewer than two words.
     """
     vectorizer = TfidfVectorizer(
         sublinear_tf=True, ngram_range=(1, 2), max_features=_MAX_TERMS, min_df=min(2, len(texts))

@@ -1,8 +1,8 @@
 """The Fréchet distance between two Gaussians fitted to embeddings (FID's formula).
 
 Source: Heusel et al. 2017, Eq. 6; Dowson & Landau 1982. The distance depends on the sample size:
-with few texts a covariance is far from full rank, and the distance is too large. Compare only at
-equal sizes.
+with few texts a covariance is far from full rank, and the distance is too large. Compare distances
+only at equal sample sizes.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Sample:
     """Texts with their features and attributes.
 
     `features` maps the name of a feature space to `(n, d)`. `codes` (n, a) are attribute codes in
-    the schema's order. The same reader computes them for real and synthetic texts.
+    the schema's order. The same reader computes the codes of real and synthetic texts.
     """
 
     texts: tuple[str, ...]
@@ -91,9 +91,9 @@ class MetricSettings:
     """Settings of metrics.
 
     `domain` gives the number of values of each attribute, in the schema's order. `clusters` is the
-    number of clusters of MAUVE. It is the same for every method and round, because values with
-    different numbers of clusters cannot be compared. If few texts are in few clusters, MAUVE is
-    always high. `resamples` is the number of bootstrap resamples; 0 means no intervals.
+    number of clusters of MAUVE. The number is the same for every method and round, because values
+    with different numbers of clusters cannot be compared. If few texts are in few clusters, MAUVE
+    is always high. `resamples` is the number of bootstrap resamples; 0 means no intervals.
     """
 
     domain: Mapping[str, int]
@@ -183,7 +183,9 @@ def read_values(rows: Iterable[Mapping[str, Any]]) -> tuple[MetricValue, ...]:
 def _finite(row: Mapping[str, Any]) -> float:
     value = float(row["value"])
     if not np.isfinite(value):
-        raise InvariantError(f"{row['metric']} of {row['method']} is not a number; leave it out")
+        raise InvariantError(
+            f"{row['metric']} of {row['method']} is not a finite number; leave the value out"
+        )
     return value
 
 

@@ -1,8 +1,8 @@
 """Jensen–Shannon distance of categorical attributes.
 
 The distance is the *square root* of the Jensen–Shannon divergence in nats, as scipy's
-`jensenshannon` computes it. It lies between 0 and sqrt(ln 2) = 0.833.
-Source: Lin 1991; Endres & Schindelin 2003 (the root is a metric).
+`jensenshannon` computes it. The distance is between 0 and sqrt(ln 2) = 0.833. Source: Lin 1991;
+Endres & Schindelin 2003 (the root is a metric).
 """
 
 from __future__ import annotations

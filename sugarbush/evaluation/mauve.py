@@ -46,7 +46,7 @@ _MULTIPLICATIONS_FOR_THREADS = 1e9
 
 @dataclass(frozen=True, kw_only=True)
 class Quantised:
-    """Two samples as clusters: labels (n,) and (m,) in [0, clusters)."""
+    """The clusters of the texts of two samples: (n,) and (m,) numbers in [0, clusters)."""
 
     reference: NDArray[np.int64]
     synthetic: NDArray[np.int64]
@@ -56,11 +56,11 @@ class Quantised:
 def mauve(
     reference: NDArray[Any], synthetic: NDArray[Any], *, seed: int, clusters: int | None = None
 ) -> float:
-    """Compute MAUVE of two samples of features, in (0, 1]. It is 1 for equal samples.
+    """Compute MAUVE of two samples of features, in (0, 1]. Equal samples have the value 1.
 
-    `reference` (n, d) and `synthetic` (m, d); `clusters` means the same as in `quantise`. Compare
-    values only at equal sample sizes and equal numbers of clusters.
-    Raises InvariantError when a sample is empty or the dimensions differ.
+    The samples are (n, d) and (m, d). `clusters` means the same as in `quantise`. Compare values
+    only at equal sample sizes and equal numbers of clusters. Raises InvariantError when a sample is
+    empty or the dimensions differ.
     """
     quantised = quantise(reference, synthetic, clusters=clusters, seed=seed)
     return _of_labels(quantised.reference, quantised.synthetic, quantised.clusters)
@@ -104,7 +104,7 @@ def quantise(
 ) -> Quantised:
     """Cluster the union of both samples by k-means.
 
-    If `clusters` is None, it is a tenth of the number of texts in the smaller sample, at least 2.
+    The default of `clusters` is a tenth of the number of texts in the smaller sample, at least 2.
     There are never more clusters than distinct points: equal texts make one cluster, and MAUVE is
     1. With about as many clusters as texts, MAUVE has no meaning.
     """
@@ -132,7 +132,7 @@ def quantise(
 def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
     """Compute MAUVE of two histograms (k,) with the same bins, normalised or not.
 
-    It is the area below the curve of (exp(-c KL(Q|R)), exp(-c KL(P|R))) for mixtures R = wP +
+    MAUVE is the area below the curve of (exp(-c KL(Q|R)), exp(-c KL(P|R))) for mixtures R = wP +
     (1-w)Q. Source: Pillutla et al. 2021, Eqs. 1 and 2.
     """
     p, q = _normalised(reference), _normalised(synthetic)

@@ -28,7 +28,7 @@ def length_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
     Raises InvariantError when a sample is empty. Source: Ramdas et al. 2017.
     """
     if not len(reference) or not len(synthetic):
-        raise InvariantError("lengths are compared between two non-empty samples")
+        raise InvariantError("the distance of lengths needs two non-empty samples")
     return float(wasserstein_distance(reference, synthetic))
 
 
@@ -70,10 +70,9 @@ def distinct_n(texts: Sequence[str], *, n: int) -> float:
 
 
 def duplicate_share(texts: Sequence[str]) -> float:
-    """Compute the share of texts that repeat an earlier text, except for letter case and white
-    space.
+    """Compute the share of texts that repeat an earlier text.
 
-    Raises InvariantError when there are no texts.
+    Letter case and white space are ignored. Raises InvariantError when there are no texts.
     """
     if not texts:
         raise InvariantError("the share of duplicates needs at least one text")

@@ -43,7 +43,7 @@ def processes(number: int, *, restart: Sequence[str]) -> Iterator[None]:
 
 
 def is_first() -> bool:
-    """Return whether this is process 0, or the only process. torchrun need not run yet."""
+    """Return whether this is process 0, or the only process. torchrun need not have started."""
     return os.environ.get(_RANK, "0") == "0"
 
 

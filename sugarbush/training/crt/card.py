@@ -24,7 +24,7 @@ def confidentiality_card(
 ) -> dict[str, Any]:
     """Return the card as JSON: the guarantee for a secret, its assumptions and its limits.
 
-    `gamma` is the miss rate of the accounting. If it was `measured`, it is an upper bound. With a
+    `gamma` is the miss rate of the accounting. A measured miss rate is an upper bound. With a
     conservative policy (`all_private` False), no guarantee holds for every secret: the policy may
     have declared a text with a secret public. `confidence` holds for gamma and delta_2 together.
     """

@@ -75,15 +75,16 @@ def bayesian(
 
     The guarantee is (log(1 + gamma (e^epsilon' - 1)), gamma delta' + delta_2). Here epsilon' is the
     epsilon of DP-SGD at delta' = (delta - delta_2) / gamma. `delta_2` bounds the share of secrets
-    that the conservative policy leaves in the public part. Without such a policy it is 0. If gamma
-    and delta_2 were measured, pass their *upper* confidence bounds. Raises ParamsError if `delta_2`
-    is not below `delta`.
+    that the conservative policy leaves in the public part. `delta_2` is 0 without a conservative
+    policy. If gamma and delta_2 were measured, pass their *upper* confidence bounds. Raises
+    ParamsError if `delta_2` is not below `delta`.
     """
     _require_share(gamma=gamma, delta_2=delta_2)
     if delta_2 >= delta:
         raise ParamsError(
             f"delta_2={delta_2:g} is not below delta={delta:g}: the conservative policy leaves "
-            "more in the public part than delta allows. Train without it, or label more texts."
+            "more in the public part than delta allows. Leave crt.conservative out, or label more "
+            "texts."
         )
     if gamma == 0:
         return Guarantee(epsilon=0.0, delta=delta_2)
@@ -134,7 +135,9 @@ def noise_for(
         return found.epsilon - target
 
     if target <= 0 or excess(math.log(_LARGEST_NOISE)) > 0:
-        raise ParamsError(f"no noise gives a Bayesian epsilon of {target} at gamma={gamma}")
+        raise ParamsError(
+            f"no noise gives a Bayesian epsilon of {target} at gamma={gamma}. Raise crt.epsilon."
+        )
     low = math.log(0.3)
     if excess(low) <= 0:
         return math.exp(low)

@@ -5,8 +5,8 @@ sentence is in one record only. So replacing a secret in a sentence changes one 
 
 Sentences are compared by SHA-256, with about 100 bytes of memory per distinct sentence. So whether
 a sentence is new depends on equal sentences alone, as the theorem requires. A Bloom filter has
-false positives, which depend on all earlier sentences. With it, one secret could change many
-records. A search for similar sentences has the same problem.
+false positives, which depend on all earlier sentences. With a Bloom filter, one secret could change
+many records. A search for similar sentences has the same problem.
 
 There is no record-level epsilon after deduplication. If a record is removed, a sentence of another
 record may become the first of its kind. So removing one record can change two.

@@ -93,8 +93,8 @@ class LstmModel(nn.Module):
     def generate(self, input_ids: Tensor, *, generation_config: Any, **_: Any) -> Tensor:
         """Return each row of `input_ids` (records, length) with sampled tokens after it.
 
-        The configuration has the same meaning as in transformers. It gives temperature, top-k,
-        top-p, the end token, the padding after the end token, and the largest length of a row.
+        `generation_config` has the same meaning as in transformers. The model reads its
+        temperature, top-k, top-p, end token, padding token and largest length.
         """
         how = generation_config
         weighed: Any = LogitsProcessorList(

@@ -2,8 +2,8 @@
 
 Each pattern takes time linear in the length of a text, because no repetition contains another
 repetition. Names have no fixed format. NAME matches two capitalised words, so it also finds titles
-and places. It finds a single first name only in "I'm Ann", and TITLED_NAME only after a title. So
-measure what the patterns miss, or add a trained detector.
+and places. NAME finds a single first name only in "I'm Ann". TITLED_NAME finds names after a title.
+So measure what the patterns miss, or add a trained detector.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class PlainWords:
     Capitals are allowed at the start of a sentence, in "I", and in a speaker's tag at the start of
     a line ("USR: "). A digit, a name inside a sentence or a sign such as @ makes a text private.
     The policy misses secrets in lower-case words (a diagnosis) and names at the start of a
-    sentence. So measure its delta_2.
+    sentence. So measure the delta_2 of this policy.
     """
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:

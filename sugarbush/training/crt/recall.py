@@ -1,19 +1,21 @@
 """Measures the recall of a policy on labelled secrets, with confidence bounds.
 
 The unit is the distinct secret: its label and its text, without differences in case, width and
-white space. Several labelled spans of one secret are one case. They are not independent, because
-the policy reads the same words again. A distinct secret counts as missed if the policy misses any
-of its spans.
+white space. Several labelled spans of one secret are one case. The spans are not independent,
+because the policy reads the same words again. A distinct secret counts as missed if the policy
+misses any of its spans.
 
-A labelled span counts as found only if it is masked completely. That is not enough for epsilon 0: a
-detector may mask the word before a name, but not the word before a mask. So gamma counts the
-secrets with a *trace*: a secret has a trace if it is missed, or if the redacted text changes when a
-mask replaces the secret. The accounting uses an *upper* confidence bound: 200 distinct secrets
-without a trace still give 1.5%. If gamma and delta_2 are both used, both bounds must hold at once.
-So each of them is measured at half the error (Bonferroni). The bounds hold for secrets from the
-same source as the labelled secrets, so a report names the sample.
+A labelled span counts as found only if it is masked completely. A complete mask is not enough for
+epsilon 0: a detector may mask the word before a name, but not the word before a mask. So gamma
+counts the secrets with a *trace*. A missed secret has a trace. A masked secret has a trace if the
+redacted text changes when a mask replaces the secret beforehand. The accounting uses an *upper*
+confidence bound: 200 distinct secrets without a trace still give 1.5%. If gamma and delta_2 are
+both used, both bounds must hold at once. So each bound is measured at half the error (Bonferroni).
+The bounds hold for secrets from the same source as the labelled secrets, so a report names the
+sample.
 
-A detector knows the texts that it was trained with, and their secrets. Neither of them counts.
+A detector knows the texts that it was trained with, and their secrets. So these texts and secrets
+do not count.
 """
 
 from __future__ import annotations
@@ -46,10 +48,10 @@ class LabelledText:
 
 
 def load_labelled(path: Path, *, text_column: str, disjoint: bool = True) -> list[LabelledText]:
-    """Load the texts of a file with a column `spans`, a list (or its JSON) of start, end and label.
+    """Load the texts of a file with a column `spans`: a list of start, end and label, or its JSON.
 
-    Raises InputError with file and row for a bad row. If `disjoint`, also for spans that overlap or
-    are outside their text.
+    Raises InputError with file and row for a bad row. With `disjoint`, spans that overlap or are
+    outside their text are also errors.
     """
     wanted = {text_column: "prepare.text_column", "spans": "crt.labelled"}
     labelled = []
@@ -93,14 +95,14 @@ def require_disjoint(spans: Sequence[tuple[int, int, str]], length: int, *, wher
 
 @dataclass(frozen=True, kw_only=True)
 class RecallMeasurement:
-    """What a policy misses on a sample. A distinct secret counts once, if any of its spans counts.
+    """What a policy misses on a sample. The shares of secrets count each distinct secret once.
 
-    `missed` counts the secrets that are not masked completely. `traced` also counts masked secrets
-    that leave a trace; its upper bound is gamma. `public` counts the secrets that remain visible in
-    the public part, because the conservative policy missed them. Its upper bound is delta_2;
-    without such a policy it is None. `precision` is the share of masked spans that overlap a
-    labelled span. `left_out` is the number of texts that do not count, because a detector was
-    trained with them.
+    `missed` counts the secrets with a span that is not masked completely. `traced` also counts
+    masked secrets that leave a trace; its upper bound is gamma. `public` counts the secrets that
+    remain visible in the public part, because the conservative policy missed them. The upper bound
+    of `public` is delta_2; without such a policy, `public` is None. `precision` is the share of
+    masked spans that overlap a labelled span. `left_out` is the number of texts that do not count,
+    because a detector was trained with them.
 
     gamma and delta_2 together hold at `confidence`. For this, the bounds of `traced` and of
     `public` each hold at `confidence_each`. In `traced_by_label`, each bound alone holds at
@@ -138,12 +140,11 @@ def measure(
 ) -> RecallMeasurement:
     """Measure what `policy` misses on `sample`. Reports call the sample `name`.
 
-    gamma holds at `confidence`; with `conservative`, gamma and delta_2 together hold at
-    `confidence`. The bounds assume that the distinct labelled secrets are independent. If
-    `must_find` is not empty, only secrets with a label in it count. Texts that a detector was
-    trained with do not count. Their secrets do not count in other texts either, because the
-    detector knows them. Raises InputError if a label in `must_find` has no secret, or if a span is
-    not within its text.
+    gamma holds at `confidence`. With `conservative`, gamma and delta_2 hold together. The bounds
+    assume that the distinct labelled secrets are independent. If `must_find` is not empty, only
+    secrets with one of its labels count. Texts that a detector was trained with do not count. Their
+    secrets do not count in other texts either, because the detector knows them. Raises InputError
+    if a label in `must_find` has no secret, or if a span is not within its text.
     """
     given = sample
     untrained = [one for one in given if text_digest(one.text) not in policy.trained_on]
@@ -259,8 +260,8 @@ def _of_any_span(secrets: Sequence[Secret], spans: Sequence[bool]) -> dict[Secre
 class Replay:
     """A redacted text (`before`), and its version if a mask replaces one secret first (`after`).
 
-    `moved` is true if the secret moves the end of a sentence. Then another occurrence of a sentence
-    may become the first one, in this text or another.
+    `moved` is true if the secret moves the end of a sentence. Then the first occurrence of a
+    sentence may change, in this text or another.
     """
 
     before: str

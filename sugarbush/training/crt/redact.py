@@ -2,7 +2,7 @@
 
     detectors -> findings of at least `threshold` -> with titles of persons -> joined -> <MASK>
 
-The findings in a text depend on that text alone, but on all of it. A model that reads context may
+The findings in a text depend on the whole text and on nothing else. A model that reads context may
 label a neighbouring word differently if a secret is masked. So a masked secret may leave a trace.
 `screening.changed_units` redacts again without the secret and compares.
 """

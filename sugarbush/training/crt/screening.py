@@ -3,9 +3,9 @@
 This module is on the audit list. The guarantee depends on the order. Sentences are compared before
 any masking, so whether a sentence is a duplicate depends on equal sentences alone.
 
-One unit is one text. Training without noise uses the *public view* of a text: one mask replaces
-each run of sentences that the conservative policy does not declare public. A sentence with a mask
-is always private. Without a conservative policy, all sentences are private.
+One unit is one text. Training without noise reads the *public view* of a text. In this view, one
+mask replaces each run of sentences that the conservative policy does not declare public. A sentence
+with a mask is always private. Without a conservative policy, all sentences are private.
 """
 
 from __future__ import annotations
@@ -55,18 +55,17 @@ def screen(
     """Screen a corpus. `known` are sentences of public texts; they never count as duplicates.
 
     Guarantee: if a mask replaces every occurrence of a secret, `changed_units` units change. If the
-    mask moves no end of a sentence, this is at most one unit for each distinct sentence with the
-    secret. There is no guarantee for a secret in a known sentence.
-    Raises InputError if a text contains the mask already, because masks must be distinguishable.
-    Raises InputError if a known sentence contains the mask, because the sentence could equal a
-    sentence with a masked secret.
+    mask moves no end of a sentence, at most one unit changes for each distinct sentence with the
+    secret. There is no guarantee for a secret in a known sentence. Raises InputError if a text
+    contains the mask already, because masks must be distinguishable. Raises InputError if a known
+    sentence contains the mask, because the sentence could equal a sentence with a masked secret.
     """
     _refuse_known_masks(known)
     originals = list(texts._per_unit)
     for row, text in enumerate(originals, start=1):
         if MASK in text:
             raise InputError(
-                f"record {row} contains {MASK!r}, the mask of redacted text. Remove it there."
+                f"record {row} contains {MASK!r}, the mask of redacted text. Remove the mask."
             )
     screened = policy.redact(_deduplicated(originals, known))
     views = [MASK] * len(screened) if conservative is None else public_views(screened, conservative)
@@ -74,10 +73,11 @@ def screen(
 
 
 def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[str]:
-    """Replace each run of sentences that `conservative` does not declare public by one mask.
+    """Return the texts with one mask for each run of sentences that `conservative` does not declare
+    public.
 
-    The number of sentences in a run does not show. So a secret that moves the end of a sentence
-    does not show either.
+    The view hides the number of sentences in a run. So it also hides a secret that moves the end of
+    a sentence.
     """
     documents = [split(text) for text in redacted]
     plain = list(dict.fromkeys(s.text for own in documents for s in own if MASK not in s.text))
@@ -89,10 +89,11 @@ def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[st
 def changed_units(
     texts: Private[str], secret: str, *, policy: Policy, known: Set[str] = frozenset()
 ) -> int:
-    """Count the screened units that change when a mask replaces `secret` everywhere. Private.
+    """Count the screened units that change when a mask replaces `secret` everywhere.
 
-    This is k of `confidentiality.group`; 0 means epsilon(secret) = 0. The texts are redacted twice.
-    So a unit also counts if a detector labels the neighbours of a masked secret differently.
+    The number is private. It is k of `confidentiality.group`; 0 means epsilon(secret) = 0. The
+    texts are redacted twice. So a unit also counts if a detector labels the neighbours of a masked
+    secret differently.
     """
     originals: Sequence[str] = list(texts._per_unit)
     _refuse_known_masks(known)
@@ -112,7 +113,7 @@ def changed_units(
 def _refuse_known_masks(known: Set[str]) -> None:
     if any(MASK in sentence for sentence in known):
         raise InputError(
-            f"a known sentence contains {MASK!r}, the mask of redacted text. Remove it there."
+            f"a known sentence contains {MASK!r}, the mask of redacted text. Remove the mask."
         )
 
 

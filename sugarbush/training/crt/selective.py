@@ -5,10 +5,10 @@
     public tokens     ordinary gradients, neither clipped nor noised
 
 A loss is private if its target is private, or if its state has read a private token since the last
-noise. This training is charged as not private: if the policy misses a secret, its tokens are public
-tokens, and their gradient has no bound. `true_cost` is the guarantee if the policy misses nothing.
-Source: Shi et al. 2022, "Selective Differential Privacy for Language Modeling", Algorithm 1, with
-Poisson samples and one loss per record.
+noise. This training is charged as not private. If the policy misses a secret, the tokens of the
+secret are public tokens, and their gradient has no bound. `true_cost` gives the guarantee of a
+policy that misses nothing. Source: Shi et al. 2022, "Selective Differential Privacy for Language
+Modeling", Algorithm 1, with Poisson samples and one loss per record.
 """
 
 from __future__ import annotations
@@ -94,10 +94,11 @@ def true_cost(mechanism: SelectiveMechanism, *, gamma: float, delta: float) -> G
     """Return the guarantee for a secret in one span of one record, under REPLACE_ONE.
 
     Epsilon is infinite if the policy misses a share `gamma` > 0. Otherwise each sampling of the
-    record releases its gradient and one state. The sensitivity of each is twice its clip norm, so
+    record releases its gradient and one state. The sensitivity of both is twice the clip norm, so
     mu^2 = 4 / gradient_noise^2 + 4 / state_noise^2. Sampling gives no amplification: the gradient
     of the public tokens has no noise and shows which records were sampled. The length of a span
-    counts as public. Half of `delta` covers records that are sampled more often than assumed.
+    counts as public. Half of `delta` covers the chance that a record is sampled more often than
+    assumed.
     """
     if gamma > 0:
         return Guarantee(epsilon=math.inf, delta=delta)
@@ -140,7 +141,7 @@ def train_selectively(
 
 @dataclass(frozen=True)
 class GradientSums:
-    """Sums of a sample's gradients: of public losses, and clipped. One tensor per parameter."""
+    """Sums over a sample, per parameter: of public gradients, and of clipped private gradients."""
 
     public: list[Tensor]
     private: list[Tensor]

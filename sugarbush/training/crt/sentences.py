@@ -1,4 +1,4 @@
-"""Splits a text into sentences. Joining them gives the text back.
+"""Splits a text into sentences. Joining the sentences gives the text back.
 
 A sentence ends before white space: at a line break, or after one of . ! ? … and any closing quotes
 or brackets. A few abbreviations and single initials do not end a sentence. The rule reads no letter

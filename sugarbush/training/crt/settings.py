@@ -36,7 +36,7 @@ class CrtSettings(NoisyStepsSettings):
     """Policy that decides which sentences are public: plain_words or a token classifier; null:
     none."""
     gamma: Share | None = None
-    """Share of distinct secrets that the detectors miss; null: the measured bound, or else 1."""
+    """Share of distinct secrets that the detectors miss; null: the measured upper bound, or 1."""
     epsilon: Positive = 1.0
     """Bayesian epsilon for replacing one secret by a mask."""
     max_length: Annotated[int, Field(ge=16)] = 96

@@ -16,13 +16,14 @@ PAPER_PLAIN_SCORE = 0.9  # a token with a lower score for "outside" may be a sec
 
 
 class TokenClassifier:
-    """Finds named entities by a model, which is given by name or path. A folder needs no network.
+    """Finds named entities by a model, which is given by name or path. A model in a folder needs no
+    network.
 
     Code that comes with a model is never run.
 
-    The model reads a text sentence by sentence, and a long sentence in pieces that fit.
-    Neighbouring tokens with the same label are one finding, with the smallest of their scores. A
-    batch contains several texts. A score depends on its own text alone, except for float rounding.
+    The model reads each sentence alone. It reads a long sentence in pieces that fit. Neighbouring
+    tokens with the same label are one finding, with the smallest of their scores. A batch contains
+    several texts. A score depends on its own text alone, except for float rounding.
     """
 
     def __init__(self, name_or_path: str, *, device: str = "cpu", batch_size: int = 32) -> None:

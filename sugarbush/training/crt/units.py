@@ -26,9 +26,10 @@ def add_mask_token(tokenizer: Any) -> None:
 
 
 def give_room_for_mask(model: Any, tokenizer: Any) -> None:
-    """Add the mask to a model of transformers. Its vector is the mean of all other token vectors.
+    """Add the mask to a model of transformers. The vector of the mask is the mean of all other
+    token vectors.
 
-    A model may have more rows than its tokenizer has tokens. It keeps them all.
+    A model with more token vectors than its tokenizer has tokens keeps all of them.
     """
     mask = tokenizer.get_added_vocab()[MASK]
     rows = model.get_input_embeddings().num_embeddings

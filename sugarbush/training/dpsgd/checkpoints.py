@@ -1,4 +1,4 @@
-"""Stores checkpoints, so that a run of DP-SGD can continue after a crash. They are private.
+"""Stores checkpoints, so that a run of DP-SGD can continue after a crash. Checkpoints are private.
 
     <folder>/start.json              the ledger entry of the run, written before its first step
     <folder>/step-<n>.pt             trainable weights and optimizer after step n; the newest only
@@ -6,8 +6,8 @@
 
 A checkpoint is complete or absent. The count of noisy steps includes steps with a lost result,
 because they spent budget. The count should be beside the ledger: restoring a backup of the private
-root must not lower it. The state of a noise or sampling generator is never stored, because none
-exists between steps.
+root must not lower it. The state of a noise or sampling generator is never stored, because no
+generator exists between steps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RunStart:
 class Checkpoints:
     """The files of one run under `folder`, which must be in the private root.
 
-    `counts` is the folder for the count of noisy steps. It should be outside the checkout.
+    `counts` is the folder for the count of noisy steps. This folder should be outside the checkout.
     """
 
     def __init__(self, folder: Path, *, counts: Path | None = None) -> None:
@@ -75,7 +75,7 @@ class Checkpoints:
             return 0
 
     def note_draw(self) -> None:
-        """Count one more noisy step and wait for the disk. Call it before the step."""
+        """Count one more noisy step and wait for the disk. Call this function before the step."""
         begun = self.start()
         if begun is None:
             raise InvariantError("a noisy step needs a charge")

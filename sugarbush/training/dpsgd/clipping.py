@@ -9,10 +9,10 @@ anyway:
     Embedding  (V, d)      L = one-hot token ids        R = gradient of the output
 
 So the norm of G is computed without G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight may
-be used twice, such as an embedding that is tied to the head. Its norm includes the cross terms of
-its uses. The clipped sum over records is sum_i L_i^T (c_i R_i), from the same factors. So autograd
-computes no weight gradient, and nothing is computed twice. Gradients that are smaller than their
-factors (of LayerNorm, biases and LoRA) are stored in full.
+be used twice, such as an embedding that is tied to the head. The norm of its gradient includes the
+cross terms of both uses. The clipped sum over records is sum_i L_i^T (c_i R_i), from the same
+factors. So autograd computes no weight gradient, and nothing is computed twice. Gradients that are
+smaller than their factors (of LayerNorm, biases and LoRA) are stored in full.
 
 Guarantee: one record adds a vector of L2 norm at most `clip_norm` * (1 + 2^-20) to `p.grad`, over
 all parameters together. The scale accounts for the rounding errors of the norm and of the product,
@@ -45,7 +45,7 @@ from transformers.pytorch_utils import Conv1D
 from sugarbush.errors import InvariantError, PrivacyError
 from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
 
-# Added to a norm before a division by it, as in Opacus. It makes gradients only smaller.
+# Added to a norm before a division by it, as in Opacus. This constant only makes gradients smaller.
 STABILISER = 1e-6
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
@@ -70,9 +70,9 @@ class PerRecordClipper:
         with clipper.recording(records=len(batch)):
             clipper.add_clipped(losses_of(model, batch))      # (records,), each of its own record
 
-    Micro-batches of one logical batch add up. `usual_length` is a public number of tokens, for
-    which the gradients take the least memory. Raises PrivacyError on a trainable parameter that no
-    exact rule covers.
+    The gradients of all micro-batches of a batch add up. `usual_length` is a public number of
+    tokens, for which the gradients take the least memory. Raises PrivacyError on a trainable
+    parameter that no exact rule covers.
     """
 
     def __init__(self, model: nn.Module, *, clip_norm: float, usual_length: int = 128) -> None:
@@ -137,7 +137,10 @@ class PerRecordClipper:
         return norms
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return the computed norms, and upper bounds on the norms that are added at scale 1."""
+        """Return the computed norms of the gradients, and upper bounds on their norms at scale 1.
+
+        The bounds hold for the gradients that `add_clipped` adds, with all rounding.
+        """
         squared = torch.zeros(self._records, dtype=torch.float64, device=device)
         squared_bounds = squared.clone()
         for gradients in self._gradients.values():
@@ -151,8 +154,8 @@ class PerRecordClipper:
             return None
         if torch.is_autocast_enabled(output.device.type):
             raise PrivacyError(
-                "the model computes in less than float32 (autocast). Then the padding of a batch "
-                "changes the gradients of its records. Leave autocast out."
+                "the model computes in less than float32 (autocast), so the padding of a batch "
+                "changes the gradients of its records. Turn autocast off."
             )
         values = inputs[0]
         if isinstance(module, nn.Embedding) and output.shape[0] == 1:
@@ -214,7 +217,7 @@ class _HandOver(torch.autograd.Function):
 
 
 def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, Use]]:
-    """Yield each parameter of `module` with the `Use` by one call of `module`."""
+    """Yield each parameter of `module` with its gradient from one call of `module`."""
     backward = gradient.reshape(len(gradient), -1, gradient.shape[-1])
     if isinstance(module, nn.Embedding):
         ids = values.reshape(len(gradient), -1)
@@ -243,7 +246,7 @@ def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, 
 
 
 def _require_float32(model: nn.Module) -> None:
-    """Raise PrivacyError if a weight, frozen or not, or a matrix product has less than float32."""
+    """Raise PrivacyError if a weight or a matrix product has lower precision than float32."""
     for parameter in model.parameters():
         if parameter.is_floating_point() and parameter.dtype not in _EXACT_ENOUGH:
             raise PrivacyError(

@@ -98,7 +98,7 @@ def refuse_long_codes(schema: Schema, tokenizer: Any, max_length: int) -> None:
     if taken + _LEAST_TEXT > max_length:
         raise ParamsError(
             f"params.yaml: finetune.max_length={max_length} leaves no room for a text after the "
-            f"schema's control codes, which take up to {taken} tokens. Raise it."
+            f"schema's control codes, which take up to {taken} tokens. Raise max_length."
         )
 
 

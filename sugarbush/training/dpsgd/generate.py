@@ -66,7 +66,7 @@ def generate(
     if not all(texts):
         raise GeneratorError(
             f"the fine-tuned model left {texts.count('')} of {len(texts)} texts empty in "
-            f"{settings.attempts} draws each. It has learned too little: train for more epochs, "
+            f"{settings.attempts} draws each. It learned too little: train for more epochs, "
             "or at a larger privacy.epsilon."
         )
     generation = Generation(texts=tuple(texts), redrawn=redrawn, tokens=tokens)
@@ -110,7 +110,7 @@ def _continue(
         max_length=max_length,
         use_cache=True,
         eos_token_id=end,
-        pad_token_id=end,  # fills the rows of finished texts; it is removed below
+        pad_token_id=end,  # fills the rows of finished texts, and is removed below
     )
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

@@ -101,7 +101,8 @@ def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def perplexity(model: nn.Module, examples: Sequence[Example], *, batch_size: int) -> float:
-    """Compute the exponential of the mean loss per token. On private texts it is private.
+    """Compute the exponential of the mean loss per token. The perplexity of private texts is
+    private.
 
     Raises ValueError when there is no token to predict.
     """

@@ -133,7 +133,8 @@ def refuse_beyond_context(model: Any, max_length: int, *, section: str = "finetu
     if positions is not None and max_length > positions:
         raise ParamsError(
             f"params.yaml: {section}.max_length={max_length} is more than the {positions} tokens "
-            "that the model can read. Lower it; the tiny model reads pretrain.max_length."
+            "that the model can read. Lower max_length. The tiny model reads pretrain.max_length "
+            "tokens."
         )
 
 
@@ -193,7 +194,7 @@ def with_lora(model: Any, *, rank: int) -> Any:
     if not blocks:
         raise ParamsError(
             "params.yaml: finetune.lora_rank is set, but the model has no blocks of the GPT-2 "
-            "or Llama kind. Set it to null to train all weights."
+            "or Llama kind. Set lora_rank to null to train all weights."
         )
     config = LoraConfig(
         r=rank,

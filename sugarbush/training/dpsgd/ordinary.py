@@ -31,7 +31,8 @@ def train_on_public(
     """Train `model` in place by AdamW on the mean loss of a batch's tokens.
 
     This training has no privacy guarantee. Every example occurs once per epoch, in an order that
-    depends on `seed`. `report` gets step, steps and the batch's loss in nats per token.
+    depends on `seed`. `report` gets the step, the number of steps, and the batch's loss in nats per
+    token.
     """
     optimizer = learning.optimizer(model)
     steps = max(1, round(epochs * len(examples) / batch_size))
@@ -89,7 +90,7 @@ def train_without_privacy(
 
 
 def _shuffled(examples: Sequence[Example], batch_size: int, seed: int) -> Iterator[list[Example]]:
-    """Yield batches without end. A batch may contain the end and the start of an epoch."""
+    """Yield batches without end. An epoch may start within a batch."""
     queue: list[int] = []
     rng = public_rng(seed, "order")
     while True:

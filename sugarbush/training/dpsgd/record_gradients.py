@@ -5,14 +5,14 @@ one-hot token ids. Norms come from inner products between the forms, including c
 product is larger than its factors.
 
 The terms of a squared norm may cancel, and then its rounding error is larger than the norm. So
-`RecordGradients.norms` also returns an upper bound of the norm that `add_scaled` adds. The bound
-includes the rounding errors of both functions. Let u be the unit roundoff, L_t and R_t the rows of
-the factors, and S the size sum_t |L_t| |R_t| (for a whole gradient, S is its norm; for several
-forms, S is the sum of their sizes).
+`RecordGradients.norms` also returns an upper bound on the norm of the gradient that `add_scaled`
+adds. The bound includes the rounding errors of both functions. Let u be the unit roundoff, and L_t
+and R_t the rows of the factors. The size S is sum_t |L_t| |R_t|. For a whole gradient, S is its
+norm. For several forms, S is the sum of their sizes.
 
 1. A product over k terms is added up in blocks of b terms. Its error is at most gamma_n |x| |y|,
    n = min(k, b) + ceil(k / b), in any order within a block (Higham 2002, Eq. 3.5).
-2. So |G|^2 is computed up to kappa u S^2, kappa = n(rows) + n(columns) + 8. The 8 covers the
+2. So the error of |G|^2 is at most kappa u S^2, kappa = n(rows) + n(columns) + 8. The 8 covers the
    product of the two inner products, the rounding of S, and terms of second order.
 3. The sum over the entries of p x p positions is in float64. Its error is at most p^2 2^-53 S^2.
 4. Scaling and adding up p rows has an error of at most 1.01 (p + 4) u S, for p < 2^17.
@@ -20,8 +20,8 @@ forms, S is the sum of their sizes).
     bound = sqrt(computed + (kappa u + p^2 2^-53) S^2) + 1.01 (p + 4) u S
 
 Positions count only if their rows are not zero. So the bound of a record does not depend on its
-padding. A whole gradient is added as it is stored, so its norm has no such error. The derivation,
-with underflow, is in docs/decisions/dp-sgd-clipping.md.
+padding. A whole gradient is added as it is stored, so its norm has none of these errors. The
+derivation, with underflow, is in docs/decisions/dp-sgd-clipping.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from torch import Tensor
 
 from sugarbush.errors import InvariantError
 
-_BLOCK = 256  # terms of a product that are added up at once: b above
+_BLOCK = 256  # number of terms that a product adds up at once: b above
 _OTHER_ROUNDINGS = 8  # the 8 in kappa
 # Added to the square of a row's length, because products may underflow: 4 b 2^-126 / 2^-24.
 _UNDERFLOW = 4 * _BLOCK * 2.0**-102
@@ -54,7 +54,7 @@ class Factors:
     right: Tensor
 
     def larger_than_product(self, positions: int) -> bool:
-        """Whether factors with `positions` positions are larger than their product."""
+        """Return whether factors with `positions` positions are larger than their product."""
         rows, columns = self.left.shape[2], self.right.shape[2]
         return bool(positions * (rows + columns) >= rows * columns)
 
@@ -74,8 +74,9 @@ class RecordGradients:
     """The sum of all uses of one parameter, for each record.
 
     `usual_length` is a public number of positions. It decides which factors are multiplied at once.
-    The actual number of positions depends on the longest record of a micro-batch. If it decided,
-    this record would change the bounds, and so the scales, of all other records.
+    The actual number of positions depends on the longest record of a micro-batch. If the actual
+    number decided, the longest record would change the bounds of all other records, and so their
+    scales.
     """
 
     def __init__(self, *, records: int, usual_length: int, device: torch.device) -> None:
@@ -100,7 +101,8 @@ class RecordGradients:
                 self._whole = [use]
 
     def norms(self) -> tuple[Tensor, Tensor]:
-        """Compute |G_i|, and an upper bound of the norm that `add_scaled` adds at scale 1.
+        """Compute |G_i|, and an upper bound on the norm of the gradient that `add_scaled` adds at
+        scale 1.
 
         Both are (records,) float64. They are not finite if a gradient is not finite.
         """
@@ -163,7 +165,7 @@ class RecordGradients:
 class _Measured:
     """Measures of one form for each record: |G|^2, the size S, and the number of nonzero positions.
 
-    Each is (records,) float64. `roundings` is n(rows) + n(columns); 0 for a whole gradient.
+    Each measure is (records,) float64. `roundings` is n(rows) + n(columns); 0 for a whole gradient.
     """
 
     squares: Tensor

@@ -30,8 +30,8 @@ class Schedule:
 def make_schedule(*, batch_size: float, epochs: float, unit_count: float) -> Schedule:
     """Plan `epochs` passes over about `unit_count` units, with `batch_size` units per step.
 
-    `unit_count` is public: a DP estimate, which may be any number, or a setting. With fewer units
-    than a batch, every unit is in every step. Raises ParamsError when there is nothing to train on.
+    `unit_count` is public, because it is a DP estimate or a setting. If it is below `batch_size`,
+    every unit is in every step. Raises ParamsError when there is nothing to train on.
     """
     if not unit_count >= 1:
         raise ParamsError(
@@ -60,7 +60,7 @@ class PoissonSampler(Generic[T]):
         self._rate = rate
 
     def draw(self) -> list[T]:
-        """Return the private batch of one step. It may be empty."""
+        """Return the private batch of one step. The batch may be empty."""
         drawn = (self._units[i] for i in poisson_sample(len(self._units), rate=self._rate))
         return [unit[secret_choice(len(unit))] for unit in drawn if unit]
 

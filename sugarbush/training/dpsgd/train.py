@@ -1,4 +1,5 @@
-"""DP-SGD. A whole run is charged before its first step. Noise is added once per logical step.
+"""Trains by DP-SGD. A whole run is charged before its first step. Noise is added once per logical
+step.
 
 A step takes a secret Poisson sample and adds up clipped per-record gradients over physical
 micro-batches. Then it adds noise once and divides by the *expected* batch size. A step with an
@@ -48,11 +49,11 @@ _REPORTS = 20  # maximum number of progress reports of a run
 class Mechanism:
     """Everything that the guarantee depends on, fixed before the first step.
 
-    `noise_multiplier` is the standard deviation of the noise divided by `clip_norm`; 0 is charged
-    as not private. A step samples a unit with probability `rate`. `repeatable_steps` are additional
-    steps that are charged beforehand and replace steps that a crash lost. When none of them is
-    left, each lost step shortens the training by one step. Under REPLACE_ONE the run is charged as
-    confidential training, which has no DP epsilon.
+    `noise_multiplier` is the standard deviation of the noise divided by `clip_norm`. A run with 0
+    is charged as not private. A step samples a unit with probability `rate`. `repeatable_steps` are
+    additional steps that are charged beforehand and replace steps that a crash lost. When no
+    repeatable step is left, each lost step shortens the training by one step. Under REPLACE_ONE the
+    run is charged as confidential training, which has no DP epsilon.
     """
 
     rate: float
@@ -157,14 +158,15 @@ def train(
 
     Guarantee: the run costs `mechanism.event`, which is charged before the first step. After a
     crash the steps since the last checkpoint run again with new noise. The charge for
-    `repeatable_steps` covers them.
+    `repeatable_steps` covers this.
 
     A unit has one or more examples. `probe` are two public examples of unequal length, on which the
     clipper must agree with autograd. `before_step` is called before each step with the number of
-    finished steps. After a crash it is called again for the repeated steps. This guarantee does not
-    cover its changes to the weights. Under torchrun each process trains on some of the units.
-    Raises PrivacyError if the model's gradients cannot be clipped exactly, BudgetExceededError
-    before any step, and FailureError when the weights are no longer finite.
+    finished steps. After a crash, `before_step` is called again for the repeated steps. This
+    guarantee does not cover changes that it makes to the weights. Under torchrun each process
+    trains on some of the units. Raises PrivacyError if the model's gradients cannot be clipped
+    exactly, BudgetExceededError before any step, and FailureError when the weights are no longer
+    finite.
     """
     rank, processes = _process()
     require_exact_clipping(model, probe, clip_norm=mechanism.clip_norm, performance=performance)
@@ -213,7 +215,10 @@ def train(
 
 @contextmanager
 def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Iterator[Clipper]:
-    """Open the clipper that a setting names. Raises PrivacyError if a rule is missing."""
+    """Open the clipper that a setting names.
+
+    Raises PrivacyError if a trainable module has no clipping rule.
+    """
     kind = HooksClipper if clipping is Clipping.OPACUS else PerRecordClipper
     clipper: Clipper = kind(model, clip_norm=clip_norm)
     try:
@@ -344,7 +349,10 @@ def _process() -> tuple[int, int]:
 
 
 def _require_finite(model: nn.Module) -> None:
-    """Raise FailureError if weights are not finite. They are noisy, so this costs no budget."""
+    """Raise FailureError if weights are not finite.
+
+    The weights contain noise already, so the check costs no budget.
+    """
     if not all(bool(p.isfinite().all()) for p in model.parameters() if p.requires_grad):
         raise FailureError(
             "fine-tuning diverged: the weights are not finite. Lower finetune.learning_rate."

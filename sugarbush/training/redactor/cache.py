@@ -27,7 +27,7 @@ from sugarbush.training.device import open_device
 from sugarbush.training.redactor.detector import LearnedDetector
 from sugarbush.training.redactor.train import Recipe, Report, train_redactor
 
-_LINES = 10  # lines of progress where there is no terminal
+_LINES = 10  # number of progress lines without a terminal
 
 
 def redactor_folder(recipe: Recipe) -> Path:
@@ -40,8 +40,8 @@ def redactor_folder(recipe: Recipe) -> Path:
 def default_redactor() -> LearnedDetector:
     """Open the redactor of the default recipe.
 
-    The first call on a machine trains it, for some minutes. Raises StorageError when the cache
-    cannot be written.
+    The first call on a machine trains the redactor, which takes some minutes. Raises StorageError
+    when the cache cannot be written.
     """
     return _open(redactor_folder(Recipe()))
 
@@ -52,7 +52,7 @@ def _open(folder: Path) -> LearnedDetector:
         try:
             make_owner_only(folder.parent)
             lock = FileLock(folder.with_suffix(".lock"))
-            with lock:  # a second process waits, and then reads the redactor of the first
+            with lock:  # a second process waits, and then reads what the first one wrote
                 if not (folder / DESCRIPTION).exists():
                     with progress("The redactor is trained once on this machine") as report:
                         made = train_redactor(

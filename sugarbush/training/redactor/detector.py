@@ -53,8 +53,8 @@ class LearnedDetector(TokenClassifier):
 
     Its findings in a text depend on that text alone. In a batch of another shape, a matrix product
     rounds a row differently; in bfloat16 this changed scores by up to 0.03. So the shape of a batch
-    depends only on the length of its pieces. They are padded to this length, and empty pieces fill
-    the batch. In batches of equal shape all scores were bitwise equal, at any position
+    depends only on the length of its pieces. All pieces are padded to one length, and empty pieces
+    fill the batch. In batches of equal shape all scores were bitwise equal, at any position
     (docs/decisions/redactor.md).
     """
 
@@ -94,7 +94,10 @@ class LearnedDetector(TokenClassifier):
         ]
 
     def is_public(self, texts: Sequence[str], *, plain_score: float = 0.0) -> list[bool]:
-        """Return whether no word of a text reaches the weak threshold or 1 - `plain_score`."""
+        """Return, for each text, whether all its words have low scores.
+
+        A score is low if it is below the weak threshold and below 1 - `plain_score`.
+        """
         limit = min(self.weak, 1 - plain_score)
         return [all(secret_score(w) < limit for w in words) for words in self.words(texts)]
 
@@ -235,8 +238,8 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 def _continues(text: str, one: Word, skipped: Sequence[Word], other: Word) -> bool:
     """Return whether two words belong to one finding.
 
-    Between them there are only signs and at most one line break. In an address, there may also be
-    one short word, such as a state.
+    Between the words there are only signs and at most one line break. An address may also have one
+    short word between them, such as a state.
     """
     plain = [word for word in skipped if any(c.isalnum() for c in text[word.start : word.end])]
     short = len(plain) == 1 and plain[0].end - plain[0].start <= 3

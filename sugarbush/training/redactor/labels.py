@@ -75,7 +75,10 @@ class LabelFile:
     spans: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def shown(self, number: int) -> dict[str, Any]:
-        """Return text `number` for the page, with its labels. Without labels, add suggestions."""
+        """Return text `number` for the page, with its labels.
+
+        If the text has no labels yet, they are suggestions.
+        """
         text = self.texts[number]
         spans = self.spans.get(text)
         return {
@@ -94,7 +97,7 @@ class LabelFile:
         try:
             own = tuple((index(s["start"]), index(s["end"]), str(s["label"])) for s in spans)
         except (KeyError, TypeError, ValueError):
-            raise InputError("a span needs start, end and label") from None
+            raise InputError("a span needs the fields start, end and label") from None
         require_disjoint(own, len(text), where=f"text {number + 1}")
         self.spans[text] = [{"start": a, "end": b, "label": label} for a, b, label in sorted(own)]
         self._write()
@@ -139,7 +142,7 @@ def open_labels(
                 f"{source}, row {row.number}: column '{text}' has half a character (a lone "
                 "surrogate)"
             )
-    # This hash is another one than in `use_of`. Otherwise all chosen texts would be for training.
+    # This hash must differ from the hash in `use_of`, or all chosen texts would be for training.
     chosen = sorted(texts, key=lambda own: hash_share(f"to label: {own}"))[:count]
     if not chosen:
         raise InputError(f"{source}: no row has a text in column '{text}'")

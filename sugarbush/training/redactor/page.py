@@ -35,7 +35,7 @@ _FILES = {"": ("page.html", "text/html"), "page.js": ("page.js", "text/javascrip
 
 
 class LabelServer(ThreadingHTTPServer):
-    """Serves one file of labels until `stop` is sent."""
+    """Serves one file of labels until the page sends `stop`."""
 
     daemon_threads = True
 
@@ -53,9 +53,9 @@ class LabelServer(ThreadingHTTPServer):
     def open_in_browser(self) -> None:
         """Open the page in a browser.
 
-        All users of the machine can read the browser's command line. So it contains no token, but
-        the path of a file that only its owner can read. The first request of the page deletes the
-        file.
+        All users of the machine can read the browser's command line. So the command line has no
+        token, but the path of a file that only its owner can read. The first request of the page
+        deletes the file.
         """
         folder = self.labels.path.parent.absolute()
         descriptor, name = tempfile.mkstemp(prefix="open-", suffix=".html", dir=folder)

@@ -65,7 +65,7 @@ def redact_file(
     """
     wanted = {name: "--text" if name == text else "--keep" for name in (text, *keep)}
     if _SPANS in wanted:
-        raise ParamsError(f"the output adds a column '{_SPANS}'. Rename the one of {source}")
+        raise ParamsError(f"the output adds a column '{_SPANS}'. Rename this column in {source}")
     rows = stream_rows(source, setting="input", wanted=wanted)
     found: Counter[str] = Counter()
     done = 0
@@ -101,7 +101,7 @@ def _writer(path: Path, kind: str) -> Iterator[Callable[[list[dict[str, Any]]], 
     """Return a function that writes rows as parquet, csv or jsonl. Every column is text."""
     if kind not in {".parquet", ".csv", ".jsonl"}:
         raise ParamsError(
-            f"the output '{kind}' is no .parquet, .csv or .jsonl file. Use one of these"
+            f"the output '{kind}' is no .parquet, .csv or .jsonl file. Use one of them"
         )
     path.touch(mode=0o600)
     if kind == ".parquet":

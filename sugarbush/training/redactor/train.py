@@ -39,7 +39,7 @@ from sugarbush.training.redactor.texts import generated_texts
 from sugarbush.training.redactor.values import KINDS, SECRET_KINDS
 
 OUTSIDE = "O"
-Report = Callable[[int, int], None]  # steps done, steps in all
+Report = Callable[[int, int], None]  # steps done, number of steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Recipe:
     checked: int = 400
     """Number of generated texts for choosing the thresholds."""
     over_masking: float = 0.02
-    """Share of words without a secret in these texts that may be masked."""
+    """Largest share of their words without a secret that may be masked."""
     seed: int = 1
 
     @staticmethod
@@ -80,7 +80,7 @@ _LABELLED_CHARACTERS = 250_000  # number of characters in all copies together
 # For tuning on labelled texts. Some generated texts are added, so that nothing is forgotten.
 OWN_LABELS = Recipe(texts=800, learning_rate=1e-4, checked=200)
 
-_VERSION = 2  # increase it when a change of the code gives another redactor for an equal recipe
+_VERSION = 2  # increase this number when the code makes another redactor for an equal recipe
 
 
 def _data_files() -> str:
@@ -261,7 +261,7 @@ def _batches(examples: Sequence[_Example], recipe: Recipe) -> Iterator[list[_Exa
 
 
 def _thresholds(detector: LearnedDetector, recipe: Recipe) -> tuple[float, float]:
-    """Choose the smallest thresholds that keep to `over_masking`, on texts for this purpose."""
+    """Choose the smallest thresholds that mask at most `over_masking` of words without a secret."""
     checked = list(generated_texts(recipe.seed, recipe.checked, checked=True))
     plain: list[float] = []
     for one, words in zip(checked, detector.words([c.text for c in checked]), strict=True):

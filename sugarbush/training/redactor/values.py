@@ -398,9 +398,9 @@ def pool(locale: str, kind: str) -> tuple[str, ...]:
     fake: Any = _faker(locale)
     fake.seed_instance(seed_of(0, locale, kind) % 2**32)
     try:
-        with redirect_stdout(io.StringIO()):  # one provider prints
+        with redirect_stdout(io.StringIO()):  # one provider of Faker prints to stdout
             values = [str(getattr(fake, kind)()) for _ in range(_POOL)]
-    except (AttributeError, AssertionError):  # a kind that the locale lacks
+    except (AttributeError, AssertionError):  # the locale lacks this kind
         return pool("en_US", kind)
     return tuple(dict.fromkeys(value for value in values if value.strip()))
 
