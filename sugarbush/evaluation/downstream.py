@@ -66,7 +66,6 @@ class Predictions:
     predicted: NDArray[np.int64]
 
     def accuracy(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """The share of correct predictions."""
         rows = slice(None) if chosen is None else chosen
         return float(np.mean(self.truth[rows] == self.predicted[rows]))
 

@@ -82,7 +82,6 @@ class MetricValue:
 
     @classmethod
     def of(cls, metric: str, space: str, estimate: BootstrapEstimate) -> Self:
-        """Make a value from an estimate."""
         return cls(metric=metric, space=space, **vars(estimate))
 
 

@@ -37,10 +37,12 @@ def confidentiality_card(
     always = uniform(training, delta=delta).epsilon if all_private else math.inf
     return {
         "heading": "Confidentiality, not differential privacy",
-        "protects": "one secret that stands in one record after deduplication: replacing it by a "
-        "mask changes the model's distribution by no more than this",
+        "protects": "one secret in one record after deduplication: replacing the secret by a mask "
+        "changes the distribution of the model by at most this",
         "relation": "replace one",
-        "differential_privacy": {"epsilon": "infinite: deduplication lets a record move two"},
+        "differential_privacy": {
+            "epsilon": "infinite: after deduplication, one record can change two"
+        },
         "mechanism": training.as_dict(),
         "in_theorem": True,
         "uniform": {"epsilon": _number(always), "delta": delta},
@@ -65,15 +67,15 @@ def confidentiality_card(
         },
         "recall": None if measured is None else _recall(measured),
         "not_covered": [
-            "A secret that stands in several sentences which differ: epsilon grows with their "
-            "number (group confidentiality).",
-            "Whatever is no secret by the policy's definition, authorship among it.",
-            "A secret that stands in a sentence of the texts that are given as known to all.",
-            "Secrets drawn otherwise than the labelled ones: gamma was measured on those.",
+            "A secret in several different sentences: epsilon grows with their number (group "
+            "confidentiality).",
+            "Whatever the policy does not define as a secret, such as authorship.",
+            "A secret in a sentence of the texts that are given as known to all.",
+            "Secrets from another source than the labelled secrets, which measured gamma.",
             "Kinds of secrets without a label, and kinds that crt.must_find leaves out. The gamma "
-            "of a kind holds alone, not all at once.",
-            "Secrets in the labelled texts: they decide gamma and so the noise, and a redactor "
-            "that was tuned with them may show them by what it masks in other texts.",
+            "of each kind holds alone, and not for all kinds at once.",
+            "Secrets in the labelled texts: they determine gamma and so the noise. A redactor that "
+            "was tuned with them may also reveal them by what it masks in other texts.",
         ],
     }
 

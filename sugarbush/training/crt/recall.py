@@ -203,7 +203,6 @@ def _by_label(found: dict[Secret, bool], *, confidence: float) -> dict[str, Shar
 
 
 def _without_known(one: LabelledText, known: Set[Secret]) -> LabelledText:
-    """Remove the spans of `known` secrets."""
     fresh = (s for s in one.spans if distinct_secret(one.text[s[0] : s[1]], "") not in known)
     return replace(one, spans=tuple(fresh))
 

@@ -81,7 +81,6 @@ class Policy:
         return tuple(d.identity for d in self._detectors if hasattr(d, "identity"))
 
     def redact(self, texts: Sequence[str]) -> list[str]:
-        """Replace each span by one mask."""
         spans = self.spans(texts)
         return [mask_spans(text, own) for text, own in zip(texts, spans, strict=True)]
 

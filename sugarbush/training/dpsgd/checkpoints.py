@@ -106,7 +106,6 @@ class Checkpoints:
                 (self.folder / f"step-{older}.pt").unlink()
 
     def restore(self, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Load the state after `step`."""
         device = next(model.parameters()).device
         state = torch.load(self.folder / f"step-{step}.pt", map_location=device, weights_only=True)
         trainable = {n: p for n, p in model.named_parameters() if p.requires_grad}

@@ -88,7 +88,6 @@ class PerRecordClipper:
         self._gradients: dict[int, RecordGradients] = {}
 
     def remove(self) -> None:
-        """Remove the hooks from the model."""
         for hook in self._hooks:
             hook.remove()
 

@@ -87,7 +87,6 @@ class RecordGradients:
         self._tokens: list[Tokens] = []
 
     def add(self, use: Use) -> None:
-        """Add one more use of the parameter."""
         match use:
             case Factors() if use.larger_than_product(self._usual_length):
                 self.add(Whole(_product(use.left.transpose(1, 2), use.right)))

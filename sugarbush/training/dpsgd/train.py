@@ -107,7 +107,6 @@ class Learning:
         return self.learning_rate * (steps - step) / max(1, steps - self.warmup_steps)
 
     def optimizer(self, model: nn.Module) -> torch.optim.AdamW:
-        """AdamW over the trainable weights of `model`."""
         trainable = [p for p in model.parameters() if p.requires_grad]
         groups: list[dict[str, Any]] = [
             {"params": [p for p in trainable if p.dim() > 1], "weight_decay": self.weight_decay},
@@ -277,7 +276,6 @@ class NoisyStep:
         self._device = next(model.parameters()).device
 
     def take(self) -> None:
-        """Take a sample, which may be empty, and make a step with it."""
         self._optimizer.zero_grad(set_to_none=True)
         for examples in micro_batches(
             self._sampler.draw(),

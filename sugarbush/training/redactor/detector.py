@@ -102,7 +102,6 @@ class LearnedDetector(TokenClassifier):
         return [all(secret_score(w) < limit for w in words) for words in self.words(texts)]
 
     def words(self, texts: Sequence[str]) -> Iterator[list[Word]]:
-        """Yield the scored words of each text."""
         for first in range(0, len(texts), _CHUNK):
             yield from self._scored(texts[first : first + _CHUNK])
 

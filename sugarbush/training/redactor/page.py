@@ -65,7 +65,6 @@ class LabelServer(ThreadingHTTPServer):
         webbrowser.open(self._redirect.as_uri())
 
     def forget_redirect(self) -> None:
-        """Delete the file of `open_in_browser`."""
         if self._redirect is not None:
             self._redirect.unlink(missing_ok=True)
 

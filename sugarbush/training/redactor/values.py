@@ -55,42 +55,38 @@ class Values:
 
     def slots(self) -> dict[str, Slot]:
         """Return each slot by name. A slot gives another value whenever it is used."""
-        marked: dict[str, tuple[str, Callable[[], str]]] = {
-            "name": (NAME, self.name),
-            "full": (NAME, self.full_name),
-            "first": (NAME, self._first),
-            "last": (NAME, self._last),
-            "sender": (NAME, self.name),
-            "titled": (NAME, lambda: f"{self._rng.choice(LISTS['titles'])} {self._last()}"),
-            "handle": (NAME, self.handle),
-            "handle0": (NAME, lambda: self.handle().lstrip("@")),
-            "first0": (NAME, self._first),
-            "address": (ADDRESS, self.address),
-            "street": (ADDRESS, self.street),
-            "postcode": (ADDRESS, self.postcode),
-            "homecity": (ADDRESS, self._city),
-            "house": (ADDRESS, lambda: str(self._rng.between(1, 240))),
-            "phone": (PHONE, self.phone),
-            "email": (EMAIL, self.email),
-            "id": (NUMBER, self.identifier),
-            "order": (NUMBER, self.identifier),
-            "account": (NUMBER, self.identifier),
-            "card": (NUMBER, self.card),
-            "iban": (NUMBER, self.iban),
-            "ssn": (NUMBER, self.ssn),
-            "spelled": (NAME, self.spelled),
-            "pin": (NUMBER, lambda: self._said(self._form("####", "######", "####", "###"))),
-            "last4": (NUMBER, lambda: self._said(self._form("####"))),
-            "plate": (NUMBER, self.plate),
-            "ip": (NUMBER, self.ip),
-            "city": (PLACE, self._city),
-            "country": (PLACE, lambda: self._of("country", locale="en_US")),
-            "org": (ORGANIZATION, self.organisation),
+        rng, said = self._rng, self._said
+        by_kind: dict[str, dict[str, Callable[[], str]]] = {
+            NAME: {
+                "name": self.name, "full": self.full_name, "first": self._first,
+                "last": self._last, "sender": self.name, "handle": self.handle,
+                "titled": lambda: f"{rng.choice(LISTS['titles'])} {self._last()}",
+                "handle0": lambda: self.handle().lstrip("@"), "first0": self._first,
+                "spelled": self.spelled,
+            },
+            ADDRESS: {
+                "address": self.address, "street": self.street, "postcode": self.postcode,
+                "homecity": self._city, "house": lambda: str(rng.between(1, 240)),
+            },
+            PHONE: {"phone": self.phone},
+            EMAIL: {"email": self.email},
+            NUMBER: {
+                "id": self.identifier, "order": self.identifier, "account": self.identifier,
+                "card": self.card, "iban": self.iban, "ssn": self.ssn, "plate": self.plate,
+                "pin": lambda: said(self._form("####", "######", "####", "###")),
+                "last4": lambda: said(self._form("####")), "ip": self.ip,
+            },
+            PLACE: {"city": self._city, "country": lambda: self._of("country", locale="en_US")},
+            ORGANIZATION: {"org": self.organisation},
         }  # fmt: skip
-        slots: dict[str, Slot] = {k: self._marked(*v) for k, v in marked.items()}
+        slots: dict[str, Slot] = {
+            slot: self._marked(kind, value)
+            for kind, own in by_kind.items()
+            for slot, value in own.items()
+        }
         everything = words("name address phone id card email full first street postcode")
-        slots["any"] = lambda: _call(slots[self._rng.choice(everything)])
-        slots["live"] = lambda: _call(slots[self._rng.choice(("address", "city", "org", "street"))])
+        slots["any"] = lambda: _call(slots[rng.choice(everything)])
+        slots["live"] = lambda: _call(slots[rng.choice(("address", "city", "org", "street"))])
         return slots | self._unmarked()
 
     def _unmarked(self) -> dict[str, Slot]:
@@ -170,7 +166,6 @@ class Values:
         return f"{self._first()}{joint}{self._last()}"
 
     def spelled(self) -> str:
-        """Return a name letter by letter."""
         return self._rng.choice(("-", " ", " - ", ". ")).join(
             self._rng.choice((self._first, self._last))()
         )
