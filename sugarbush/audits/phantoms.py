@@ -25,9 +25,9 @@ class Disclosure:
     """Matches of `records` training records, and of as many held-out records.
 
     A record matches if a synthetic text has a mark (a phrase or identifier) that no other record
-    has. `training` counts the training records that match, and `phantoms` the held-out ones.
-    `p_value` is the probability of at least `training` matches by chance. A large `p_value` shows
-    nothing.
+    has. `training` counts the training records that match, and `phantoms` counts the held-out
+    records that match. `p_value` is the probability of at least `training` matches by chance. A
+    large `p_value` shows nothing.
     """
 
     records: int

@@ -32,7 +32,7 @@ MAXIMUM = float(np.sqrt(np.log(2)))
 def jensen_shannon_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
     """Compute the distance between two histograms (k,) of the same values, normalised or not.
 
-    Raises InvariantError if one is empty or has a negative count, or if the lengths differ.
+    Raises InvariantError if a histogram is empty or has a negative count, or if the lengths differ.
     """
     reference, synthetic = np.asarray(reference, float), np.asarray(synthetic, float)
     if reference.shape != synthetic.shape or min(reference.sum(), synthetic.sum()) <= 0:

@@ -138,13 +138,14 @@ def measure(
     must_find: Sequence[str] = (),
     confidence: float = 0.95,
 ) -> RecallMeasurement:
-    """Measure what `policy` misses on `sample`. Reports call the sample `name`.
+    """Measure what `policy` misses on `sample`. `name` is the name of the sample in reports.
 
-    gamma holds at `confidence`. With `conservative`, gamma and delta_2 hold together. The bounds
-    assume that the distinct labelled secrets are independent. If `must_find` is not empty, only
-    secrets with one of its labels count. Texts that a detector was trained with do not count. Their
-    secrets do not count in other texts either, because the detector knows them. Raises InputError
-    if a label in `must_find` has no secret, or if a span is not within its text.
+    gamma holds at `confidence`. With `conservative`, gamma and delta_2 hold together at
+    `confidence`. The bounds assume that the distinct labelled secrets are independent. If
+    `must_find` is not empty, only secrets with one of its labels count. Texts that a detector was
+    trained with do not count. Their secrets do not count in other texts either, because the
+    detector knows them. Raises InputError if a label in `must_find` has no secret, or if a span is
+    not within its text.
     """
     given = sample
     untrained = [one for one in given if text_digest(one.text) not in policy.trained_on]

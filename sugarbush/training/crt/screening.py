@@ -37,7 +37,10 @@ class Screened:
         return sum(MASK in view for view in self.views._per_unit)
 
     def parts(self) -> tuple[Private[str], Private[str]]:
-        """Return the views with a public sentence, and the whole texts that have a private one."""
+        """Return the public part and the private part.
+
+        These are the views with a public sentence, and the whole texts with a private sentence.
+        """
         pairs = zip(self.texts._per_unit, self.views._per_unit, strict=True)
         return (
             Private([view for view in self.views._per_unit if view.strip() != MASK]),

@@ -21,7 +21,7 @@ from sugarbush.training.dpsgd.language_modelling import Example
 
 
 def add_mask_token(tokenizer: Any) -> None:
-    """Make the mask a separate token, the last one of the vocabulary."""
+    """Make the mask a separate token at the end of the vocabulary."""
     tokenizer.add_tokens([MASK])
 
 

@@ -45,7 +45,7 @@ from transformers.pytorch_utils import Conv1D
 from sugarbush.errors import InvariantError, PrivacyError
 from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
 
-# Added to a norm before a division by it, as in Opacus. This constant only makes gradients smaller.
+# Added to a norm before the division by the norm, as in Opacus. It only makes gradients smaller.
 STABILISER = 1e-6
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
@@ -70,7 +70,7 @@ class PerRecordClipper:
         with clipper.recording(records=len(batch)):
             clipper.add_clipped(losses_of(model, batch))      # (records,), each of its own record
 
-    The gradients of all micro-batches of a batch add up. `usual_length` is a public number of
+    The gradients of all micro-batches of a batch are added up. `usual_length` is a public number of
     tokens, for which the gradients take the least memory. Raises PrivacyError on a trainable
     parameter that no exact rule covers.
     """

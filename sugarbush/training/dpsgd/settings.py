@@ -78,7 +78,7 @@ class DpSgdSettings(NoisyStepsSettings):
     model: str = TINY
     """First model: tiny (of stage pretrain), or a GPT-2 or Llama by name or path."""
     records: Annotated[float, Field(ge=1)] | None = None
-    """Public number of units; it determines rate and steps. null: the DP count."""
+    """Public number of units, for the sampling rate and the steps; null: the DP record count."""
     decay: Literal["constant", "linear"] = "linear"
     """Learning rate over time: constant, or linear (it decreases to 0)."""
     warmup_steps: Count = 0

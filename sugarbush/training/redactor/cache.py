@@ -52,7 +52,8 @@ def _open(folder: Path) -> LearnedDetector:
         try:
             make_owner_only(folder.parent)
             lock = FileLock(folder.with_suffix(".lock"))
-            with lock:  # a second process waits, and then reads what the first one wrote
+            # A second process waits, and then reads the redactor that the first process wrote.
+            with lock:
                 if not (folder / DESCRIPTION).exists():
                     with progress("The redactor is trained once on this machine") as report:
                         made = train_redactor(
