@@ -24,11 +24,8 @@ from sugarbush.randomness import seed_of
 NAME, ADDRESS, PHONE, EMAIL, NUMBER = "NAME", "ADDRESS", "PHONE", "EMAIL", "NUMBER"
 PLACE, ORGANIZATION = "PLACE", "ORGANIZATION"
 SECRET_KINDS = (NAME, ADDRESS, PHONE, EMAIL, NUMBER)
-KINDS = (
-    *SECRET_KINDS,
-    PLACE,
-    ORGANIZATION,
-)  # the last two kinds teach the redactor what is no secret
+# The last two kinds teach the redactor what is no secret.
+KINDS = (*SECRET_KINDS, PLACE, ORGANIZATION)
 
 _YAML = load_yaml(Path(__file__).with_name("values.yaml"))
 LISTS = {name: items(own) for name, own in _YAML.items()}
