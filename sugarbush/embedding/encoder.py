@@ -77,8 +77,8 @@ class Encoder:
 
         Guarantee: row i depends on `texts[i]` alone, except for float32 rounding. A matrix product
         may round differently for another number of rows. For the bundled model with oneDNN on a CPU
-        with AVX-512, all rows were bitwise equal in every batch that was measured. Without oneDNN
-        they differed by up to 3e-7 (docs/decisions/embeddings.md). Equal texts have bitwise equal
+        with AVX-512, all rows were bitwise equal in every batch that was measured. Without oneDNN,
+        rows differed by up to 3e-7 (docs/decisions/embeddings.md). Equal texts have bitwise equal
         rows within one call, and between calls that share a cache.
 
         The encoder reads only the first `max_tokens` tokens of a text. A text without a token gets

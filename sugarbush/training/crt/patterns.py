@@ -272,8 +272,8 @@ class PlainWords:
 def described() -> dict[str, tuple[str, int, float]]:
     """Return each expression with its flags and score, as JSON for cache keys.
 
-    Additional tests of a match (a card's check digit) are code. The cache key contains their
-    version.
+    The result does not show additional tests of a match, such as a card's check digit. The cache
+    key contains the version of these tests.
     """
     own = {label: (pattern.expression, pattern.score) for label, pattern in PATTERNS.items()}
     own |= {"plain": (_PLAIN, 0.0), "speaker": (_SPEAKER, 0.0), "after a stop": (_AFTER_STOP, 0.0)}

@@ -23,7 +23,7 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
 
     A name is `regex`, `learned`, `presidio`, `spacy:<pipeline>`, `installed`, or a token
     classification model by name or path. `learned` is the redactor of the default recipe, which is
-    trained at its first use. `installed` means all of Presidio and spaCy's pipelines that are
+    trained at its first use. `installed` means every detector of Presidio and spaCy that is
     installed. With `learned` (or the folder of a tuned redactor), `regex` leaves out its weak
     patterns. Raises ParamsError without a name, and for an unknown name.
     """

@@ -94,7 +94,7 @@ def true_cost(mechanism: SelectiveMechanism, *, gamma: float, delta: float) -> G
     """Return the guarantee for a secret in one span of one record, under REPLACE_ONE.
 
     Epsilon is infinite if the policy misses a share `gamma` > 0. Otherwise each sampling of the
-    record releases its gradient and one state. The sensitivity of both is twice the clip norm, so
+    record releases its gradient and one state. Both have a sensitivity of twice their clip norm, so
     mu^2 = 4 / gradient_noise^2 + 4 / state_noise^2. Sampling gives no amplification: the gradient
     of the public tokens has no noise and shows which records were sampled. The length of a span
     counts as public. Half of `delta` covers the chance that a record is sampled more often than

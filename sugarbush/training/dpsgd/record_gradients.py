@@ -73,10 +73,10 @@ Use = Whole | Factors | Tokens
 class RecordGradients:
     """The sum of all uses of one parameter, for each record.
 
-    `usual_length` is a public number of positions. It decides which factors are multiplied at once.
-    The actual number of positions depends on the longest record of a micro-batch. If the actual
-    number decided, the longest record would change the bounds of all other records, and so their
-    scales.
+    `usual_length` is a public number of positions. This number decides which factors are multiplied
+    at once. The actual number of positions depends on the longest record of a micro-batch. If the
+    actual number decided, the longest record would change the bounds of all other records, and so
+    their scales.
     """
 
     def __init__(self, *, records: int, usual_length: int, device: torch.device) -> None:

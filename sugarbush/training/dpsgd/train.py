@@ -157,7 +157,7 @@ def train(
 
     Guarantee: the run costs `mechanism.event`, which is charged before the first step. After a
     crash the steps since the last checkpoint run again with new noise. The charge for
-    `repeatable_steps` covers this.
+    `repeatable_steps` covers these repeated steps.
 
     A unit has one or more examples. `probe` are two public examples of unequal length, on which the
     clipper must agree with autograd. `before_step` is called before each step with the number of
