@@ -70,9 +70,9 @@ def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArra
     """Count the words of the longest run that each text shares with `corpus`, `(n,)`.
 
     The numbers are exact. White space separates words, and letter case is ignored. The function
-    ranks the 2^k-grams of `texts` and `corpus` (Manber & Myers 1993) in O(N log N) for each k,
-    where N is the total number of words. Then it compares each position with its nearest corpus
-    neighbours in suffix order. Raises InvariantError when `corpus` is empty.
+    ranks the 2^k-grams of `texts` and `corpus` (Manber & Myers 1993). For N words in all, this
+    takes O(N log N) for each k. Then it compares each position with its nearest corpus neighbours
+    in suffix order. Raises InvariantError when `corpus` is empty.
     """
     if not corpus:
         raise InvariantError("no corpus to compare with")

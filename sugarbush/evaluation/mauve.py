@@ -2,10 +2,10 @@
 
 Source: Pillutla et al. 2021, "MAUVE: Measuring the Gap Between Neural Text and Human Text using
 Divergence Frontiers". We wrote this code from the paper, because the package `mauve-text` is GPL-3.
-The value depends on hyperparameters, all from the paper's appendix: embeddings of unit length, PCA
-to 90% of the variance, scaling c = 5, and 25 mixture weights. k-means clusters both samples
-together. The number of clusters is a tenth of the number of texts in the smaller sample. The best
-of five starts is used.
+The value depends on hyperparameters, which are all from the paper's appendix. They are embeddings
+of unit length, PCA to 90% of the variance, scaling c = 5, and 25 mixture weights. k-means clusters
+both samples together. The number of clusters is a tenth of the number of texts in the smaller
+sample. The best of five starts is used.
 """
 
 from __future__ import annotations

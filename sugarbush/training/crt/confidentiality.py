@@ -45,8 +45,8 @@ def group(training: Event, *, missed: int, delta: float) -> Guarantee:
     """Return the guarantee for one or more secrets that `missed` units still show.
 
     With k = `missed`, the guarantee is (k epsilon', k e^(k epsilon') delta'), by Proposition 5. The
-    function chooses the delta' with the smallest k epsilon' for which the second number is at most
-    `delta`. k counts the units in which the policy *misses* the secret. For k = 0 the guarantee is
+    second number must be at most `delta`, and the function chooses the delta' with the smallest k
+    epsilon'. k counts the units in which the policy *misses* the secret. For k = 0 the guarantee is
     (0, 0), because the output does not depend on the secret. Epsilon is infinite if even delta' =
     1e-18 is too large.
     """

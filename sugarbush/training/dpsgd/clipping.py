@@ -1,8 +1,8 @@
 """Exact per-record gradient clipping with one backward pass.
 
-Each use of a weight matrix makes record i's gradient a product of two factors, G_i = L_i^T R_i,
-with one row per position of the record. The forward and the backward pass compute both factors
-anyway:
+For each use of a weight matrix, record i's gradient is a product of two factors, G_i = L_i^T R_i.
+A factor has one row per position of the record. The forward and the backward pass compute both
+factors anyway:
 
     Linear     (out, in)   L = gradient of the output   R = input
     Conv1D     (in, out)   L = input                    R = gradient of the output

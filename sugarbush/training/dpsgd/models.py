@@ -54,8 +54,9 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
     settings that names the model.
 
     Raises ParamsError if there is no such model, or if some of its weights are missing. Raises
-    ParamsError if the tokenizer returns no token for a text, has no end token, reads special tokens
-    out of a text, or has tokens that the model does not know.
+    ParamsError if the tokenizer returns no token for a text or has no end token. It also raises
+    ParamsError if the tokenizer reads special tokens out of a text, or has tokens that the model
+    does not know.
     """
 
     def refusal(problem: str) -> ParamsError:

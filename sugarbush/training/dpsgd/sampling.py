@@ -1,8 +1,8 @@
 """Draws Poisson samples of units, and plans a public schedule.
 
 This module is on the audit list. The number of units is private. So the sampling rate and the
-number of steps depend on the *DP* record count or on a setting, and sums are divided by the
-expected batch size. Nothing here shows how many units were sampled.
+number of steps depend on the *DP* record count or on a setting. Sums are divided by the expected
+batch size. Nothing here shows how many units were sampled.
 """
 
 from __future__ import annotations
