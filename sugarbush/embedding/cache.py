@@ -101,7 +101,8 @@ class EmbeddingCache:
         encoded = [row.tobytes() for row in vectors.astype("<f4")]
         keys = self._keys(space, texts)
         rows = [(k, _checksum(k, v), v) for k, v in zip(keys, encoded, strict=True)]
-        self._attempt(lambda connection: _insert(connection, rows))
+        statement = "INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)"
+        self._attempt(lambda connection: connection.executemany(statement, rows))
 
     def _keys(self, space: str, texts: Sequence[str]) -> list[bytes]:
         start = hashlib.blake2b(space.encode() + b"\0", digest_size=24, key=self._key)
@@ -121,7 +122,8 @@ class EmbeddingCache:
             except sqlite3.OperationalError:
                 raise  # such as a lock or a full disk, where an empty file would fail too
             except sqlite3.DatabaseError:
-                self._discard()
+                for file in (self._file, self._file.with_name(_FILE + "-journal")):
+                    file.unlink(missing_ok=True)
                 return self._on_connection(action)
         except (sqlite3.Error, OSError) as error:
             raise StorageError(f"{self._file}: {error}") from None
@@ -135,10 +137,6 @@ class EmbeddingCache:
             connection.execute(_TABLE)
             return action(connection)
 
-    def _discard(self) -> None:
-        for file in (self._file, self._file.with_name(_FILE + "-journal")):
-            file.unlink(missing_ok=True)
-
 
 def _select(connection: sqlite3.Connection, keys: list[bytes]) -> list[_Row]:
     rows: list[_Row] = []
@@ -149,10 +147,6 @@ def _select(connection: sqlite3.Connection, keys: list[bytes]) -> list[_Row]:
             f"SELECT key, crc, vector FROM embedding WHERE key IN ({marks})", part
         )
     return rows
-
-
-def _insert(connection: sqlite3.Connection, rows: list[_Row]) -> None:
-    connection.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
 
 
 def _checksum(key: bytes, vector: bytes) -> int:

@@ -6,7 +6,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -66,10 +66,12 @@ def redact_file(
     wanted = {name: "--text" if name == text else "--keep" for name in (text, *keep)}
     if _SPANS in wanted:
         raise ParamsError(f"the output adds a column '{_SPANS}'. Rename this column in {source}")
+    columns = list(dict.fromkeys([*keep, text, _SPANS]))
     rows = stream_rows(source, setting="input", wanted=wanted)
     found: Counter[str] = Counter()
     done = 0
-    with atomic_file(output) as temporary, _writer(temporary, output.suffix.lower()) as write:
+    kind = output.suffix.lower()
+    with atomic_file(output) as temporary, _writer(temporary, kind, columns) as write:
         while some := list(islice(rows, _ROWS)):
             for row in some:
                 if not isinstance(row.fields.get(text), str):
@@ -97,7 +99,9 @@ def redact_file(
 
 
 @contextmanager
-def _writer(path: Path, kind: str) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+def _writer(
+    path: Path, kind: str, columns: Sequence[str]
+) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
     """Return a function that writes rows as parquet, csv or jsonl. Every column is text."""
     if kind not in {".parquet", ".csv", ".jsonl"}:
         raise ParamsError(
@@ -105,8 +109,14 @@ def _writer(path: Path, kind: str) -> Iterator[Callable[[list[dict[str, Any]]], 
         )
     path.touch(mode=0o600)
     if kind == ".parquet":
-        with closing(_ParquetRows(path)) as rows:
-            yield rows.write
+        schema = pa.schema([(name, pa.string()) for name in columns])
+        with pq.ParquetWriter(path, schema) as parquet:
+            yield lambda rows: parquet.write_table(
+                pa.table(
+                    {n: [None if r[n] is None else str(r[n]) for r in rows] for n in columns},
+                    schema=schema,
+                )
+            )
         return
     with path.open("w", encoding="utf-8", newline="") as file:
         if kind == ".jsonl":
@@ -114,32 +124,6 @@ def _writer(path: Path, kind: str) -> Iterator[Callable[[list[dict[str, Any]]], 
                 json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows
             )
             return
-        writer = csv.writer(file)
-
-        def write(rows: list[dict[str, Any]]) -> None:
-            if file.tell() == 0:
-                writer.writerow(rows[0])
-            writer.writerows(row.values() for row in rows)
-
-        yield write
-
-
-class _ParquetRows:
-    """A parquet file that grows by row groups."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: Any = None
-
-    def write(self, rows: list[dict[str, Any]]) -> None:
-        columns = {
-            name: [None if row[name] is None else str(row[name]) for row in rows]
-            for name in rows[0]
-        }
-        table = pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
-        self._file = self._file or pq.ParquetWriter(self._path, table.schema)
-        self._file.write_table(table)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        yield writer.writerows
