@@ -66,7 +66,7 @@ def generate(
     if not all(texts):
         raise GeneratorError(
             f"the fine-tuned model left {texts.count('')} of {len(texts)} texts empty in "
-            f"{settings.attempts} draws each. The model learned too little: train longer, "
+            f"{settings.attempts} draws each. The model learned too little: train for more epochs, "
             "or at a larger privacy.epsilon."
         )
     generation = Generation(texts=tuple(texts), redrawn=redrawn, tokens=tokens)
