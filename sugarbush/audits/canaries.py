@@ -57,8 +57,8 @@ def missed(canaries: Sequence[Canary], *, gamma: float, seed: int) -> list[Canar
 def highest_by_chance(canaries: int) -> float:
     """Return the expected maximum, in bits, of the exposures of `canaries` canaries without a leak.
 
-    Without a leak, an exposure has an exponential distribution with mean 1/ln 2, except that log2
-    of the number of candidates is the largest value. The expected maximum of n exposures is this
-    mean times the n-th harmonic number.
+    Without a leak, an exposure is exponentially distributed with mean 1/ln 2, but at most log2 of
+    the number of candidates. The expected maximum of n exposures is this mean times the n-th
+    harmonic number.
     """
     return MEAN_BY_CHANCE * sum(1 / place for place in range(1, canaries + 1))

@@ -73,7 +73,7 @@ class Predictions:
         """Compute F1, averaged over the values that occur in the chosen true or predicted codes.
 
         The result equals scikit-learn's `f1_score(average="macro")` but takes a hundredth of the
-        time. A bootstrap computes it thousands of times.
+        time. A bootstrap computes F1 thousands of times.
         """
         rows = slice(None) if chosen is None else chosen
         truth, predicted = self.truth[rows], self.predicted[rows]

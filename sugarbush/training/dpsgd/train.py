@@ -75,7 +75,7 @@ class Mechanism:
         return self.after(self.draws)
 
     def after(self, draws: int) -> Event:
-        """The cost of `draws` >= 1 steps."""
+        """Return the cost of `draws` >= 1 steps."""
         if self.noise_multiplier == 0:
             return NonPrivate()
         kind = ConfidentialTraining if self.relation is Relation.REPLACE_ONE else PoissonGaussian
@@ -99,7 +99,7 @@ class Learning:
     weight_decay: float
 
     def rate_at(self, step: int, *, steps: int) -> float:
-        """The learning rate of step 0, 1, ... of `steps`."""
+        """Return the learning rate of step 0, 1, ... of `steps`."""
         if step < self.warmup_steps:
             return self.learning_rate * (step + 1) / self.warmup_steps
         if self.decay is Decay.CONSTANT:

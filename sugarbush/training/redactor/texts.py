@@ -155,7 +155,7 @@ def _simulated(values: Values, rng: SeededRandom) -> str:
 
 
 def _restyled(marked: str, rng: SeededRandom, *, spoken: bool) -> LabelledText:
-    """Change a text: another case, typos, no punctuation, or other spaces."""
+    """Change the style of a text: its case, typos, punctuation or spaces."""
     text, spans = unmark(marked)
     pieces: list[tuple[str, str]] = []
     place = 0
