@@ -13,8 +13,8 @@ dependence between the guesses:
 - `mu_lower_bound` disproves mu-Gaussian DP, which the ledger claims for Gaussian noise. This bound
   is tighter, because it uses the whole trade-off curve.
 
-R independent runs with m canaries each count as one run with R m canaries, because a coin changes
-only one of the runs. So the scores of several runs may be joined before guessing.
+R independent runs with m canaries each are like one run with R m canaries, because each coin
+changes one run only. So the scores of several runs may be joined before guessing.
 
 Fix the number of guesses before you see the scores. A bound below the claim proves nothing, because
 the attack may be weak.
