@@ -223,8 +223,7 @@ class _Model:
     def _tokenize(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
         """Return at most `max_tokens` token ids of each text.
 
-        The tokenizer reads only as much of a long text as fills `max_tokens`, because reading all
-        of it takes long.
+        The tokenizer reads only as much of a long text as fills `max_tokens`.
         """
         tokens: list[list[int]] = [[] for _ in texts]
         open_places = list(range(len(texts)))

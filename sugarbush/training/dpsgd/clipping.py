@@ -136,9 +136,9 @@ class PerRecordClipper:
         return norms
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return the computed norms of the gradients, and upper bounds on their norms at scale 1.
+        """Return the computed norms, and upper bounds on the norms of the added gradients.
 
-        The bounds hold for the gradients that `add_clipped` adds, with all rounding.
+        The bounds are for gradients that are added at scale 1.
         """
         squared = torch.zeros(self._records, dtype=torch.float64, device=device)
         squared_bounds = squared.clone()

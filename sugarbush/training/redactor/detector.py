@@ -1,9 +1,9 @@
 """Finds secrets with the trained token classifier, which scores each word.
 
-Neighbouring words with at least the weak threshold are one finding. The score of a finding is
-scaled so that 0.3, the default threshold of a policy, corresponds to the strong threshold. So by
-default a finding counts if one of its words reaches the strong threshold. Both thresholds were
-chosen on generated texts when the classifier was trained.
+Neighbouring words with scores of at least the weak threshold are one finding. The score of a
+finding is scaled so that 0.3, the default threshold of a policy, corresponds to the strong
+threshold. So by default a finding counts if one of its words reaches the strong threshold. Both
+thresholds were chosen on generated texts when the classifier was trained.
 """
 
 from __future__ import annotations
