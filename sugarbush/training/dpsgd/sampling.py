@@ -30,8 +30,8 @@ class Schedule:
 def make_schedule(*, batch_size: float, epochs: float, unit_count: float) -> Schedule:
     """Plan `epochs` passes over about `unit_count` units, with `batch_size` units per step.
 
-    `unit_count` is public, because it is a DP estimate or a setting. If it is below `batch_size`,
-    every unit is in every step. Raises ParamsError when there is nothing to train on.
+    `unit_count` is public, because it is a DP estimate or a setting. If `unit_count` is below
+    `batch_size`, every unit is in every step. Raises ParamsError when there is nothing to train on.
     """
     if not unit_count >= 1:
         raise ParamsError(
