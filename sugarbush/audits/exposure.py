@@ -84,10 +84,8 @@ def candidate_tokens(
 
 def _by_last_word(fast: Tokenizer, prefix: str, numbers: Sequence[str]) -> list[list[int]] | None:
     """Return the tokens of each candidate, or None if the number of a candidate is not one word.
-
     Most tokenizers encode words one by one. So it is enough to encode the prefix once, which is
-    four times as fast. As a check, every 997th candidate is also encoded as a whole.
-    """
+    four times as fast. As a check, every 997th candidate is also encoded as a whole."""
     if fast.pre_tokenizer is None:
         return None
     word, _ = fast.pre_tokenizer.pre_tokenize_str(prefix + numbers[0])[-1]

@@ -221,10 +221,8 @@ class _Model:
         return own.shape == expected.shape and bool((own * expected).sum() > _SAME_COSINE)
 
     def _tokenize(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
-        """Return at most `max_tokens` token ids of each text.
-
-        The tokenizer reads only as much of a long text as fills `max_tokens`.
-        """
+        """Return at most `max_tokens` token ids of each text. The tokenizer reads only as much of a
+        long text as fills `max_tokens`."""
         tokens: list[list[int]] = [[] for _ in texts]
         open_places = list(range(len(texts)))
         characters = _CHARACTERS_PER_TOKEN * max_tokens
@@ -258,11 +256,9 @@ def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 
 @contextmanager
 def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
-    """Open a pool of threads that compute one batch each.
-
-    On a CPU each thread uses one core. If several cores shared a batch, they would wait for the
-    slowest core hundreds of times, and that takes longer than the work.
-    """
+    """Open a pool of threads that compute one batch each. On a CPU each thread uses one core. If
+    several cores shared a batch, they would wait for the slowest core hundreds of times, and that
+    takes longer than the work."""
     import torch
 
     cores = torch.get_num_threads()

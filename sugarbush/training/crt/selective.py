@@ -197,10 +197,7 @@ def _padded(examples: Sequence[MarkedExample]) -> _Batch:
 
 def _noisy_state(batch: _Batch, noise: Tensor, clip_norm: float) -> Callable[[int, State], State]:
     """Return a gate that clips both states together and adds the noise, at each end of a private
-    span.
-
-    The gradients of later losses do not pass through the gate.
-    """
+    span. The gradients of later losses do not pass through the gate."""
     ends = batch.private & ~F.pad(batch.private[:, 1:], (0, 1), value=False)
 
     def gate(place: int, state: State) -> State:
@@ -220,10 +217,8 @@ def _noisy_state(batch: _Batch, noise: Tensor, clip_norm: float) -> Callable[[in
 def _losses(
     model: LstmModel, batch: _Batch, gate: Callable[[int, State], State], *, of_private: bool
 ) -> Tensor:
-    """Return each record's loss over its private targets, or over its public ones, (records,).
-
-    The sum of losses is divided by the number of all targets of the record.
-    """
+    """Return each record's loss over its private targets, or over its public ones, (records,). The
+    sum of losses is divided by the number of all targets of the record."""
     logits = model(batch.ids, gate=gate).logits[:, :-1]
     losses = F.cross_entropy(logits.transpose(1, 2), batch.ids[:, 1:], reduction="none")
     private = batch.private[:, 1:] | batch.private[:, :-1]

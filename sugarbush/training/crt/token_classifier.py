@@ -116,11 +116,9 @@ class TokenClassifier:
             place += len(sentence.text) + len(sentence.space)
 
     def _halves(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield `text` if it fits into the model, else pieces of it that fit.
-
-        The text is cut between two tokens. A separate piece may have more tokens than it had in the
-        text, so it is checked again.
-        """
+        """Yield `text` if it fits into the model, else pieces of it that fit. The text is cut
+        between two tokens. A separate piece may have more tokens than it had in the text, so it is
+        checked again."""
         offsets = self._tokenizer(
             text,
             add_special_tokens=False,

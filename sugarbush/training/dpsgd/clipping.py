@@ -136,10 +136,8 @@ class PerRecordClipper:
         return norms
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return the computed norms, and upper bounds on the norms of the added gradients.
-
-        The bounds are for gradients that are added at scale 1.
-        """
+        """Return the computed norms, and upper bounds on the norms of the added gradients. The
+        bounds are for gradients that are added at scale 1."""
         squared = torch.zeros(self._records, dtype=torch.float64, device=device)
         squared_bounds = squared.clone()
         for gradients in self._gradients.values():
@@ -193,9 +191,8 @@ class PerRecordClipper:
 
 class _HandOver(torch.autograd.Function):
     """The identity. Its backward pass reports a module's input and the gradient of its output.
-
-    Autograd saves the input like any tensor, so gradient checkpointing can drop and recompute it.
-    """
+    Autograd saves the input like any tensor, so gradient checkpointing can drop and recompute
+    it."""
 
     @staticmethod
     def forward(

@@ -163,9 +163,8 @@ class RecordGradients:
 @dataclass(frozen=True)
 class _Measured:
     """Measures of one form for each record: |G|^2, the size S, and the number of nonzero positions.
-
-    Each measure is (records,) float64. `roundings` is n(rows) + n(columns); 0 for a whole gradient.
-    """
+    Each measure is (records,) float64. `roundings` is n(rows) + n(columns); 0 for a whole
+    gradient."""
 
     squares: Tensor
     sizes: Tensor
@@ -190,9 +189,7 @@ def _measure(form: Use) -> _Measured:
 
 def _measured(squares: Tensor, lefts: Tensor, rights: Tensor, roundings: int) -> _Measured:
     """Compute the sizes from the inner products of the rows, `lefts` and `rights` (records, T, T).
-
-    The diagonals of the inner products are the squared lengths of the rows.
-    """
+    The diagonals of the inner products are the squared lengths of the rows."""
     left, right = (kernel.diagonal(dim1=1, dim2=2).double() for kernel in (lefts, rights))
     sizes = ((left + _UNDERFLOW) * (right + _UNDERFLOW)).sqrt().sum(1)
     positions = ((left > 0) & (right > 0)).sum(1, dtype=torch.float64)

@@ -347,10 +347,8 @@ def _process() -> tuple[int, int]:
 
 
 def _require_finite(model: nn.Module) -> None:
-    """Raise FailureError if weights are not finite.
-
-    The weights contain noise already, so the check costs no budget.
-    """
+    """Raise FailureError if weights are not finite. The weights contain noise already, so the check
+    costs no budget."""
     if not all(bool(p.isfinite().all()) for p in model.parameters() if p.requires_grad):
         raise FailureError(
             "fine-tuning diverged: the weights are not finite. Lower finetune.learning_rate."

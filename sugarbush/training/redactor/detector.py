@@ -235,11 +235,8 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _continues(text: str, one: Word, skipped: Sequence[Word], other: Word) -> bool:
-    """Return whether two words belong to one finding.
-
-    Between the words there are only signs and at most one line break. An address may also have one
-    short word between them, such as a state.
-    """
+    """Return whether two words belong to one finding. Between the words there are only signs and at
+    most one line break. An address may also have one short word between them, such as a state."""
     plain = [word for word in skipped if any(c.isalnum() for c in text[word.start : word.end])]
     short = len(plain) == 1 and plain[0].end - plain[0].start <= 3
     if plain and not (short and kind_of(one) == kind_of(other) == ADDRESS):

@@ -261,10 +261,8 @@ def _batches(examples: Sequence[_Example], recipe: Recipe) -> Iterator[list[_Exa
 
 
 def _thresholds(detector: LearnedDetector, recipe: Recipe) -> tuple[float, float]:
-    """Choose the smallest thresholds that mask few words without a secret.
-
-    At most a share `over_masking` of these words is masked.
-    """
+    """Choose the smallest thresholds that mask few words without a secret. At most a share
+    `over_masking` of these words is masked."""
     checked = list(generated_texts(recipe.seed, recipe.checked, checked=True))
     plain: list[float] = []
     for one, words in zip(checked, detector.words([c.text for c in checked]), strict=True):
