@@ -34,4 +34,5 @@ class PublicPolicy(Protocol):
     """The conservative policy pi_c: it declares texts public that contain no secret."""
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
-        """Return, for each text of one or more sentences, whether it has no possible secret."""
+        """Return whether each text, which may have several sentences, contains no possible
+        secret."""

@@ -79,7 +79,7 @@ def marked_units(
 
 @dataclass(frozen=True, kw_only=True)
 class SelectiveMechanism:
-    """The noise of a run. The noise multipliers are stddevs divided by the two clip norms."""
+    """The noise of a run. Each noise multiplier is a stddev divided by its clip norm."""
 
     rate: float
     steps: int

@@ -56,7 +56,7 @@ class Checkpoints:
             return None
         except (ValueError, KeyError, TypeError):
             raise PrivacyError(
-                f"{path}: is damaged. Remove {self.folder} to train again and be charged again."
+                f"{path}: is damaged. Remove {self.folder} to train again, with a new charge."
             ) from None
 
     def begin(self, start: RunStart) -> None:

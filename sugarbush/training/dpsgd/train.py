@@ -310,7 +310,7 @@ def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySes
     if not entry.event == begun.event == mechanism.event:
         raise PrivacyError(
             f"{checkpoints.folder}: has a run with other settings of DP-SGD. Restore these "
-            "settings to continue, or remove the folder to train again and be charged again."
+            "settings to continue, or remove the folder to train again, with a new charge."
         )
     return begun.ledger_id
 
@@ -321,14 +321,14 @@ def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
     if drawn < first:
         raise PrivacyError(
             f"{checkpoints.folder}: the count of noisy steps is missing. Remove the folder to "
-            "train again and be charged again."
+            "train again, with a new charge."
         )
     unused = mechanism.draws - drawn
     last = min(mechanism.steps, first + max(0, unused))
     if last == 0:
         raise PrivacyError(
             f"{checkpoints.folder}: all charged steps have run, and none reached a checkpoint. "
-            "Lower finetune.checkpoint_every, and remove the folder to be charged again."
+            "Lower finetune.checkpoint_every, and remove the folder to train again, with a new charge."
         )
     return first, last
 
