@@ -34,5 +34,4 @@ class PublicPolicy(Protocol):
     """The conservative policy pi_c: it declares texts public that contain no secret."""
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
-        """Return whether each text, which may have several sentences, contains no possible
-        secret."""
+        """Return, for each text, whether it contains no possible secret."""

@@ -328,7 +328,8 @@ def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
     if last == 0:
         raise PrivacyError(
             f"{checkpoints.folder}: all charged steps have run, and none reached a checkpoint. "
-            "Lower finetune.checkpoint_every, and remove the folder to train again, with a new charge."
+            "Lower finetune.checkpoint_every, and remove the folder to train again, with a new "
+            "charge."
         )
     return first, last
 
