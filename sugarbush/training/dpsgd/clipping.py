@@ -257,7 +257,8 @@ def _require_float32(model: nn.Module) -> None:
 
 
 def _problem(module: Any) -> str | None:
-    """Return why `module` has no exact rule, or None. Subclasses of supported types have none."""
+    """Return why `module` has no exact rule, or None. A subclass of a type with a rule has no
+    rule."""
     if type(module) not in _WITH_A_RULE:
         return "has no clipping rule"
     if isinstance(module, nn.LayerNorm) and len(module.normalized_shape) != 1:
