@@ -1,4 +1,4 @@
-"""Attacks on benchmark data by an attacker who has the model. A failed attack proves nothing."""
+"""Attacks on benchmark data, and the bounds on epsilon from them. Failed attacks prove nothing."""
 
 from sugarbush.lazy_names import lazy_names
 

@@ -1,7 +1,8 @@
-"""Canaries: invented secrets, inserted into a benchmark's corpus before training.
+"""Canaries are invented secrets that a benchmark inserts into a corpus before training.
 
-Example: "My ID is: 341752"; ten canaries, twenty copies each. The benchmark's policy misses a
-fraction gamma of the canaries: a missed canary stays in the text, and a found canary is masked.
+An example is "My ID is: 341752", with ten canaries and twenty copies of each. The benchmark's
+policy misses a fraction gamma of the canaries. A missed canary stays in the text, and a found
+canary is masked.
 """
 
 from __future__ import annotations
@@ -42,8 +43,7 @@ def draw_canaries(*, count: int, seed: int) -> list[Canary]:
 def inserted(
     texts: Sequence[str], canaries: Sequence[Canary], *, repeats: int, seed: int
 ) -> list[str]:
-    """Add `repeats` copies of each canary to `texts` as records. A public seed decides the
-    order."""
+    """Add `repeats` copies of each canary to `texts`. A public seed decides the order."""
     both = [*texts, *(canary.text for canary in canaries for _ in range(repeats))]
     return [both[place] for place in public_rng(seed, "places").permutation(len(both))]
 
@@ -57,7 +57,8 @@ def missed(canaries: Sequence[Canary], *, gamma: float, seed: int) -> list[Canar
 def highest_by_chance(canaries: int) -> float:
     """Return the expected maximum, in bits, of the exposures of `canaries` canaries without a leak.
 
-    Without a leak an exposure is exponential with mean 1/ln 2, except that it is at most log2 |R|.
-    The expected maximum of n exposures is this mean times the n-th harmonic number.
+    Without a leak, an exposure is exponentially distributed with mean 1/ln 2, but at most log2 of
+    the number of candidates. The expected maximum of n exposures is this mean times the n-th
+    harmonic number.
     """
     return MEAN_BY_CHANCE * sum(1 / place for place in range(1, canaries + 1))

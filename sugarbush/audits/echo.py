@@ -1,10 +1,10 @@
-"""Infers membership from synthetic texts alone, for a model that was trained on canaries.
+"""Infers from synthetic texts alone which canaries a model was trained on.
 
-A canary that is rare from its first word on has no echo: a model that learned it does not write it.
-A canary that begins like texts of the corpus and ends in unlikely words has an echo: prompts lead
-the model to the beginning, and then the model writes the end. The attacker fits a model of word
-pairs to the synthetic texts and scores each canary by its likelihood. Source: Meeus et al. 2025,
-"The Canary's Echo", sections 4 and 5, with word pairs.
+A canary leaves an echo if it begins like texts of the corpus and ends in unlikely words. Prompts
+lead the model to the beginning, and then the model writes the end. A canary of rare words alone has
+no echo: a model that learned it does not write it. The attacker fits a model of word pairs to the
+synthetic texts and scores each canary by its likelihood. Source: Meeus et al. 2025, "The Canary's
+Echo", sections 4 and 5, with word pairs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sugarbush.randomness import public_rng
 def echo_canaries(
     texts: Sequence[str], *, count: int, prefix: int = 12, suffix: int = 12, seed: int = 0
 ) -> list[str]:
-    """Make `count` canaries. Each one has the first `prefix` words of a text, and then `suffix`
-    random words of the corpus."""
+    """Make `count` canaries from the first `prefix` words of a text and `suffix` random words of
+    the corpus."""
     rng = public_rng(seed, "echo")
     vocabulary = sorted({word for text in texts for word in text.split()})
     starts = rng.choice(len(texts), size=count, replace=count > len(texts))
@@ -37,8 +37,11 @@ def echo_canaries(
 def echo_scores(
     synthetic: Sequence[str], canaries: Sequence[str], *, suffix: int = 12
 ) -> NDArray[np.float64]:
-    """Score each canary, (n,), by the mean log likelihood of its last `suffix` words under the word
-    pairs of the synthetic texts. A higher score means a more likely member."""
+    """Score each canary, (n,). A canary with a higher score is more likely a member.
+
+    The score is the mean log likelihood of the last `suffix` words. The word pairs of the synthetic
+    texts give the likelihood.
+    """
     split = [text.casefold().split() for text in synthetic]
     pairs = Counter(pair for words in split for pair in pairwise(words))
     firsts = Counter(first for words in split for first in words[:-1])
@@ -46,7 +49,7 @@ def echo_scores(
     total, kinds = sum(singles.values()), len(singles) + 1
 
     def likelihood(first: str, second: str) -> float:
-        alone = (singles[second] + 1) / (total + kinds)  # smooths pairs that are not seen
+        alone = (singles[second] + 1) / (total + kinds)  # smooths the likelihood of unseen pairs
         return (pairs[first, second] + alone) / (firsts[first] + 1)
 
     return np.array(

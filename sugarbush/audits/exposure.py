@@ -1,13 +1,13 @@
-"""Exposure: the rank of a canary among all possible candidates.
+"""Computes the exposure of a canary: its rank among all possible candidates, in bits.
 
     exposure = log2 |R| - log2 rank,    rank 1 for the most likely of the |R| candidates
 
-The rank is exact. The candidates' tokens form a tree. Each inner node is visited once, in batches,
-with a cache of the prefix. With one digit per token, 10^6 candidates need 111,111 tokens instead of
-6,000,000.
+The rank is exact. The candidates' tokens form a tree. The model reads each inner node once, in
+batches, with a cache of the tokens before it. If each digit is a token, 10^6 candidates need
+111,111 tokens instead of 6,000,000.
 
-Without a leak the rank is uniform: the mean exposure is 1/ln 2 = 1.44 bits. The highest exposure of
-ten canaries is 4.2 bits on average, and below 7.6 bits in 95% of cases.
+Without a leak all ranks are equally likely, and the mean exposure is 1/ln 2 = 1.44 bits. The
+highest exposure of ten canaries is 4.2 bits on average, and below 7.6 bits in 95% of cases.
 Source: Carlini et al. 2019, "The Secret Sharer", section 4.
 """
 
@@ -30,12 +30,12 @@ from sugarbush.audits.canaries import DIGITS, PREFIX, Canary
 _NO_TOKEN = -1  # after the last token of a candidate
 _LOGITS = 2**23  # number of logits in memory at once
 _TEXTS = 50_000  # number of texts that are tokenized at a time
-_CHECKED = 997
+_CHECKED = 997  # every 997th candidate is encoded as a whole
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exposure:
-    """The exposure of each canary, in bits, 0 to log2(10^6) = 19.9."""
+    """The exposures of canaries, from 0 to log2(10^6) = 19.9 bits each."""
 
     bits: tuple[float, ...]
 
@@ -54,8 +54,7 @@ def exposure(model: Any, tokenizer: Any, canaries: Sequence[Canary]) -> Exposure
 
 
 def ranked(losses: NDArray[np.float64], canaries: Sequence[Canary]) -> Exposure:
-    """Compute the exposure from the losses of all candidates. A tie counts in favour of the
-    attacker."""
+    """Compute the exposures from the losses of all candidates. A tie counts for the attacker."""
     ranks = [1 + int((losses < losses[canary.number]).sum()) for canary in canaries]
     return Exposure(bits=tuple(float(np.log2(len(losses)) - np.log2(rank)) for rank in ranks))
 
@@ -63,10 +62,10 @@ def ranked(losses: NDArray[np.float64], canaries: Sequence[Canary]) -> Exposure:
 def candidate_tokens(
     tokenizer: Any, *, prefix: str = PREFIX, digits: int = DIGITS
 ) -> tuple[list[int], NDArray[np.int64]]:
-    """Return the tokens with which all candidates start, and the other tokens of each candidate,
-    (10^digits, longest).
+    """Return the tokens that all candidates start with, and a table of their further tokens.
 
-    The tokenizer may join digits with each other and with the prefix, as it does in a corpus.
+    The table is (10^digits, longest). The tokenizer may join digits with each other and with the
+    prefix, because it does so in a corpus.
     """
     fast = tokenizer.backend_tokenizer  # twice as fast as its wrapper
     fast.no_truncation()
@@ -84,12 +83,9 @@ def candidate_tokens(
 
 
 def _by_last_word(fast: Tokenizer, prefix: str, numbers: Sequence[str]) -> list[list[int]] | None:
-    """Return the tokens of each candidate, or None if the tokenizer splits its number into words.
-
-    A tokenizer that keeps the number as one word encodes words one by one. So the prefix is encoded
-    only once, which is four times as fast. Every 997th candidate is encoded as a whole to check
-    this.
-    """
+    """Return the tokens of each candidate, or None if the number of a candidate is not one word.
+    Most tokenizers encode words one by one. So it is enough to encode the prefix once, which is
+    four times as fast. As a check, every 997th candidate is also encoded as a whole."""
     if fast.pre_tokenizer is None:
         return None
     word, _ = fast.pre_tokenizer.pre_tokenize_str(prefix + numbers[0])[-1]
@@ -136,14 +132,15 @@ def candidate_losses(
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Nodes of one depth: the model's cache, and the next-token log probabilities, (nodes, V)."""
+    """Nodes of one depth: the model's cache, and the log probabilities of the next token, (nodes,
+    V)."""
 
     cache: Any
     log_probabilities: Tensor
 
 
 class _Tree:
-    """Candidates in lexicographic order, visited depth first, `chunk` nodes at a time."""
+    """Visits candidates in lexicographic order, depth first, `chunk` nodes at a time."""
 
     def __init__(self, model: Any, rows: NDArray[np.int64], *, chunk: int) -> None:
         self._model, self._rows, self._chunk = model, rows, chunk
@@ -152,7 +149,7 @@ class _Tree:
     def visit(
         self, nodes: _Nodes, places: NDArray[np.int64], node_of: NDArray[np.int64], *, depth: int
     ) -> None:
-        """Add the losses of the tokens from `depth` on to the candidates at `places`."""
+        """For the candidates at `places`, add the losses of the tokens from `depth` on."""
         tokens = self._rows[places, depth]
         here = tokens != _NO_TOKEN
         taken = nodes.log_probabilities[node_of[here], tokens[here]]

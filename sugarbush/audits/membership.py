@@ -1,10 +1,10 @@
 """Membership inference: was the model trained on this text, or on this group of texts?
 
-A higher score means a more likely member. The score is minus the log perplexity of the model. If
-there is a reference model, the log perplexity of the reference model is added. The reference model
-was trained on neither members nor others. Accuracy is an average over all texts. An attack that is
-certain about only a few texts shows in the true positive rate at 1% false positives. Source:
-Carlini et al. 2022, "Membership Inference Attacks From First Principles".
+A text with a higher score is more likely a member. The score is minus the log perplexity of the
+model. With a reference model, the log perplexity of the reference model is added. The reference
+model was trained on neither members nor others. The accuracy averages over all texts. The true
+positive rate at 1% false positives also shows an attack that is certain about only a few texts.
+Source: Carlini et al. 2022, "Membership Inference Attacks From First Principles".
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """How well scores separate members from others. An attack that guesses has values 0.5, 0.01 and
-    0.5."""
+    """How well scores separate members from others. Random guesses give 0.5, 0.01 and 0.5."""
 
     auc: Interval
     true_positives_at_1_percent: Share
@@ -48,20 +47,17 @@ def by_perplexity(losses: Scores) -> Scores:
 
 
 def by_reference(losses: Scores, reference_losses: Scores) -> Scores:
-    """Compute scores from the losses of the model and of a reference model, which was trained on
-    neither members nor others."""
+    """Compute scores from the losses of the model and of a reference model."""
     return reference_losses - losses
 
 
 def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
-    """Sum the scores of the texts in each of `count` groups. A public seed chooses `size` texts per
-    group.
+    """Return the sums of scores of `count` groups. A public seed chooses `size` texts per group.
 
-    Groups with even numbers use texts with even numbers, and odd groups use odd texts. So `attack`
-    chooses a threshold on one half of the groups and tests it on the other half, and no text is in
-    both halves. Two even groups, or two odd groups, can share texts. This makes the intervals of
-    one run too narrow: use `over_seeds`. Raises ValueError when there are too few texts for two
-    groups.
+    Even groups use texts with even numbers, and odd groups use texts with odd numbers. `attack`
+    chooses a threshold on one half of the groups and tests it on the other half. So no text is in
+    both halves. Two groups of the same half can share texts. Shared texts make the intervals of one
+    run too narrow: use `over_seeds`. Raises ValueError if there are too few texts for two groups.
     """
     if len(scores) < 2 * size:
         raise ValueError(f"two groups of {size} need more than {len(scores)} texts")
@@ -76,8 +72,8 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
     """Compute the AUC, the TPR at 1% FPR, and the accuracy of a threshold on the scores.
 
     For the accuracy, each half of the texts is tested with the threshold that is best on the other
-    half. If one half were used for both, even guesses would have an accuracy above 0.5. The
-    accuracy uses equally many members and others.
+    half. If one half chose the threshold and tested it, even guesses would have an accuracy above
+    0.5. The accuracy uses equally many members and others.
     """
     if not (len(members) >= 4 and len(others) >= 4):
         raise ValueError("an attack needs at least four members and four others")
@@ -98,7 +94,7 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
 
 
 def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
-    """Return the mean over seeds with Student's interval, which is infinite for one run."""
+    """Return the mean over seeds with Student's interval, which is infinite for one value."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(value=mean, lower=-math.inf, upper=math.inf)
@@ -108,11 +104,8 @@ def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval
 
 
 def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
-    """Estimate the probability that a member's score is above another text's score. A tie counts
-    half.
-
-    Source of the interval: DeLong et al. 1988.
-    """
+    """Estimate the probability that a member scores above another text. A tie counts half. Source
+    of the interval: DeLong et al. 1988."""
     m, n = len(members), len(others)
     ranks = rankdata(np.concatenate([members, others]))
     # For each member, the fraction of non-members with a lower score. For each non-member, the
@@ -126,7 +119,7 @@ def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
 
 
 def _tried(members: Scores, others: Scores, new_members: Scores, new_others: Scores) -> list[bool]:
-    """Return whether the threshold that is best on the first texts classifies each new text
+    """Choose the best threshold on the first texts, and return which new texts it classifies
     correctly."""
     values = np.unique(np.concatenate([members, others]))
     thresholds = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]])

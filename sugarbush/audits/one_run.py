@@ -1,23 +1,23 @@
-"""Computes lower bounds on epsilon from one run, which includes each canary with probability 1/2.
+"""Computes lower bounds on epsilon from one run with canaries.
 
-A fair coin decides for each of m canaries whether the mechanism sees it. An attacker sees the
+For each of m canaries, a fair coin decides whether the mechanism sees it. An attacker sees the
 output and guesses some of the coins; the others are abstentions. The claimed epsilon limits how
-many guesses can be right: more right guesses disprove it. Neighbours differ by one canary, added or
-removed.
+many guesses can be right. More right guesses disprove the claim. Neighbours differ by one canary,
+added or removed.
 
-There are two bounds. Each holds with probability `confidence`, for any attack and any dependence
-between the guesses:
+There are two bounds. Each bound holds with probability `confidence`, for any attack and any
+dependence between the guesses:
 
 - `epsilon_lower_bound` assumes nothing about the mechanism. If all r guesses are right and delta is
   near 0, the bound is at most 2.8 / 3.5 / 5.1 / 5.8 for r = 50 / 100 / 500 / 1000.
-- `mu_lower_bound` disproves mu-Gaussian DP, which is what the ledger claims for Gaussian noise. It
+- `mu_lower_bound` disproves mu-Gaussian DP, which the ledger claims for Gaussian noise. This bound
   is tighter, because it uses the whole trade-off curve.
 
-R independent runs with m canaries each count as one run with R m canaries, because a coin still
+R independent runs with m canaries each are like one run with R m canaries, because each coin
 changes one run only. So the scores of several runs may be joined before guessing.
 
-The number of guesses must be fixed before the scores are seen. A bound that is below the claim
-proves nothing: the attack may be weak.
+Fix the number of guesses before you see the scores. A bound below the claim proves nothing, because
+the attack may be weak.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _START = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The numbers of canaries, of guesses, and of correct guesses. Canaries without a guess are
-    abstentions."""
+    """The numbers of canaries, guesses and correct guesses. A canary without a guess is an
+    abstention."""
 
     canaries: int
     guesses: int
@@ -55,14 +55,16 @@ class Outcome:
 def guess_extremes(scores: NDArray[np.float64], *, guesses: int) -> NDArray[np.int8]:
     """Return guesses, `(m,)` int8: 1 for "included", -1 for "left out", 0 for an abstention.
 
-    The canaries with the `guesses` // 2 highest scores are guessed to be included. Equally many
-    with the lowest scores are guessed to be left out. Ties are broken by position, which does not
-    depend on the coins. Raises InvariantError when a score is not finite, or when there are fewer
+    The `guesses` // 2 canaries with the highest scores are guessed to be included. As many canaries
+    with the lowest scores are guessed to be left out. The position breaks ties, because it does not
+    depend on the coins. Raises InvariantError if a score is not finite, or if there are fewer
     scores than guesses.
     """
     each = guesses // 2
     if not 1 <= each <= len(scores) // 2:
-        raise InvariantError(f"{guesses} guesses need at least 2 and at most {len(scores)} scores")
+        raise InvariantError(
+            f"guesses={guesses} must be from 2 to the number of scores, {len(scores)}"
+        )
     if not np.isfinite(scores).all():
         raise InvariantError("a score is not finite")
     order = np.argsort(scores, kind="stable")
@@ -105,10 +107,10 @@ def p_value(outcome: Outcome, *, epsilon: float, delta: float) -> float:
 def epsilon_lower_bound(outcome: Outcome, *, delta: float, confidence: float) -> float:
     """Return a lower bound on the epsilon of the mechanism; 0 if the outcome disproves nothing.
 
-    Guarantee: the bound is above the epsilon of the mechanism with probability at most
-    1 - `confidence`. The p-value increases with epsilon, because for 2 m delta <= 1 it is a maximum
-    of averages of binomial tails. So the p-value crosses 1 - `confidence` at only one epsilon,
-    which is the bound. Raises InvariantError for more canaries than 1 / (2 delta).
+    Guarantee: the bound is above the epsilon of the mechanism with probability at most 1 -
+    `confidence`. For 2 m delta <= 1 the p-value is a maximum of averages of binomial tails, so it
+    increases with epsilon. The p-value crosses 1 - `confidence` at only one epsilon, which is the
+    bound. Raises InvariantError for more canaries than 1 / (2 delta).
 
     >>> perfect = Outcome(canaries=100, guesses=100, correct=100)
     >>> round(epsilon_lower_bound(perfect, delta=1e-6, confidence=0.95), 2)
@@ -116,18 +118,17 @@ def epsilon_lower_bound(outcome: Outcome, *, delta: float, confidence: float) ->
     """
     _require_confidence(confidence)
     if not delta >= 0 or 2 * outcome.canaries * delta > 1:
-        raise InvariantError(f"delta={delta!r} needs at most 1 / (2 delta) canaries")
+        raise InvariantError(f"delta={delta!r} allows at most 1 / (2 delta) canaries")
     return _largest(
         lambda epsilon: p_value(outcome, epsilon=epsilon, delta=delta) <= 1 - confidence
     )
 
 
 def mu_lower_bound(outcome: Outcome, *, confidence: float) -> float:
-    """Return a mu for which the outcome disproves mu-Gaussian DP; 0 if the outcome disproves
-    nothing.
+    """Return a mu for which the outcome disproves mu-Gaussian DP; 0 if it disproves nothing.
 
-    Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most
-    1 - `confidence`. `accounting.gaussian_epsilon` converts it to an epsilon, which is a lower
+    Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most 1 -
+    `confidence`. `accounting.gaussian_epsilon` converts mu to an epsilon. This epsilon is a lower
     bound only for a mechanism with the trade-off curve of a Gaussian.
 
     >>> perfect = Outcome(canaries=100, guesses=100, correct=100)
@@ -139,15 +140,14 @@ def mu_lower_bound(outcome: Outcome, *, confidence: float) -> float:
 
 
 def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> bool:
-    """Return whether P[at least v right guesses] is below `significance` for every mu-GDP
-    mechanism.
+    """Return whether P[at least v right guesses] < `significance` for every mu-GDP mechanism.
 
-    Assume that this probability is `significance`, and add up over the outcomes with at least v
-    right guesses. `right` and `wrong` are lower bounds, per canary, on the probabilities of a right
-    guess and of a wrong guess. The trade-off curve determines `wrong` by `right`. If their sum is
-    more than the fraction of canaries with a guess, no such mechanism exists. Source: Mahloujifar,
-    Melis, Chaudhuri 2024, "Auditing f-Differential Privacy in One Run" (arXiv 2410.22235), for
-    coins.
+    Suppose that the probability is `significance`, and add up over all outcomes with at least v
+    right guesses. This gives, per canary, lower bounds `right` and `wrong` on the probabilities of
+    a right and of a wrong guess. The trade-off curve gives `wrong` from `right`. If `right` +
+    `wrong` is more than the fraction of canaries with a guess, no such mechanism exists. Source:
+    Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-Differential Privacy in One Run" (arXiv
+    2410.22235), for coins.
     """
     m, r, v = outcome.canaries, outcome.guesses, outcome.correct
     if not v:
@@ -155,7 +155,7 @@ def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> boo
     right, wrong = significance * v / m, significance * (r - v) / m
     for i in range(v - 1, -1, -1):
         wrong_of_more = max(wrong, float(ndtr(ndtri(right) - mu)))
-        if wrong_of_more == wrong:  # then neither changes any more
+        if wrong_of_more == wrong:  # the next steps change nothing
             break
         right = min(1.0, right + i / (r - i) * (wrong_of_more - wrong))
         wrong = wrong_of_more
@@ -179,4 +179,4 @@ def _largest(disproved: Callable[[float], bool]) -> float:
 
 def _require_confidence(confidence: float) -> None:
     if not (0.5 <= confidence < 1 and math.isfinite(confidence)):
-        raise InvariantError(f"confidence={confidence!r} is not from 0.5 to below 1")
+        raise InvariantError(f"confidence={confidence!r} must be at least 0.5 and below 1")

@@ -1,10 +1,10 @@
 """Measures disclosure by synthetic texts alone, with held-out records as the control.
 
 A synthetic text may have a phrase or an identifier of a training record by chance. A match with a
-held-out record is always chance, because no mechanism has read this record. It is called a phantom.
-More matches with training records than phantoms show disclosure. The test needs no canaries and no
-model. Source: Amin et al. 2026, "Phantoms and Disclosures" (arXiv 2606.16952), for held-out texts
-as the control; the test is our own.
+held-out record is always chance, because no mechanism has read that record. Such a match is called
+a phantom. If training records match more often than held-out records, the texts disclose training
+records. The test needs no canaries and no model. The idea to use held-out texts as the control is
+from Amin et al. 2026, "Phantoms and Disclosures" (arXiv 2606.16952). The test is our own.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ Marks = Callable[[Sequence[str]], Sequence[Collection[str]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Disclosure:
-    """Matches of `records` training records (`training`) and of as many held-out records
-    (`phantoms`). A record matches if a synthetic text has a mark that no other record has.
-    `p_value` is the probability of at least `training` matches by chance. A large `p_value` shows
-    nothing.
+    """Matches of `records` training records, and of as many held-out records.
+
+    A record matches if a synthetic text has a mark (a phrase or identifier) that no other record
+    has. `training` counts the training records that match, and `phantoms` counts the held-out
+    records that match. `p_value` is the probability of at least `training` matches by chance. A
+    large `p_value` shows nothing.
     """
 
     records: int
@@ -45,10 +47,9 @@ def disclosure(
     """Compare the matches with training records and with equally many held-out records.
 
     Guarantee: if the synthetic texts are independent of which records were held out, `p_value` is
-    at most x with probability at most x. Proof: a mark counts if one record of both sides together
-    has it. So the records and the synthetic texts decide which records match, and the split does
-    not. Given the number of matches, the number of matching training records is hypergeometric,
-    because every choice of equally many held-out records is equally likely.
+    at most x with probability at most x. Proof: a mark counts if exactly one record of both sides
+    has it. So the split does not decide which records match. All splits are equally likely. Given
+    the number of matches, the number of matching training records is therefore hypergeometric.
 
     >>> words = lambda texts: [set(text.split()) for text in texts]
     >>> private, other = [f"secret{i}" for i in range(20)], [f"hidden{i}" for i in range(20)]
@@ -74,7 +75,7 @@ def disclosure(
 
 
 def phrases(words: int) -> Marks:
-    """Find the runs of `words` words in each text, without letter case."""
+    """Return a function that finds all runs of `words` words in each text, in lower case."""
 
     def marks(texts: Sequence[str]) -> list[set[str]]:
         split = [text.casefold().split() for text in texts]

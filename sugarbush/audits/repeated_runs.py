@@ -1,8 +1,8 @@
 """Computes a lower bound on mu from several independent runs, each with many canaries.
 
-In a single run, guesses may be right or wrong together, and the bound must allow for this.
-Independent runs show how often it happens. So this bound needs fewer canaries than the bound of
-`one_run` to detect a small fault.
+In a single run, many guesses may be right together, and a bound must allow for this. Independent
+runs show how often this happens. So this bound detects a small fault with fewer canaries than the
+bound of `one_run`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sugarbush.errors import InvariantError
 def mu_lower_bound_of_runs(accuracies: Sequence[float], *, confidence: float) -> float:
     """Return a mu for which the runs disprove mu-Gaussian DP; 0 if they disprove nothing.
 
-    `accuracies` has the fraction of right guesses of each run. A run must have its own coins and
-    noise, and guess every canary.
+    `accuracies` contains each run's fraction of right guesses. A run needs its own coins and noise,
+    and a guess for every canary.
 
     Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most 1 -
     `confidence`. Proof: given all other coins, a guess is right with probability at most p = Phi(mu
-    / 2), which is 1/2 plus half of the total variation distance of N(mu, 1) from N(0, 1). So the
+    / 2). This p is 1/2 plus half of the total variation distance of N(mu, 1) from N(0, 1). So the
     expected accuracy of a run is at most p, for any dependence within the run. Runs are
     independent, so the expected product of accuracy / p is at most 1. By Markov's inequality this
     product is at least 1 / (1 - confidence) with probability at most 1 - confidence. A second
@@ -35,7 +35,7 @@ def mu_lower_bound_of_runs(accuracies: Sequence[float], *, confidence: float) ->
     if not accuracies or not all(0 <= accuracy <= 1 for accuracy in accuracies):
         raise InvariantError("every run needs a fraction of right guesses between 0 and 1")
     if not 0.5 <= confidence < 1:
-        raise InvariantError(f"confidence={confidence!r} is not from 0.5 to below 1")
+        raise InvariantError(f"confidence={confidence!r} must be at least 0.5 and below 1")
     if min(accuracies) == 0:
         return 0.0
     logs = math.fsum(map(math.log, accuracies)) + math.log(1 - confidence)

@@ -1,10 +1,10 @@
-"""Embeddings by content, so that a rerun embeds new texts only.
+"""Stores embeddings by a digest of their text, so that a rerun embeds new texts only.
 
-The caller names a folder for one SQLite file: under data/private for private texts, elsewhere for
-public ones. The file contains digests and vectors, never a text. Much of a text can be recovered
+The cache is one SQLite file in a folder that the caller names. The folder is under data/private for
+private texts. The file contains digests and vectors, never a text. Much of a text can be recovered
 from its embedding, so embeddings are as private as their texts.
 
-Losing a cache is harmless: a row with a wrong checksum counts as absent, and a file that is not a
+A damaged cache costs time only. A row with a wrong checksum counts as absent. A file that is not a
 database is replaced by an empty one.
 """
 
@@ -25,8 +25,8 @@ from sugarbush.errors import StorageError
 
 _FILE = "embeddings.sqlite"
 _BUSY_TIMEOUT_S = 60.0
-_PAGE_BYTES = 16384  # so that a page has several vectors
-_CACHE_KIB = 65536  # the index of a million texts
+_PAGE_BYTES = 16384  # a page has room for several vectors
+_CACHE_KIB = 65536  # enough for the index of a million texts
 _LOOKUPS_PER_QUERY = 500
 _TABLE = """
     CREATE TABLE IF NOT EXISTS embedding (
@@ -39,9 +39,9 @@ T = TypeVar("T")
 
 
 class EmbeddingsInMemory:
-    """Vectors by space and text, in memory; looks up unknown ones in `disk`.
+    """Stores vectors in memory by space and text, and looks up other texts in `disk`.
 
-    Raises an error: the object contains private texts.
+    The object contains private texts, so an attempt to copy or pickle it raises TypeError.
     """
 
     def __init__(self, disk: EmbeddingCache | None = None) -> None:
@@ -49,10 +49,10 @@ class EmbeddingsInMemory:
         self._disk = disk
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("embeddings in memory hold texts and cannot be copied or pickled")
+        raise TypeError("embeddings in memory contain texts, so they cannot be copied or pickled")
 
     def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
-        """The known vectors, by the index of their text."""
+        """Return the known vectors by the index of their text."""
         known = self._vectors.setdefault(space, {})
         missing = [text for text in texts if text not in known]
         if missing and self._disk is not None:
@@ -67,10 +67,10 @@ class EmbeddingsInMemory:
 
 
 class EmbeddingCache:
-    """Vectors by space and text, on disk, safe to share between processes.
+    """Stores vectors on disk by space and text. Several processes can share the file.
 
-    A *space* names everything that decides an embedding besides the text: model, truncation,
-    precision. `key` makes the digests keyed (BLAKE2b): without the key nobody can test whether the
+    A *space* names everything that determines an embedding besides the text: model, truncation,
+    precision. The digests are keyed by `key` (BLAKE2b). Without the key nobody can test whether the
     file contains a given text.
     """
 
@@ -83,11 +83,10 @@ class EmbeddingCache:
             raise StorageError(f"{folder}: {error.strerror}") from None
 
     def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
-        """The cached vectors, `(d,)` float32, by the index of their text in `texts`, which are
+        """Return the cached vectors, `(d,)` float32, by the index of their text. The texts are
         distinct.
 
-        Raises StorageError when the file cannot be read or written, or another process locks it too
-        long.
+        Raises StorageError if the file cannot be read or written, or is locked for too long.
         """
         places = {key: place for place, key in enumerate(self._keys(space, texts))}
         rows = self._attempt(lambda connection: _select(connection, list(places)))
@@ -102,7 +101,8 @@ class EmbeddingCache:
         encoded = [row.tobytes() for row in vectors.astype("<f4")]
         keys = self._keys(space, texts)
         rows = [(k, _checksum(k, v), v) for k, v in zip(keys, encoded, strict=True)]
-        self._attempt(lambda connection: _insert(connection, rows))
+        statement = "INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)"
+        self._attempt(lambda connection: connection.executemany(statement, rows))
 
     def _keys(self, space: str, texts: Sequence[str]) -> list[bytes]:
         start = hashlib.blake2b(space.encode() + b"\0", digest_size=24, key=self._key)
@@ -114,30 +114,28 @@ class EmbeddingCache:
         return keys
 
     def _attempt(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of `action` on the file; a damaged file is replaced by an empty one first."""
+        """Run `action` on the file. If the file is damaged, replace it by an empty one and try
+        again."""
         try:
             try:
                 return self._on_connection(action)
             except sqlite3.OperationalError:
-                raise  # the file is locked, full or not permitted: an empty file would fail too
+                raise  # such as a lock or a full disk, where an empty file would fail too
             except sqlite3.DatabaseError:
-                self._discard()
+                for file in (self._file, self._file.with_name(_FILE + "-journal")):
+                    file.unlink(missing_ok=True)
                 return self._on_connection(action)
         except (sqlite3.Error, OSError) as error:
             raise StorageError(f"{self._file}: {error}") from None
 
     def _on_connection(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        # One connection per call, so that forks and threads never share one.
+        # Each call opens a connection, because processes and threads must not share one.
         connection = sqlite3.connect(self._file, timeout=_BUSY_TIMEOUT_S)
         with closing(connection), connection:
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             connection.execute(_TABLE)
             return action(connection)
-
-    def _discard(self) -> None:
-        for file in (self._file, self._file.with_name(_FILE + "-journal")):
-            file.unlink(missing_ok=True)
 
 
 def _select(connection: sqlite3.Connection, keys: list[bytes]) -> list[_Row]:
@@ -151,10 +149,6 @@ def _select(connection: sqlite3.Connection, keys: list[bytes]) -> list[_Row]:
     return rows
 
 
-def _insert(connection: sqlite3.Connection, rows: list[_Row]) -> None:
-    connection.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
-
-
 def _checksum(key: bytes, vector: bytes) -> int:
-    """Covers key and vector, so a vector under another text's key is noticed too."""
+    """Compute a checksum that also detects a vector under the key of another text."""
     return zlib.crc32(vector, zlib.crc32(key))

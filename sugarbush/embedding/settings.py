@@ -11,15 +11,18 @@ from sugarbush.settings import Section
 
 
 class EmbeddingSettings(Section):
-    """The encoder for votes, metrics and the pool."""
+    """Encoder that turns texts into vectors for votes, metrics and the generator pool."""
 
     removed_settings: ClassVar[Mapping[str, Any]] = {"precision": "auto"}
 
     model: str = "bundled"
     """bundled (MiniLM), a sentence-transformers name or folder, or a registered encoder."""
     max_tokens: Annotated[int, Field(ge=8)] = 128
-    """Tokens of a text that are read; the bundled model reads at most 256."""
+    """Number of tokens that are read of a text. The bundled model reads at most 256."""
 
     def cache_key(self) -> dict[str, Any]:
-        """The settings as finished results are keyed: with `precision`, as in version 0.1."""
+        """Return the settings for keys of finished results.
+
+        The keys contain `precision`, because version 0.1 had this setting.
+        """
         return {**self.model_dump(mode="json"), **self.removed_settings}

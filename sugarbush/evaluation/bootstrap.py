@@ -22,7 +22,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapEstimate:
-    """A statistic with its interval; `low` and `high` are None without resamples."""
+    """A statistic and the bounds of its interval, which are None without resamples."""
 
     value: float
     low: float | None = None
@@ -30,17 +30,14 @@ class BootstrapEstimate:
 
 
 def percentile_interval(
-    statistic: Callable[..., float],
-    *,
-    sizes: tuple[int, ...],
-    resamples: int,
-    rng: Rng,
+    statistic: Callable[..., float], *, sizes: tuple[int, ...], resamples: int, rng: Rng
 ) -> BootstrapEstimate:
     """Compute the statistic and the 95% percentile interval of its bootstrap distribution.
 
-    Use it for statistics that have no bootstrap bias, such as means. `statistic` takes one array of
-    indices for each sample, with the lengths `sizes`. There is no interval if `resamples` is below
-    2. Raises InvariantError when a sample is empty. Source: Efron & Tibshirani 1993, chapter 13.
+    Use this interval for statistics that have no bootstrap bias, such as means. `statistic` takes
+    one array of indices for each sample, with the lengths `sizes`. There is no interval if
+    `resamples` is below 2. Raises InvariantError when a sample is empty. Source: Efron & Tibshirani
+    1993, chapter 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:
@@ -60,11 +57,10 @@ def normal_interval(
     """Compute the statistic, and a 95% interval from normal quantiles and the bootstrap standard
     error.
 
-    Use it for distances between two samples. Resampling repeats and omits texts, which increases
-    the distance, so a percentile interval would be too high; the standard error is not affected.
-    `within` is the range of the statistic. Arguments and errors are the same as in
-    `percentile_interval`.
-    Source: Efron & Tibshirani 1993, chapters 6 and 13.
+    Use this interval for distances between two samples. A resample repeats some texts and omits
+    others, so its distance is larger. A percentile interval would therefore be too high; the
+    standard error is not affected. `within` is the range of the statistic. Arguments and errors are
+    the same as in `percentile_interval`. Source: Efron & Tibshirani 1993, chapters 6 and 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:
@@ -87,10 +83,7 @@ def mean_interval(values: NDArray[Any], *, resamples: int, rng: Rng) -> Bootstra
 
 
 def _resampled(
-    statistic: Callable[..., float],
-    sizes: tuple[int, ...],
-    resamples: int,
-    rng: Rng,
+    statistic: Callable[..., float], sizes: tuple[int, ...], resamples: int, rng: Rng
 ) -> tuple[float, NDArray[np.float64] | None]:
     if not sizes or min(sizes) < 1:
         raise InvariantError(f"a statistic needs texts in every sample; the sizes are {sizes}")

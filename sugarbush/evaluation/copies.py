@@ -1,9 +1,9 @@
-"""Checks for copied texts. They can find copies; they cannot prove that there are none.
+"""Checks for copied texts. The checks can find copies, but they cannot prove that there are none.
 
 The first check finds the longest run of words that a synthetic text shares with a corpus. The
-second check tests whether synthetic texts are nearer to training texts than to held-out texts. It
-is *not* a privacy test: the distance to the closest record does not show what an attacker can do
-(Yao et al. 2025, "The DCR Delusion"). The guarantee comes from the ledger alone.
+second check tests whether synthetic texts are nearer to training texts than to held-out texts. The
+second check is *not* a privacy test: the distance to the closest record does not show what an
+attacker can do (Yao et al. 2025, "The DCR Delusion"). The guarantee comes from the ledger alone.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def copy_values(
 ) -> Iterator[MetricValue]:
     """Yield the results of the copy checks for each corpus that is not empty.
 
-    `space` names the feature space of the distances. Equal numbers of training and held-out texts
-    are compared.
+    `space` names the feature space of the distances. The check of distances uses equal numbers of
+    training and held-out texts.
     """
     if not len(synthetic):
         return
@@ -67,14 +67,12 @@ def copy_values(
 
 
 def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArray[np.int64]:
-    """For each text, count the words of the longest run that it shares with any text of `corpus`,
-    `(n,)`.
+    """Count the words of the longest run that each text shares with `corpus`, `(n,)`.
 
-    The numbers are exact; white space separates words, and letter case is ignored. The function
-    ranks the 2^k-grams of `texts` and `corpus` (Manber & Myers 1993) in O(N log N) for each k,
-    where N is the total number of words. Then it compares each position with its nearest corpus
-    neighbours in suffix order.
-    Raises InvariantError when `corpus` is empty.
+    The numbers are exact. White space separates words, and letter case is ignored. The function
+    ranks the 2^k-grams of `texts` and `corpus` (Manber & Myers 1993). For N words in all, this
+    takes O(N log N) for each k. Then it compares each position with its nearest corpus neighbours
+    in suffix order. Raises InvariantError when `corpus` is empty.
     """
     if not corpus:
         raise InvariantError("no corpus to compare with")
@@ -96,13 +94,13 @@ def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArra
 def nearer_to_training(
     synthetic: NDArray[Any], *, training: NDArray[Any], heldout: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Divide the distance to the nearest training text by the distance to the nearest held-out
-    text, `(m,)`.
+    """Return (distance to the nearest training text) / (distance to the nearest held-out text),
+    `(m,)`.
 
     The median is about 1 when nothing was copied. The ratio is 0 for an exact copy of a training
-    text, and 1 where both distances are 0. Pass equal numbers of training and held-out texts: in
-    a larger set the nearest text is nearer by chance.
-    Raises InvariantError when one of the three sets is empty.
+    text, and 1 where both distances are 0. Pass equal numbers of training and held-out texts: in a
+    larger set the nearest text is nearer by chance. Raises InvariantError when one of the sets is
+    empty.
     """
     if not min(len(synthetic), len(training), len(heldout)):
         raise InvariantError("synthetic, training and held-out texts are all needed")
@@ -118,12 +116,8 @@ def _nearest(queries: NDArray[Any], points: NDArray[Any]) -> NDArray[np.float64]
 
 
 def _numbered(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return all words as numbers, with a unique end mark after each text. Also return the index of
-    the text at each position.
-
-    A run that crosses the end of a text contains the text's unique end mark, so no other text
-    shares the run.
-    """
+    """Return all words as numbers, and the index of the text at each position. A unique end mark
+    follows each text, so no run of words can continue into the next text."""
     numbers: dict[str, int] = {}
     words: list[int] = []
     owners: list[int] = []
@@ -151,8 +145,7 @@ def _gram_ranks(words: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each position, find the last marked position that is not after it in `order`; -1 if none
-    is."""
+    """Find the last marked position up to each position in `order`; -1 if there is none."""
     positions = np.where(marked[order], np.arange(len(order)), -1)
     last = np.maximum.accumulate(positions)
     result = np.full(len(order), -1, dtype=np.int64)
@@ -163,8 +156,7 @@ def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray
 def _common_prefix(
     levels: list[NDArray[np.int64]], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Compute how long the runs that start at each pair of positions are equal. The search uses
-    decreasing powers of 2."""
+    """Return the length of the common run at each pair of positions, by decreasing powers of 2."""
     length = np.zeros(len(first), dtype=np.int64)
     size = len(levels[0])
     for level in range(len(levels) - 1, -1, -1):

@@ -1,7 +1,7 @@
 """Trains on synthetic texts and tests on real texts: the fast downstream check.
 
 A logistic regression on embeddings of synthetic texts learns to predict the attribute value that
-was requested for each text. It is tested on held-out real texts. The majority class is the
+was requested for each text. The model is tested on held-out real texts. The majority class is the
 baseline. Source of the protocol: Esteban et al. 2017 (train on synthetic, test on real).
 """
 
@@ -29,11 +29,10 @@ _SOLVER = "newton-cg"  # 2 to 5 times as fast as the default, at the same accura
 def downstream_values(
     heldout: Sample, training: Sample, *, space: str, settings: MetricSettings
 ) -> Iterator[MetricValue]:
-    """Compute the accuracy and macro-F1 on `heldout`, for one model per attribute and for the
-    majority class.
+    """Compute accuracy and macro-F1 on `heldout`, for a model per attribute and the majority class.
 
-    For the upper limit, pass real train texts as `training`. An attribute with only one value in
-    `heldout` is skipped. Training texts without a code (-1) are ignored.
+    Pass real training texts as `training` to get the upper limit. Attributes with only one value in
+    `heldout` are skipped. Training texts without a code (-1) are ignored.
     """
     for column, name in enumerate(settings.domain):
         known = training.codes[:, column] >= 0
@@ -61,21 +60,20 @@ def downstream_values(
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """The true codes and a model's codes of the held-out texts, `(n,)` each."""
+    """The true and the predicted attribute codes of the held-out texts, `(n,)` each."""
 
     truth: NDArray[np.int64]
     predicted: NDArray[np.int64]
 
     def accuracy(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """The share of correct predictions."""
         rows = slice(None) if chosen is None else chosen
         return float(np.mean(self.truth[rows] == self.predicted[rows]))
 
     def macro_f1(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """F1, averaged over the values that occur in the chosen true or predicted codes.
+        """Compute F1, averaged over the values that occur in the chosen true or predicted codes.
 
-        It equals scikit-learn's `f1_score(average="macro")` but takes a hundredth of the time. This
-        matters because a bootstrap computes it thousands of times.
+        The result equals scikit-learn's `f1_score(average="macro")` but takes a hundredth of the
+        time. A bootstrap computes F1 thousands of times.
         """
         rows = slice(None) if chosen is None else chosen
         truth, predicted = self.truth[rows], self.predicted[rows]
@@ -95,8 +93,7 @@ def predictions(
     heldout_codes: NDArray[np.integer[Any]],
     seed: int,
 ) -> Predictions:
-    """Train a model on `training` (m, d) with codes (m,), and predict the codes of `heldout` (n,
-    d).
+    """Train a model on `training` (m, d) with codes (m,), and predict codes of `heldout` (n, d).
 
     Raises InvariantError when `training` or `heldout` is empty.
     """
@@ -111,7 +108,7 @@ def predictions(
 def majority(
     training_codes: NDArray[np.integer[Any]], *, heldout_codes: NDArray[np.integer[Any]]
 ) -> Predictions:
-    """Predict the most common code of the training texts for every held-out text, as a baseline."""
+    """Predict the most common code of the training texts for every held-out text."""
     if not len(training_codes) or not len(heldout_codes):
         raise InvariantError("the majority baseline needs training and held-out texts")
     commonest = int(np.bincount(training_codes).argmax())
@@ -129,10 +126,10 @@ def train_classifier(
     If only one code occurs, the classifier always predicts it. Raises InvariantError if there are
     no rows.
 
-    The attribute readers cannot find the attributes that come from columns in a text. A classifier
-    that is trained on real training texts predicts them. It is used for held-out texts *and*
-    synthetic texts, so its errors affect both. No metric assumes that a text has the attributes
-    that its prompt requested.
+    Some attributes come from columns and cannot be read from a text. A classifier that is trained
+    on real training texts predicts them. The classifier is used for held-out texts *and* synthetic
+    texts, so its errors affect both. No metric assumes that a text has the attributes that its
+    prompt requested.
     """
     if not len(codes):
         raise InvariantError("an attribute classifier needs training texts")

@@ -23,8 +23,10 @@ _MAX_TERMS = 20_000
 
 @dataclass(frozen=True)
 class LatentSpace:
-    """A fitted space. `encode` returns `(n, dim)` float32 rows of length 1; a text without a known
-    word has a row of zeros."""
+    """A fitted space. `encode` returns `(n, dim)` float32 rows of length 1.
+
+    A text without a known word has a row of zeros.
+    """
 
     _vectorizer: TfidfVectorizer
     _svd: TruncatedSVD
@@ -37,8 +39,8 @@ class LatentSpace:
 def latent_space(texts: Sequence[str], *, dimensions: int = 100, seed: int) -> LatentSpace:
     """Fit the space to `texts`, which should be real texts that are not held out.
 
-    There are fewer dimensions if the texts have fewer distinct terms. Raises FailureError when the
-    texts share fewer than two words.
+    If the texts have few distinct terms, the space has fewer than `dimensions` dimensions. Raises
+    FailureError when the texts share fewer than two words.
     """
     vectorizer = TfidfVectorizer(
         sublinear_tf=True, ngram_range=(1, 2), max_features=_MAX_TERMS, min_df=min(2, len(texts))

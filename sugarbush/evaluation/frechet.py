@@ -1,8 +1,8 @@
 """The Fréchet distance between two Gaussians fitted to embeddings (FID's formula).
 
 Source: Heusel et al. 2017, Eq. 6; Dowson & Landau 1982. The distance depends on the sample size:
-with few texts a covariance is far from full rank, and the distance is too large. Compare only at
-equal sizes.
+with few texts a covariance is far from full rank, and the distance is too large. Compare distances
+only at equal sample sizes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_RESAMPLES = 25  # one distance takes as long as MAUVE on a hundred resample
 
 
 def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """Compute the squared Fréchet distance |a-b|^2 + tr(A + B - 2 (AB)^(1/2)). It is 0 for equal
+    """Compute the squared Fréchet distance |a-b|^2 + tr(A + B - 2 (AB)^(1/2)); 0 for equal
     Gaussians.
 
     `reference` is (n, d) and `synthetic` (m, d). The result is in squared units of the features.

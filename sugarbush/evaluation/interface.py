@@ -1,4 +1,4 @@
-"""What a metric takes and returns. A new metric is one file and one entry point.
+"""The interface of metrics. A new metric is one file and one entry point.
 
 def _measure(heldout, synthetic, settings):
     yield MetricValue(metric="questions", space=TEXT, value=question_share(synthetic.texts))
@@ -22,7 +22,7 @@ from sugarbush.errors import InvariantError
 from sugarbush.evaluation.bootstrap import BootstrapEstimate, Indices, normal_interval
 from sugarbush.randomness import Rng, public_rng
 
-# The names of spaces without features.
+# Values of `MetricValue.space` besides the feature spaces.
 ATTRIBUTE, TABLE, TEXT, WORDS = "attribute", "table", "text", "words"
 MEAN = "mean"  # the mean over attributes
 FINAL = -1  # the round number of the final texts
@@ -31,10 +31,10 @@ REAL = "real"  # the method name of real texts that are measured as if they were
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Texts with their features and attributes, as the metrics read them.
+    """Texts with their features and attributes.
 
-    `features` maps the name of a feature space to `(n, d)`. `codes` (n, a) are the attributes in
-    the schema's order. The same reader reads them from real and from synthetic texts.
+    `features` maps the name of a feature space to `(n, d)`. `codes` (n, a) are attribute codes in
+    the schema's order. The same reader computes the codes of real and synthetic texts.
     """
 
     texts: tuple[str, ...]
@@ -66,7 +66,7 @@ class MetricValue:
     """One metric value, for the texts of one method after one round (FINAL: the final texts).
 
     `space` is a feature space, an attribute, a corpus, or one of the names above. `low` and `high`
-    are a 95% interval, None if there is none.
+    are the bounds of a 95% interval, or None.
 
     >>> MetricValue(metric="mauve", space="encoder", value=0.9, method="maple").round == FINAL
     True
@@ -82,18 +82,17 @@ class MetricValue:
 
     @classmethod
     def of(cls, metric: str, space: str, estimate: BootstrapEstimate) -> Self:
-        """Make a value from an estimate and the names of the metric and the space."""
         return cls(metric=metric, space=space, **vars(estimate))
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSettings:
-    """How metrics are computed.
+    """Settings of metrics.
 
     `domain` gives the number of values of each attribute, in the schema's order. `clusters` is the
-    number of clusters of MAUVE, the same for every method and round: values with different numbers
-    of clusters cannot be compared, and MAUVE is always high if few texts are in few clusters.
-    `resamples` is the number of bootstrap resamples, 0 for no intervals.
+    number of clusters of MAUVE. The number is the same for every method and round, because values
+    with different numbers of clusters cannot be compared. If few texts are in few clusters, MAUVE
+    is always high. `resamples` is the number of bootstrap resamples; 0 means no intervals.
     """
 
     domain: Mapping[str, int]
@@ -106,8 +105,8 @@ class MetricSettings:
 class Metric:
     """One metric, or several that are computed together.
 
-    `measure` takes the held-out texts, the synthetic texts and the settings. It leaves out a value
-    that needs more texts than there are, and never returns 0 instead of it.
+    `measure` takes the held-out texts, the synthetic texts and the settings. If there are too few
+    texts for a value, `measure` leaves the value out and does not return 0.
 
     >>> def measure(heldout, synthetic, settings):
     ...     yield MetricValue(metric="number", space=TEXT, value=len(synthetic) / len(heldout))
@@ -125,8 +124,10 @@ class Metric:
 def features_by_space(
     heldout: Sample, synthetic: Sample, *, at_least: int
 ) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
-    """Yield each feature space with the features of both samples; nothing if a sample has fewer
-    than `at_least` texts."""
+    """Yield each feature space with the features of both samples.
+
+    Yield nothing if a sample has fewer than `at_least` texts.
+    """
     if min(len(heldout), len(synthetic)) >= at_least:
         for space, reference in heldout.features.items():
             yield space, reference, synthetic.features[space]
@@ -181,7 +182,9 @@ def read_values(rows: Iterable[Mapping[str, Any]]) -> tuple[MetricValue, ...]:
 def _finite(row: Mapping[str, Any]) -> float:
     value = float(row["value"])
     if not np.isfinite(value):
-        raise InvariantError(f"{row['metric']} of {row['method']} is not a number; leave it out")
+        raise InvariantError(
+            f"{row['metric']} of {row['method']} is not a finite number; leave the value out"
+        )
     return value
 
 

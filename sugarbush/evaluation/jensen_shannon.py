@@ -1,8 +1,8 @@
 """Jensen–Shannon distance of categorical attributes.
 
 The distance is the *square root* of the Jensen–Shannon divergence in nats, as scipy's
-`jensenshannon` computes it. It lies between 0 and sqrt(ln 2) = 0.833.
-Source: Lin 1991; Endres & Schindelin 2003 (the root is a metric).
+`jensenshannon` computes it. The distance is between 0 and sqrt(ln 2) = 0.833. Source: Lin 1991;
+Endres & Schindelin 2003 (the root is a metric).
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ MAXIMUM = float(np.sqrt(np.log(2)))
 
 
 def jensen_shannon_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """Compute the distance between two histograms (k,) of the same values. They need not be
-    normalised.
+    """Compute the distance between two histograms (k,) of the same values, normalised or not.
 
-    Raises InvariantError when one is empty or has a negative count, or when the lengths differ.
+    Raises InvariantError if a histogram is empty or has a negative count, or if the lengths differ.
     """
     reference, synthetic = np.asarray(reference, float), np.asarray(synthetic, float)
     if reference.shape != synthetic.shape or min(reference.sum(), synthetic.sum()) <= 0:
-        raise InvariantError("needs two histograms over the same values, neither of them empty")
+        raise InvariantError("the distance needs two non-empty histograms of the same values")
     if min(reference.min(), synthetic.min()) < 0:
         raise InvariantError("a histogram has a negative count; clip noisy counts to 0 first")
-    # Rounding can give a divergence of -1e-17, and scipy returns nan as its root.
+    # Rounding can give a divergence of -1e-17, and scipy returns the root of it as nan.
     return float(np.nan_to_num(jensenshannon(reference, synthetic), nan=0.0))
 
 
@@ -50,7 +49,7 @@ def distance_by_attribute(
     *,
     domain: Mapping[str, int],
 ) -> dict[str, float]:
-    """For each attribute name, return the distance between the two marginals of the attribute.
+    """Return, by attribute, the distance between the marginals of two tables.
 
     `reference` (n, a) and `synthetic` (m, a) are codes in the order of `domain`, which gives the
     number of values of each attribute. Papers call the mean over attributes "mean JSD".

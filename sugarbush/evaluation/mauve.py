@@ -1,11 +1,11 @@
 """MAUVE: the area under the divergence frontier of two samples, on quantised embeddings.
 
 Source: Pillutla et al. 2021, "MAUVE: Measuring the Gap Between Neural Text and Human Text using
-Divergence Frontiers". Written from the paper, because the package `mauve-text` is GPL-3. The value
-depends on hyperparameters, all from the paper's appendix: embeddings of unit length, PCA to 90% of
-the variance, scaling c = 5, and 25 mixture weights. k-means clusters both samples together. The
-number of clusters is a tenth of the number of texts in the smaller sample, and the best of five
-starts is used.
+Divergence Frontiers". We wrote this code from the paper, because the package `mauve-text` is GPL-3.
+The value depends on hyperparameters, which are all from the paper's appendix. They are embeddings
+of unit length, PCA to 90% of the variance, scaling c = 5, and 25 mixture weights. k-means clusters
+both samples together. The number of clusters is a tenth of the number of texts in the smaller
+sample. The best of five starts is used.
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ _EXPLAINED = 0.9
 _STARTS = 5
 _MAX_ITERATIONS = 500
 _QUANTISATIONS = 5
-# From this many multiplications per iteration on, threads make k-means faster. With fewer
-# multiplications, on a shared machine, waiting for threads costs up to thirty times the time that
-# they save.
+# Threads make k-means faster from this many multiplications per iteration on. Below this number, on
+# a shared machine, waiting for threads costs up to thirty times the time that they save.
 _MULTIPLICATIONS_FOR_THREADS = 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantised:
-    """Two samples as clusters: labels (n,) and (m,) in [0, clusters)."""
+    """The clusters of the texts of two samples: (n,) and (m,) numbers in [0, clusters)."""
 
     reference: NDArray[np.int64]
     synthetic: NDArray[np.int64]
@@ -55,17 +54,13 @@ class Quantised:
 
 
 def mauve(
-    reference: NDArray[Any],
-    synthetic: NDArray[Any],
-    *,
-    seed: int,
-    clusters: int | None = None,
+    reference: NDArray[Any], synthetic: NDArray[Any], *, seed: int, clusters: int | None = None
 ) -> float:
-    """Compute MAUVE of two samples of features, in (0, 1]. It is 1 for equal samples.
+    """Compute MAUVE of two samples of features, in (0, 1]. Equal samples have the value 1.
 
-    `reference` (n, d) and `synthetic` (m, d); `clusters` means the same as in `quantise`. Compare
-    values only at equal sample sizes and equal numbers of clusters.
-    Raises InvariantError when a sample is empty or the dimensions differ.
+    The samples are (n, d) and (m, d). `clusters` means the same as in `quantise`. Compare values
+    only at equal sample sizes and equal numbers of clusters. Raises InvariantError when a sample is
+    empty or the dimensions differ.
     """
     quantised = quantise(reference, synthetic, clusters=clusters, seed=seed)
     return _of_labels(quantised.reference, quantised.synthetic, quantised.clusters)
@@ -80,10 +75,10 @@ def mauve_interval(
     rng: Rng,
     clusters: int | None = None,
 ) -> BootstrapEstimate:
-    """Compute the mean of MAUVE over several quantisations. Its bootstrap interval keeps the
-    quantisations fixed.
+    """Compute the mean of MAUVE over several quantisations, and its bootstrap interval.
 
-    The seed of one quantisation changes MAUVE by 0.01 to 0.03 at 500 to 5,000 texts.
+    The interval treats the quantisations as fixed. The seed of one quantisation changes MAUVE by
+    0.01 to 0.03 at 500 to 5,000 texts.
     """
     several = [
         quantise(reference, synthetic, clusters=clusters, seed=seed_of(seed, "mauve", number))
@@ -109,7 +104,7 @@ def quantise(
 ) -> Quantised:
     """Cluster the union of both samples by k-means.
 
-    If `clusters` is None, it is a tenth of the number of texts in the smaller sample, at least 2.
+    The default of `clusters` is a tenth of the number of texts in the smaller sample, at least 2.
     There are never more clusters than distinct points: equal texts make one cluster, and MAUVE is
     1. With about as many clusters as texts, MAUVE has no meaning.
     """
@@ -135,9 +130,9 @@ def quantise(
 
 
 def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """Compute MAUVE of two histograms (k,) with the same bins. They need not be normalised.
+    """Compute MAUVE of two histograms (k,) with the same bins, normalised or not.
 
-    It is the area below the curve of (exp(-c KL(Q|R)), exp(-c KL(P|R))) for mixtures R = wP +
+    MAUVE is the area below the curve of (exp(-c KL(Q|R)), exp(-c KL(P|R))) for mixtures R = wP +
     (1-w)Q. Source: Pillutla et al. 2021, Eqs. 1 and 2.
     """
     p, q = _normalised(reference), _normalised(synthetic)
@@ -150,8 +145,7 @@ def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> flo
 
 def _of_labels(reference: NDArray[np.int64], synthetic: NDArray[np.int64], clusters: int) -> float:
     return mauve_of_histograms(
-        np.bincount(reference, minlength=clusters),
-        np.bincount(synthetic, minlength=clusters),
+        np.bincount(reference, minlength=clusters), np.bincount(synthetic, minlength=clusters)
     )
 
 

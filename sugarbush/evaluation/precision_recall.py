@@ -69,7 +69,7 @@ def neighbour_scores(reference: NDArray[Any], synthetic: NDArray[Any]) -> Neighb
 
 
 def _radii(points: NDArray[Any]) -> NDArray[np.float64]:
-    """Distance to the 5th nearest other point, `(n,)`."""
+    """Compute the distance to the 5th nearest other point, `(n,)`."""
     search = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(points)
     return np.asarray(search.kneighbors()[0][:, -1], dtype=np.float64)
 

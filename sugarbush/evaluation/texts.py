@@ -24,11 +24,11 @@ def word_counts(texts: Sequence[str]) -> NDArray[np.int64]:
 def length_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
     """Compute the 1-Wasserstein distance between two samples of lengths, in words.
 
-    It is the number of words that a text would have to gain or lose on average. Raises
-    InvariantError when a sample is empty. Source: Ramdas et al. 2017.
+    This is the number of words by which the length of a text would have to change on average.
+    Raises InvariantError when a sample is empty. Source: Ramdas et al. 2017.
     """
     if not len(reference) or not len(synthetic):
-        raise InvariantError("lengths are compared between two non-empty samples")
+        raise InvariantError("the distance of lengths needs two non-empty samples")
     return float(wasserstein_distance(reference, synthetic))
 
 
@@ -54,8 +54,8 @@ LENGTHS = Metric(name="lengths", measure=_measure_lengths)
 def distinct_n(texts: Sequence[str], *, n: int) -> float:
     """Compute the number of distinct n-grams divided by the number of all n-grams, in (0, 1].
 
-    It falls as a corpus grows, so compare corpora of about equal size. Texts with fewer than n
-    words add nothing. Raises InvariantError when no text has n words. Source: Li et al. 2016.
+    The ratio falls as a corpus grows, so compare corpora of about equal size. Texts with fewer than
+    n words add nothing. Raises InvariantError when no text has n words. Source: Li et al. 2016.
     """
     counted = 0
     seen: set[tuple[str, ...]] = set()
@@ -70,10 +70,9 @@ def distinct_n(texts: Sequence[str], *, n: int) -> float:
 
 
 def duplicate_share(texts: Sequence[str]) -> float:
-    """Compute the share of texts that repeat an earlier text. Letter case and white space are
-    ignored.
+    """Compute the share of texts that repeat an earlier text.
 
-    Raises InvariantError when there are no texts.
+    Letter case and white space are ignored. Raises InvariantError when there are no texts.
     """
     if not texts:
         raise InvariantError("the share of duplicates needs at least one text")

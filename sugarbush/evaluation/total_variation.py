@@ -1,7 +1,7 @@
 """Computes the mean total variation distance over all k-way marginals of a categorical table.
 
-It is the usual workload error of a DP table synthesizer. Source: McKenna et al. 2022 (AIM), Section
-6, which reports the L1 distance, twice this value.
+This is the usual workload error of a DP table synthesizer. Source: McKenna et al. 2022 (AIM),
+Section 6. That paper reports the L1 distance, which is twice this value.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ def total_variation(
     domain: Mapping[str, int],
     ways: int,
 ) -> float:
-    """Compute half the L1 distance between the marginals of two tables, averaged over all sets of
-    `ways` columns. It is in [0, 1].
+    """Compute half the L1 distance of marginals, averaged over all sets of `ways` columns, in [0,
+    1].
 
-    `reference` (n, a), `synthetic` (m, a): codes in the order of `domain`.
-    Raises InvariantError when a table is empty or has fewer than `ways` attributes.
+    `reference` (n, a) and `synthetic` (m, a) are codes in the order of `domain`. Raises
+    InvariantError when a table is empty or has fewer than `ways` attributes.
     """
     if not len(reference) or not len(synthetic) or not 1 <= ways <= len(domain):
         raise InvariantError(
-            f"needs two non-empty tables and 1 to {len(domain)} ways; got {len(reference)} and "
-            f"{len(synthetic)} rows and {ways} ways"
+            f"total variation needs two non-empty tables and 1 to {len(domain)} ways; got "
+            f"{len(reference)} and {len(synthetic)} rows and {ways} ways"
         )
     sizes = tuple(domain.values())
     distances = [

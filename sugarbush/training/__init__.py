@@ -13,12 +13,7 @@ __getattr__ = lazy_names(
         "crt.recall": ("LabelledText", "load_labelled", "measure=measure_recall"),
         "crt.redact": ("PAPER_THRESHOLD=THRESHOLD", "Policy", "TextSpan"),
         "crt.screening": ("Screened", "screen"),
-        "crt.selective": (
-            "SelectiveMechanism",
-            "marked_units",
-            "train_selectively",
-            "true_cost",
-        ),
+        "crt.selective": ("SelectiveMechanism", "marked_units", "train_selectively", "true_cost"),
         "crt.sentences": ("sentences_of",),
         "crt.train": ("PublicPass", "train_by_crt"),
         "crt.units": ("add_mask_token", "text_units"),

@@ -16,5 +16,5 @@ def open_device(name: str) -> torch.device:
     except RuntimeError:
         raise ParamsError(f"params.yaml: device: {name!r} is not a PyTorch device") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ParamsError(f"params.yaml: device: {name}, but PyTorch sees no GPU here")
+        raise ParamsError(f"params.yaml: device: {name}, but PyTorch finds no GPU here. Set cpu")
     return device

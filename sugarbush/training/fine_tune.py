@@ -17,20 +17,14 @@ from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.data import plain_examples, probe_examples
 from sugarbush.training.dpsgd.sampling import make_schedule
-from sugarbush.training.dpsgd.train import (
-    Decay,
-    Learning,
-    Mechanism,
-    Performance,
-    train,
-)
+from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, train
 
 _PART = "training"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuning:
-    """What to train and how. `records` is a public estimate of the number of texts."""
+    """Settings of a fine-tuning. `records` is a public estimate of the number of texts."""
 
     model: str
     records: float
@@ -55,10 +49,10 @@ def fine_tune(
     output: Path,
     report: Callable[[str], None],
 ) -> Released[float]:
-    """Train, write the model into `output`, and return the epsilon that was spent.
+    """Train, write the model to `output`, and return the epsilon that was spent.
 
     Guarantee: the same as for `training.dpsgd.train.train`. The noise is the smallest for which all
-    steps together spend at most `epsilon` at the ledger's delta.
+    steps together cost at most `epsilon` at the ledger's delta.
     """
     schedule = make_schedule(
         batch_size=wanted.batch_size, epochs=wanted.epochs, unit_count=wanted.records
@@ -90,15 +84,9 @@ def fine_tune(
             expected_batch_size=schedule.expected_batch_size,
         ),
         learning=Learning(
-            learning_rate=wanted.learning_rate,
-            decay=Decay.LINEAR,
-            warmup_steps=0,
-            weight_decay=0.0,
+            learning_rate=wanted.learning_rate, decay=Decay.LINEAR, warmup_steps=0, weight_decay=0.0
         ),
-        performance=Performance(
-            micro_batch_tokens=wanted.micro_batch_tokens,
-            checkpoint_every=1,
-        ),
+        performance=Performance(micro_batch_tokens=wanted.micro_batch_tokens, checkpoint_every=1),
         probe=probe_examples(len(tokenizer), max_length=wanted.max_length),
         checkpoints=Checkpoints(checkpoints, counts=counts),
         session=session,

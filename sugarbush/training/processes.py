@@ -1,9 +1,8 @@
 """Runs one stage in several processes with one GPU each, which torchrun starts.
 
-The stage's own process is replaced by torchrun (by exec), which starts the stage several times. So
-DVC sees one process id, and killing that process ends all of them. On a CPU the processes
-communicate by gloo. Sums of gradients without noise pass between them, on the loopback interface
-only.
+The stage's process becomes torchrun (by exec), and torchrun starts the stage several times. So DVC
+sees one process id, and killing that process ends all of them. On a CPU the processes communicate
+by gloo. They exchange sums of gradients without noise, so they use the loopback interface only.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ _RANK, _LOCAL_RANK = "RANK", "LOCAL_RANK"  # as torchrun sets them
 
 @contextmanager
 def processes(number: int, *, restart: Sequence[str]) -> Iterator[None]:
-    """Connect this process with the other ones of `number` processes. Does not return in the
-    process that becomes torchrun.
+    """Connect the `number` processes of this stage. The process that becomes torchrun never
+    returns.
 
-    `restart` are the arguments that start this stage again, such as `-m tasks.finetune`.
+    `restart` contains the arguments that start this stage again, such as `-m tasks.finetune`.
     """
     if number == 1 and _RANK not in os.environ:
         yield
@@ -44,7 +43,7 @@ def processes(number: int, *, restart: Sequence[str]) -> Iterator[None]:
 
 
 def is_first() -> bool:
-    """Whether this is the only process or process 0; torchrun need not have started yet."""
+    """Return whether this is process 0, or the only process. torchrun need not have started."""
     return os.environ.get(_RANK, "0") == "0"
 
 

@@ -1,4 +1,4 @@
-"""The guarantee of a run of CRT: confidentiality, and no DP epsilon."""
+"""Writes the guarantee of a run of CRT: confidentiality, and no DP epsilon."""
 
 from __future__ import annotations
 
@@ -22,22 +22,27 @@ def confidentiality_card(
     measured: RecallMeasurement | None,
     all_private: bool = True,
 ) -> dict[str, Any]:
-    """The card as JSON: the guarantee for a secret, its assumptions, and its limits.
+    """Return the card as JSON: the guarantee for a secret, its assumptions and its limits.
 
-    `gamma` is the miss rate of the accounting; if it was `measured`, an upper bound. With a
-    conservative policy (`all_private` False) no guarantee holds for every secret, because one may
-    be in a text that the policy declared public. `confidence` is the confidence of gamma and
-    delta_2 together.
+    `gamma` is the miss rate of the accounting. A measured miss rate is an upper bound. With a
+    conservative policy (`all_private` False), no guarantee holds for every secret: the policy may
+    have declared a text with a secret public. `confidence` holds for gamma and delta_2 together.
     """
     delta_2 = 0.0 if all_private or measured is None else measured.delta_2
     average = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2)
+
+    def epsilon_at(value: float) -> float | str:
+        return _number(bayesian(training, gamma=value, delta=delta, delta_2=delta_2).epsilon)
+
     always = uniform(training, delta=delta).epsilon if all_private else math.inf
     return {
         "heading": "Confidentiality, not differential privacy",
-        "protects": "one secret that stands in one record after deduplication: replacing it by a "
-        "mask changes the model's distribution by no more than this",
+        "protects": "one secret in one record after deduplication: replacing the secret by a mask "
+        "changes the distribution of the model by at most this",
         "relation": "replace one",
-        "differential_privacy": {"epsilon": "infinite: deduplication lets a record move two"},
+        "differential_privacy": {
+            "epsilon": "infinite: after deduplication, one record can change two"
+        },
         "mechanism": training.as_dict(),
         "in_theorem": True,
         "uniform": {"epsilon": _number(always), "delta": delta},
@@ -49,38 +54,28 @@ def confidentiality_card(
             "gamma_from": _source(gamma, measured),
             "confidence": None if measured is None else measured.confidence,
         },
-        "by_gamma": [
-            {
-                "gamma": g,
-                "epsilon": _number(
-                    bayesian(training, gamma=g, delta=delta, delta_2=delta_2).epsilon
-                ),
-            }
-            for g in _GAMMAS
-        ],
+        "by_gamma": [{"gamma": value, "epsilon": epsilon_at(value)} for value in _GAMMAS],
         "by_kind": {}
         if measured is None
         else {
             label: {
                 "gamma": _number(share.upper),
                 "secrets": share.total,
-                "epsilon": _number(
-                    bayesian(training, gamma=share.upper, delta=delta, delta_2=delta_2).epsilon
-                ),
+                "epsilon": epsilon_at(share.upper),
             }
             for label, share in measured.traced_by_label.items()
         },
         "recall": None if measured is None else _recall(measured),
         "not_covered": [
-            "A secret that stands in several sentences which differ: epsilon grows with their "
-            "number (group confidentiality).",
-            "Whatever is no secret by the policy's definition, authorship among it.",
-            "A secret that stands in a sentence of the texts that are given as known to all.",
-            "Secrets drawn otherwise than the labelled ones: gamma was measured on those.",
+            "A secret in several different sentences: epsilon grows with their number (group "
+            "confidentiality).",
+            "Whatever the policy does not define as a secret, such as authorship.",
+            "A secret in a sentence of the texts that are given as known to all.",
+            "Secrets from another source than the labelled secrets, which measured gamma.",
             "Kinds of secrets without a label, and kinds that crt.must_find leaves out. The gamma "
-            "of a kind holds alone, not all at once.",
-            "Secrets in the labelled texts: they decide gamma and so the noise, and a redactor "
-            "that was tuned with them may show them by what it masks in other texts.",
+            "of each kind holds alone, and not for all kinds at once.",
+            "Secrets in the labelled texts: they determine gamma and so the noise. A redactor that "
+            "was tuned with them may also reveal them by what it masks in other texts.",
         ],
     }
 
@@ -118,5 +113,5 @@ def _share(share: Share) -> dict[str, float]:
 
 
 def _number(value: float) -> float | str:
-    """A bound, rounded up."""
+    """Round a bound up, so that the card never states less than the bound."""
     return float(rounded_up(value, 5)) if math.isfinite(value) else "infinite"

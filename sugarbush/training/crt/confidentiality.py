@@ -1,8 +1,9 @@
-"""Confidentiality: the epsilon for replacing a secret by a mask. Never added to a DP epsilon.
+"""Computes confidentiality: the epsilon for replacing a secret by a mask.
 
-Two corpora are neighbours if one has a mask where the other has the secret x. After deduplication x
-changes the units that `screening.changed_units` counts, so DP-SGD is accounted for under
-REPLACE_ONE. An epsilon under add/remove does not imply the same one here (docs/pitfalls.md).
+This epsilon is never added to a DP epsilon. Two corpora are neighbours if one of them has a mask
+where the other has the secret. After deduplication, the secret changes the units that
+`screening.changed_units` counts. So DP-SGD is accounted for under REPLACE_ONE. An epsilon under
+add/remove does not imply the same epsilon here (docs/pitfalls.md).
 
 Source: Zhao, Li, Wang 2022, "Provably Confidential Language Modelling": Theorem 8 (amplification by
 an approximate policy) and Proposition 5 (groups).
@@ -36,20 +37,21 @@ class Guarantee:
 def uniform(
     training: Event, *, delta: float, relation: Relation = Relation.REPLACE_ONE
 ) -> Guarantee:
-    """The guarantee for every secret in one unit, found by the policy or not."""
+    """Return the guarantee for every secret in one unit, whether the policy finds it or not."""
     return Guarantee(epsilon=epsilon([training], delta=delta, relation=relation), delta=delta)
 
 
 def group(training: Event, *, missed: int, delta: float) -> Guarantee:
-    """The guarantee for a secret, or a set of secrets, with `missed` units that still show it.
+    """Return the guarantee for one or more secrets that `missed` units still show.
 
-    (k epsilon', k e^(k epsilon') delta') with the delta' that makes the first number smallest when
-    the second is `delta`. k counts the units that the policy *misses*, as in Proposition 5. For k =
-    0 it is (0, 0): the output cannot depend on the secret. Infinity if even delta' = 1e-18 is too
-    large.
+    With k = `missed`, the guarantee is (k epsilon', k e^(k epsilon') delta'), by Proposition 5. The
+    second number must be at most `delta`, and the function chooses the delta' with the smallest k
+    epsilon'. k counts the units in which the policy *misses* the secret. For k = 0 the guarantee is
+    (0, 0), because the output does not depend on the secret. Epsilon is infinite if even delta' =
+    1e-18 is too large.
     """
     if missed < 0:
-        raise ParamsError(f"a group of {missed} missed secrets is not a number of units")
+        raise ParamsError(f"missed={missed} must not be negative")
     if missed == 0:
         return Guarantee(epsilon=0.0, delta=0.0)
     best = math.inf
@@ -68,19 +70,21 @@ def bayesian(
     delta_2: float = 0.0,
     relation: Relation = Relation.REPLACE_ONE,
 ) -> Guarantee:
-    """The average guarantee over secrets, if the policy misses at most a share `gamma` of them.
+    """Return the average guarantee over secrets if the policy misses at most a share `gamma` of
+    them.
 
-    (log(1 + gamma (e^epsilon' - 1)), gamma delta' + delta_2), where epsilon' is the epsilon of
-    DP-SGD at delta' = (delta - delta_2) / gamma. `delta_2` bounds the share of secrets that the
-    conservative policy leaves in the public part; without such a policy it is 0. If gamma and
-    delta_2 were measured, both are *upper* confidence bounds. Raises ParamsError when delta_2 alone
-    takes all of `delta`.
+    The guarantee is (log(1 + gamma (e^epsilon' - 1)), gamma delta' + delta_2). Here epsilon' is the
+    epsilon of DP-SGD at delta' = (delta - delta_2) / gamma. `delta_2` bounds the share of secrets
+    that the conservative policy leaves in the public part. `delta_2` is 0 without a conservative
+    policy. If gamma and delta_2 were measured, pass their *upper* confidence bounds. Raises
+    ParamsError if `delta_2` is not below `delta`.
     """
     _require_share(gamma=gamma, delta_2=delta_2)
     if delta_2 >= delta:
         raise ParamsError(
             f"delta_2={delta_2:g} is not below delta={delta:g}: the conservative policy leaves "
-            "more in the public part than delta allows. Train without it, or label more texts."
+            "more in the public part than delta allows. Leave crt.conservative out, or label more "
+            "texts."
         )
     if gamma == 0:
         return Guarantee(epsilon=0.0, delta=delta_2)
@@ -90,7 +94,7 @@ def bayesian(
 
 
 def amplified(inner: float, *, gamma: float) -> float:
-    """log(1 + gamma (e^inner - 1)), also where e^inner overflows."""
+    """Return log(1 + gamma (e^inner - 1)), also where e^inner overflows."""
     _require_share(gamma=gamma)
     if gamma == 0:
         return 0.0
@@ -102,7 +106,7 @@ def amplified(inner: float, *, gamma: float) -> float:
 
 
 def allowed(target: float, *, gamma: float) -> float:
-    """The inverse: the DP-SGD epsilon that a Bayesian epsilon of `target` allows."""
+    """Return the epsilon of DP-SGD that gives a Bayesian epsilon of `target`."""
     _require_share(gamma=gamma)
     if gamma == 0:
         return math.inf
@@ -119,11 +123,10 @@ def noise_for(
     delta_2: float = 0.0,
     relation: Relation = Relation.REPLACE_ONE,
 ) -> float:
-    """The smallest noise multiplier, to within 0.1%, for which the Bayesian epsilon is at most
-    `target`.
+    """Return the smallest noise multiplier for a Bayesian epsilon of at most `target`.
 
-    With gamma 1 it is the uniform epsilon. Raises ParamsError when no multiplier up to 10,000 is
-    large enough.
+    The multiplier is exact to within 0.1%. At gamma 1 the Bayesian epsilon is the uniform epsilon.
+    Raises ParamsError if a multiplier of 10,000 is too small.
     """
 
     def excess(log_noise: float) -> float:
@@ -132,7 +135,9 @@ def noise_for(
         return found.epsilon - target
 
     if target <= 0 or excess(math.log(_LARGEST_NOISE)) > 0:
-        raise ParamsError(f"no noise gives a Bayesian epsilon of {target} at gamma={gamma}")
+        raise ParamsError(
+            f"no noise gives a Bayesian epsilon of {target} at gamma={gamma}. Raise crt.epsilon."
+        )
     low = math.log(0.3)
     if excess(low) <= 0:
         return math.exp(low)
@@ -141,12 +146,10 @@ def noise_for(
 
 
 def agreed_gamma(given: float | None, *, measured: float | None) -> float:
-    """The miss rate for the accounting.
+    """Return the miss rate for the accounting: `given`, or else the `measured` upper bound.
 
-    It is 1 if nothing is measured: then the policy is not trusted.
-
-    Raises ParamsError when the given rate is below the measured upper bound, or below 1 without a
-    measurement.
+    Without both it is 1, because an unmeasured policy is not trusted. Raises ParamsError if `given`
+    is below the measured bound, or below 1 without a measurement.
     """
     if given is not None:
         _require_share(gamma=given)
@@ -154,13 +157,13 @@ def agreed_gamma(given: float | None, *, measured: float | None) -> float:
         return 1.0 if measured is None else measured
     if measured is None and given < 1:
         raise ParamsError(
-            f"gamma={given:g} is given, and nothing was measured. Name labelled texts in "
+            f"gamma={given:g} is given, but nothing was measured. Name labelled texts in "
             "crt.labelled, or leave gamma out."
         )
     if measured is not None and given < measured:
         raise ParamsError(
-            f"gamma={given:g} is given, and the labels allow no less than {measured:.4g} (upper "
-            "confidence bound). Leave gamma out to use the measured bound, or label more texts."
+            f"gamma={given:g} is given, but the measured upper confidence bound is {measured:.4g}. "
+            "Leave gamma out to use the measured bound, or label more texts."
         )
     return given
 

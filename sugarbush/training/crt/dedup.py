@@ -1,15 +1,15 @@
-"""Deduplication: a mask replaces every repeated sentence.
+"""Replaces every repeated sentence by a mask.
 
-Training on a secret in many records would learn it many times. After this step every sentence is in
-one record only, so replacing a secret in it changes one record.
+If many records contained a secret, training would learn it many times. After deduplication each
+sentence is in one record only. So replacing a secret in a sentence changes one record.
 
-Sentences are compared by SHA-256, about 100 bytes a distinct one: whether a sentence is new depends
-on equal sentences alone, as the theorem needs. A Bloom filter or a search for similar sentences
-would not do: a false positive depends on all earlier sentences, so one secret could change many
-records.
+Sentences are compared by SHA-256, with about 100 bytes of memory per distinct sentence. So whether
+a sentence is new depends on equal sentences alone, as the theorem requires. A Bloom filter has
+false positives, which depend on all earlier sentences. With a Bloom filter, one secret could change
+many records. A search for similar sentences has the same problem.
 
-There is no record-level epsilon after this step: removing a record can make a sentence of another
-record the first of its kind, so it can change two records.
+There is no record-level epsilon after deduplication. If a record is removed, a sentence of another
+record may become the first of its kind. So removing one record can change two.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ MASK = "<MASK>"  # the same mask for a duplicate and for a redacted span
 def mask_duplicates(
     documents: Iterable[list[Sentence]], *, known: Set[str] = frozenset()
 ) -> Iterator[list[Sentence]]:
-    """The documents, in order and one at a time, with a mask for each sentence that occurred
-    before.
+    """Yield each document in order, with a mask for each sentence that occurred before.
 
-    White space, empty sentences and every sentence of `known` stay: known sentences are public word
+    White space, empty sentences and the sentences of `known` stay. Known sentences are public word
     for word, so they contain no secret.
     """
     digests: set[bytes] = set()

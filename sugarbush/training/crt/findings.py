@@ -12,7 +12,7 @@ DESCRIPTION = "redactor.json"  # in the folder of a trained redactor
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Characters `start` to `end` (exclusive) of a text that may be a `label`.
+    """A possible secret: characters `start` to `end` (exclusive) of a text, and its kind `label`.
 
     `score` is the detector's score, in 0..1; it is not a probability.
     """
@@ -27,15 +27,11 @@ class Detector(Protocol):
     """Finds possible secrets. Its findings in a text depend on that text alone."""
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
-        """The findings in each of `texts`, in any order; they may overlap."""
-        ...
+        """Return the findings in each text, in any order. Findings may overlap."""
 
 
 class PublicPolicy(Protocol):
-    """The conservative policy pi_c decides, for a sentence on its own, that it contains no
-    secret."""
+    """The conservative policy pi_c: it declares texts public that contain no secret."""
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
-        """For each of `texts`, which are one or more sentences, whether no part of it may be a
-        secret."""
-        ...
+        """Return, for each text, whether it contains no possible secret."""

@@ -1,7 +1,8 @@
-"""An LSTM language model of one layer, with the interface of transformers' models.
+"""An LSTM language model of one layer, with the interface of the models in transformers.
 
-Its gates are two `nn.Linear`s, used once per token, so the project's clipper clips it exactly
-(`nn.LSTM` has no rule). Sizes of the paper: embedding 200, hidden 200.
+Its gates are two `nn.Linear`s, and each of them is used once per token. So `PerRecordClipper` clips
+its gradients exactly; there is no clipping rule for `nn.LSTM`. The embedding and the hidden state
+have size 200, as in the paper.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class State:
     cell: Tensor
 
     def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep only these records, as the caches of transformers do."""
+        """Keep only these records. The caches of transformers have the same method."""
         self.hidden, self.cell = self.hidden[indices], self.cell[indices]
 
 
@@ -48,12 +49,12 @@ class LstmOutput:
     past_key_values: State
 
 
-# Changes the state after the token at a position; in ordinary use it is the identity.
+# A function that may change the state after the token at a position.
 Gate = Callable[[int, State], State]
 
 
 class LstmModel(nn.Module):
-    """One layer. Padding must be on the right; the state after it is undefined."""
+    """The model. Padding must be on the right; the state after padding is undefined."""
 
     def __init__(self, *, vocabulary: int, width: int = WIDTH, seed: int) -> None:
         super().__init__()
@@ -74,12 +75,14 @@ class LstmModel(nn.Module):
         gate: Gate = lambda place, state: state,
         **_: Any,
     ) -> LstmOutput:
-        """Logits after each of `input_ids`, (records, length), starting from `past` or from zeros.
+        """Return the logits after each token of `input_ids`, (records, length).
 
-        Mask, positions and `use_cache`, which transformers' models take, have no effect here.
+        The first state is `past_key_values`, or zeros. The model ignores the other arguments that
+        the models of transformers take: mask, positions and `use_cache`.
         """
         inputs = self.from_input(self.embedding(input_ids))
-        state = past_key_values or self._start(inputs)
+        zeros = inputs.new_zeros(len(inputs), self.width)
+        state = past_key_values or State(zeros, zeros)
         hiddens = []
         for place in range(input_ids.shape[1]):
             state = self._next(inputs[:, place], state)
@@ -88,10 +91,10 @@ class LstmModel(nn.Module):
         return LstmOutput(self.head(torch.stack(hiddens, dim=1)), state)
 
     def generate(self, input_ids: Tensor, *, generation_config: Any, **_: Any) -> Tensor:
-        """Each row of `input_ids` (records, length) with the tokens sampled after it.
+        """Return each row of `input_ids` (records, length) with sampled tokens after it.
 
-        Temperature, top-k, top-p, the end token and the padding after it come from the
-        configuration, as in transformers; no row is longer than its `max_length`.
+        `generation_config` has the same meaning as in transformers. The model reads its
+        temperature, top-k, top-p, end token, padding token and largest length.
         """
         how = generation_config
         weighed: Any = LogitsProcessorList(
@@ -111,12 +114,8 @@ class LstmModel(nn.Module):
             drawn, state = torch.cat([drawn, latest], dim=1), said.past_key_values
         return drawn
 
-    def _start(self, inputs: Tensor) -> State:
-        zeros = inputs.new_zeros(len(inputs), self.width)
-        return State(zeros, zeros)
-
     def _next(self, inputs: Tensor, state: State) -> State:
-        """Hochreiter and Schmidhuber 1997 with a forget gate (Gers et al. 2000)."""
+        """Compute the next state (Hochreiter & Schmidhuber 1997; forget gate: Gers et al. 2000)."""
         gates = inputs + self.from_hidden(state.hidden)
         enter, forget, new, leave = gates.chunk(4, dim=1)
         cell = forget.sigmoid() * state.cell + enter.sigmoid() * new.tanh()
@@ -124,13 +123,13 @@ class LstmModel(nn.Module):
 
 
 def save(model: LstmModel, tokenizer: Any, folder: Path) -> None:
-    """Write what `load` reads."""
+    """Write the model and its tokenizer for `load`."""
     save_file(model.state_dict(), folder / WEIGHTS)
     tokenizer.save_pretrained(folder)
 
 
 def load(folder: Path, *, device: torch.device) -> tuple[LstmModel, Any]:
-    """The model, with the size of its weights, and its tokenizer."""
+    """Load a model and its tokenizer. The size of the model follows from its weights."""
     weights = load_file(folder / WEIGHTS)
     vocabulary, width = weights["embedding.weight"].shape
     model = LstmModel(vocabulary=vocabulary, width=width, seed=0)

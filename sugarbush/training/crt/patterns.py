@@ -1,9 +1,9 @@
-"""Detectors by regular expression, for secrets with a fixed format.
+"""Finds secrets with a fixed format by regular expressions.
 
-The time of each pattern is linear in the length of a text: there is no repetition inside a
-repetition. Card numbers are checked by their checksum. Names have no fixed format: NAME is two
-capitalised words, which also finds titles and places. Of single first names it finds only "I'm
-Ann" and those after a title. Measure its misses, or use a trained detector beside it.
+Each pattern takes time linear in the length of a text, because no repetition contains another
+repetition. Names have no fixed format. NAME matches two capitalised words, so it also finds titles
+and places. NAME finds a single first name only in "I'm Ann". TITLED_NAME finds names after a title.
+So measure what the patterns miss, or add a trained detector.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sugarbush.training.crt.findings import Finding
 
 
 def luhn(text: str) -> bool:
-    """Whether the digits in `text` form a card number: 12 to 19 digits with Luhn's check digit."""
+    """Return whether the digits form a card number: 12 to 19 digits with Luhn's check digit."""
     digits = [int(c) for c in text if c.isdigit()]
     doubled = [
         d if place % 2 == 0 else sum(divmod(2 * d, 10)) for place, d in enumerate(digits[::-1])
@@ -27,7 +27,7 @@ def luhn(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Pattern:
-    """An expression, the score of a match, and an additional test of a match.
+    """A regular expression, the score of its matches, and an additional test of a match.
 
     If the expression has a group `secret`, only this group is the finding.
     """
@@ -38,12 +38,11 @@ class Pattern:
 
     @property
     def group(self) -> str | int:
-        """The part of a match that is the finding."""
         return "secret" if "secret" in self.expression.groupindex else 0
 
 
 def _iban(text: str) -> bool:
-    """Whether the text has the check digits of an IBAN (ISO 13616: remainder 1 modulo 97)."""
+    """Return whether the text has the check digits of an IBAN (ISO 13616: 1 modulo 97)."""
     code = text.replace(" ", "").upper()
     return (
         15 <= len(code) <= 34
@@ -56,7 +55,7 @@ def _count_of_digits(low: int, high: int) -> Callable[[str], bool]:
 
 
 def _ranges(included: Callable[[str], bool]) -> str:
-    """The characters below U+0600 that are `included`, as ranges for a character class."""
+    """Return the characters below U+0600 that are `included`, as ranges of a character class."""
     codes = [code for code in range(0x600) if included(chr(code))]
     starts = [c for c in codes if c - 1 not in codes]
     ends = [c for c in codes if c + 1 not in codes]
@@ -68,7 +67,7 @@ _STREET = (
     r"(?:Street|St|Road|Rd|Lane|Ln|Row|Avenue|Ave|Close|Terrace|Way|Drive|Dr|Boulevard|Blvd|Court|Ct|"
     r"Place|Pl|Square|Parkway|Pkwy|Circle|Highway|Hwy|Trail|Crescent|Gardens|Grove|Mews|Quay)\b\.?"
 )
-# Street words of other languages: at the end of a word (Hauptstraße) or before a name (Rue de X).
+# Other languages put the word for a street at the end (Hauptstraße) or before a name (Rue de X).
 _STREET_END = (
     r"(?:stra(?:ß|ss)e|str\.|gasse|weg|platz|allee|straat|laan|plein|gracht|gatan|gata|vägen|gade|vej|"
     r"veien|katu|utca|ulica)"
@@ -77,8 +76,8 @@ _STREET_START = (
     r"(?:Rue|Avenue|Boulevard|Chemin|Via|Viale|Corso|Piazza|Calle|Avenida|Avda\.?|Paseo|Plaza|Rua|"
     r"Travessa|Praça|Largo|Ulica|ul\.|al\.|Strada|Str\.|Jalan|Jl\.|Calea)"
 )
-# The pattern excludes "I'm" in "I'm Ann": if it were masked too, redaction would differ between a
-# secret and a mask.
+# NAME does not start with a word such as "I'm". If it masked all of "I'm Ann", redaction would give
+# different texts for a secret and for a mask.
 _CONTRACTION = (
     r"(?:I|It|He|She|We|You|They|This|That|There|Here|What|Who|Where|How)['’][a-z]{1,2}(?!\w)"
 )
@@ -213,13 +212,13 @@ PATTERNS: Mapping[str, Pattern] = {
 }
 
 
-# Two capitalised words and words in capitals are often a title or a place. A trained detector finds
-# names better, so a policy with one leaves these out.
+# These patterns also find titles and places. A policy with a trained detector leaves them out,
+# because such a detector finds names better.
 WEAK = frozenset({"NAME", "CAPITALS"})
 
 
 class RegexDetector:
-    """Finds the patterns in `labels`, or all of them; `extra` adds your own."""
+    """Finds the patterns in `labels`, or all patterns. `extra` adds your own patterns."""
 
     def __init__(
         self, labels: Sequence[str] | None = None, *, extra: Mapping[str, str] | None = None
@@ -227,7 +226,7 @@ class RegexDetector:
         unknown = sorted(set(labels or ()) - PATTERNS.keys())
         if unknown:
             raise ParamsError(
-                f"no pattern is called {', '.join(unknown)}; there are {', '.join(PATTERNS)}"
+                f"no pattern is called {', '.join(unknown)}. Use {', '.join(PATTERNS)}"
             )
         chosen = PATTERNS if labels is None else {label: PATTERNS[label] for label in labels}
         self._patterns = dict(chosen)
@@ -235,7 +234,7 @@ class RegexDetector:
             try:
                 self._patterns[label] = Pattern(re.compile(expression), 1.0)
             except re.error as error:
-                raise ParamsError(f"pattern {label}: not a regular expression: {error}") from None
+                raise ParamsError(f"pattern {label} is not a regular expression: {error}") from None
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
         return [self._in_one(text) for text in texts]
@@ -260,9 +259,9 @@ class PlainWords:
     """A conservative policy without a model: only lower-case words and punctuation are public.
 
     Capitals are allowed at the start of a sentence, in "I", and in a speaker's tag at the start of
-    a line ("USR: "). A digit, a name inside a sentence or a sign such as @ makes a text private. It
-    misses secrets in lower-case words (a diagnosis) and names at the start of a sentence, so
-    measure its delta_2.
+    a line ("USR: "). A digit, a name inside a sentence or a sign such as @ makes a text private.
+    The policy misses secrets in lower-case words (a diagnosis) and names at the start of a
+    sentence. So measure the delta_2 of this policy.
     """
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
@@ -271,10 +270,10 @@ class PlainWords:
 
 
 def described() -> dict[str, tuple[str, int, float]]:
-    """Each expression with its flags and score, as JSON.
+    """Return each expression with its flags and score, as JSON for cache keys.
 
-    Additional tests of a match (a card's check digit) are code, and their version is part of the
-    cache key.
+    The result does not show additional tests of a match, such as a card's check digit. The cache
+    key contains the version of these tests.
     """
     own = {label: (pattern.expression, pattern.score) for label, pattern in PATTERNS.items()}
     own |= {"plain": (_PLAIN, 0.0), "speaker": (_SPEAKER, 0.0), "after a stop": (_AFTER_STOP, 0.0)}

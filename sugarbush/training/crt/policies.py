@@ -1,4 +1,4 @@
-"""Policies by name, as in the settings: what to redact, and which texts are public."""
+"""Makes the policies that settings name: what to redact, and which texts are public."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PLAIN_WORDS = "plain_words"
 
 
 def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
-    """`regex`, `learned`, `presidio`, `spacy:<pipeline>`, `installed`, or a token classification
-    model by name or path; one or several.
+    """Make a policy of one or more detectors.
 
-    With `learned` (or a folder of a tuned redactor), `regex` leaves out its weak patterns.
-    `learned` is the redactor of the default recipe, which is trained when it is first needed.
-    `installed` is every one of Presidio and spaCy's pipelines that is installed. Raises ParamsError
-    without a name, and for a name that is neither a detector nor a model.
+    A name is `regex`, `learned`, `presidio`, `spacy:<pipeline>`, `installed`, or a token
+    classification model by name or path. `learned` is the redactor of the default recipe, which is
+    trained at its first use. `installed` means every detector of Presidio and spaCy that is
+    installed. With `learned` (or the folder of a tuned redactor), `regex` leaves out its weak
+    patterns. Raises ParamsError without a name, and for an unknown name.
     """
     detectors = [own for name in names for own in _detectors(name)]
     if any(hasattr(detector, "trained_on") for detector in detectors):
@@ -35,10 +35,10 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
 
 
 def make_public_policy(name: str | None) -> PublicPolicy | None:
-    """`plain_words`, `learned`, or a token classification model by name or path; None if no name
-    is given.
+    """Make the conservative policy that `name` names; None without a name.
 
-    Raises ParamsError for a name that is neither.
+    A name is `plain_words`, `learned`, or a token classification model by name or path. Raises
+    ParamsError for an unknown name.
     """
     if name is None:
         return None

@@ -1,4 +1,4 @@
-"""Microsoft Presidio's recognisers by pattern and checksum as a detector. An optional package."""
+"""Detects secrets by the patterns and checksums of Microsoft Presidio, an optional package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sugarbush.training.crt.findings import Finding
 
 
 class PresidioDetector:
-    """Presidio for English, without a model: patterns and checksums."""
+    """The recognisers of Presidio for English that need no model."""
 
     def __init__(self) -> None:
         try:
@@ -43,5 +43,5 @@ class PresidioDetector:
 
 
 def if_installed() -> list[PresidioDetector]:
-    """The detector, or nothing where Presidio is not installed."""
+    """Return the detector, or nothing if Presidio is not installed."""
     return [PresidioDetector()] if find_spec("presidio_analyzer") else []

@@ -1,19 +1,21 @@
-"""The recall of a policy on labelled secrets, with confidence bounds.
+"""Measures the recall of a policy on labelled secrets, with confidence bounds.
 
-The unit is the distinct secret: its text, without differences in case, width and white space, and
-its label. Many labelled spans of one secret are one case, because they are not independent: the
-policy reads the same words again. A distinct secret counts as missed if the policy misses any of
-its spans.
+The unit is the distinct secret: its label and its text, without differences in case, width and
+white space. Several labelled spans of one secret are one case. The spans are not independent,
+because the policy reads the same words again. A distinct secret counts as missed if the policy
+misses any of its spans.
 
 A labelled span counts as found only if it is masked completely. A complete mask is not enough for
 epsilon 0: a detector may mask the word before a name, but not the word before a mask. So gamma
-counts the secrets with a *trace*: the missed ones, and those where redaction gives another text if
-a mask replaces the secret. The accounting uses an *upper* confidence bound: 200 distinct secrets
-without a trace still give 1.5%. If gamma and delta_2 are both used, both bounds must hold at once,
-so each is measured at half the error (Bonferroni). They hold for secrets from the same source as
-the labelled ones, so a report names the sample.
+counts the secrets with a *trace*. A missed secret has a trace. A masked secret has a trace if the
+redacted text changes when a mask replaces the secret beforehand. The accounting uses an *upper*
+confidence bound: 200 distinct secrets without a trace still give 1.5%. If gamma and delta_2 are
+both used, both bounds must hold at once. So each bound is measured at half the error (Bonferroni).
+The bounds hold for secrets from the same source as the labelled secrets, so a report names the
+sample.
 
-A detector knows the texts that it was trained with, and the secrets in them. Neither counts.
+A detector knows the texts that it was trained with, and their secrets. So these texts and secrets
+do not count.
 """
 
 from __future__ import annotations
@@ -46,10 +48,10 @@ class LabelledText:
 
 
 def load_labelled(path: Path, *, text_column: str, disjoint: bool = True) -> list[LabelledText]:
-    """The texts of a file with a column `spans`: start, end, label of each, as a list or as JSON.
+    """Load the texts of a file with a column `spans`: a list of start, end and label, or its JSON.
 
-    Raises InputError naming file and row; also for spans outside their text and, if `disjoint`,
-    for spans that overlap.
+    Raises InputError with file and row for a bad row. With `disjoint`, spans that overlap or are
+    outside their text are also errors.
     """
     wanted = {text_column: "prepare.text_column", "spans": "crt.labelled"}
     labelled = []
@@ -73,9 +75,10 @@ def load_labelled(path: Path, *, text_column: str, disjoint: bool = True) -> lis
 
 
 def require_disjoint(spans: Sequence[tuple[int, int, str]], length: int, *, where: str) -> None:
-    """Refuse spans outside their text, and spans that overlap: one secret would count twice.
+    """Refuse spans outside their text. Refuse overlapping spans, because one secret would count
+    twice.
 
-    Offsets are those of Python: code points, not bytes and not UTF-16 units.
+    Offsets count code points, as in Python, and not bytes or UTF-16 units.
     """
     end_before = 0
     for start, end, _ in sorted(spans):
@@ -92,18 +95,18 @@ def require_disjoint(spans: Sequence[tuple[int, int, str]], length: int, *, wher
 
 @dataclass(frozen=True, kw_only=True)
 class RecallMeasurement:
-    """`missed`: secrets that are not masked completely, by label and in total. `traced`: the missed
-    secrets, and those that are masked but leave a trace (gamma is its `upper`). `public`: secrets
-    that remain visible in the public part, because the conservative policy missed them (delta_2 is
-    its `upper`); None without such a policy. These shares count each distinct secret once, and it
-    counts if any of its spans does.
+    """What a policy misses on a sample. The shares of secrets count each distinct secret once.
 
-    `traced_by_label` has gamma by kind; each of its bounds holds at `confidence_each` alone.
-    `precision`: the share of masked spans that overlap a labelled one. `left_out`: texts that were
-    not counted because a detector was trained with them.
+    `missed` counts the secrets with a span that is not masked completely. `traced` also counts
+    masked secrets that leave a trace; its upper bound is gamma. `public` counts the secrets that
+    remain visible in the public part, because the conservative policy missed them. The upper bound
+    of `public` is delta_2; without such a policy, `public` is None. `precision` is the share of
+    masked spans that overlap a labelled span. `left_out` is the number of texts that do not count,
+    because a detector was trained with them.
 
-    Results that use gamma and delta_2 together hold at `confidence`. So the bounds of `traced` and
-    of `public` each hold at `confidence_each`; each of the other bounds holds at `confidence`.
+    gamma and delta_2 together hold at `confidence`. For this, the bounds of `traced` and of
+    `public` each hold at `confidence_each`. In `traced_by_label`, each bound alone holds at
+    `confidence_each`. All other bounds hold at `confidence`, each alone.
     """
 
     sample: str
@@ -135,13 +138,14 @@ def measure(
     must_find: Sequence[str] = (),
     confidence: float = 0.95,
 ) -> RecallMeasurement:
-    """Misses and precision of `policy` on `sample`, which is called `name`.
+    """Measure what `policy` misses on `sample`. `name` is the name of the sample in reports.
 
-    gamma alone holds at `confidence`; with `conservative`, gamma and delta_2 hold together. The
-    bounds assume that the distinct labelled secrets are independent. Only secrets with a label in
-    `must_find` count, or all if it is empty. Texts that a detector was trained with do not count,
-    and their secrets count in no other text: the detector knows them. Raises InputError when there
-    is no label of a kind that must be found, or when one is not within its text.
+    gamma holds at `confidence`. With `conservative`, gamma and delta_2 hold together at
+    `confidence`. The bounds assume that the distinct labelled secrets are independent. If
+    `must_find` is not empty, only secrets with one of its labels count. Texts that a detector was
+    trained with do not count. Their secrets do not count in other texts either, because the
+    detector knows them. Raises InputError if a label in `must_find` has no secret, or if a span is
+    not within its text.
     """
     given = sample
     untrained = [one for one in given if text_digest(one.text) not in policy.trained_on]
@@ -154,7 +158,7 @@ def measure(
     sample = [_without_known(one, known) for one in untrained]
     if known and not any(one.spans for one in sample):
         raise InputError(
-            f"{name}: the redactor was trained with all of its texts or secrets, so they cannot "
+            f"{name}: the redactor was trained with all of these texts or secrets, so they cannot "
             "measure what it misses. Label other texts, or train with a share of them."
         )
     sample = of_kinds(sample, must_find, name=name)
@@ -169,25 +173,19 @@ def measure(
             secrets.append(distinct_secret(one.text[start:end], label))
             every.append(not any(s.start <= start and end <= s.end for s in own))
         hits += [any(s.start < b and a < s.end for a, b, _ in every_span.spans) for s in own]
-    missed_secrets = _of_any_span(secrets, every)
-    misses: dict[str, list[bool]] = defaultdict(list)
-    for secret, is_missed in missed_secrets.items():
-        misses[secret.label].append(is_missed)
+    missed = _of_any_span(secrets, every)
     replays = replayed(sample, policy)
     each = confidence if conservative is None else (1 + confidence) / 2
-    left = [missed or replay.traced for missed, replay in zip(every, replays, strict=True)]
-    traced = _of_any_span(secrets, left)
-    traces: dict[str, list[bool]] = defaultdict(list)
-    for secret, is_traced in traced.items():
-        traces[secret.label].append(is_traced)
+    traces = [is_missed or replay.traced for is_missed, replay in zip(every, replays, strict=True)]
+    traced = _of_any_span(secrets, traces)
     return RecallMeasurement(
         sample=name,
         confidence=confidence,
         confidence_each=each,
-        missed=share([*missed_secrets.values()], confidence=confidence),
+        missed=share([*missed.values()], confidence=confidence),
         traced=share([*traced.values()], confidence=each),
-        missed_by_label={k: share(v, confidence=confidence) for k, v in sorted(misses.items())},
-        traced_by_label={k: share(v, confidence=each) for k, v in sorted(traces.items())},
+        missed_by_label=_by_label(missed, confidence=confidence),
+        traced_by_label=_by_label(traced, confidence=each),
         left_out=len(given) - len(sample),
         precision=share(hits, confidence=confidence),
         public=None
@@ -198,8 +196,14 @@ def measure(
     )
 
 
+def _by_label(found: dict[Secret, bool], *, confidence: float) -> dict[str, Share]:
+    by_label: dict[str, list[bool]] = defaultdict(list)
+    for secret, value in found.items():
+        by_label[secret.label].append(value)
+    return {k: share(v, confidence=confidence) for k, v in sorted(by_label.items())}
+
+
 def _without_known(one: LabelledText, known: Set[Secret]) -> LabelledText:
-    """The text with only the spans of secrets that are not `known`."""
     fresh = (s for s in one.spans if distinct_secret(one.text[s[0] : s[1]], "") not in known)
     return replace(one, spans=tuple(fresh))
 
@@ -207,9 +211,9 @@ def _without_known(one: LabelledText, known: Set[Secret]) -> LabelledText:
 def of_kinds(
     sample: Sequence[LabelledText], must_find: Sequence[str], *, name: str
 ) -> list[LabelledText]:
-    """The texts with only the spans that have a label in `must_find`; with all if it is empty.
+    """Keep only the spans with a label in `must_find`; keep all spans if it is empty.
 
-    Raises InputError for a kind without a label.
+    Raises InputError if a label in `must_find` has no span.
     """
     if not must_find:
         return list(sample)
@@ -226,7 +230,7 @@ def of_kinds(
 
 
 def text_digest(text: str) -> str:
-    """The identity of a labelled text."""
+    """Return a digest that identifies a labelled text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
@@ -239,14 +243,13 @@ class Secret:
 
 
 def distinct_secret(text: str, label: str) -> Secret:
-    """The secret of a labelled span. Spans that differ in case, width or white space are one
-    secret."""
+    """Return the secret of a span. Case, width and white space make no difference."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     return Secret(" ".join(plain.split()), label)
 
 
 def _of_any_span(secrets: Sequence[Secret], spans: Sequence[bool]) -> dict[Secret, bool]:
-    """For each distinct secret, whether the value of any of its spans is true."""
+    """Return, for each distinct secret, whether any of its spans has the value True."""
     found: dict[Secret, bool] = {}
     for secret, value in zip(secrets, spans, strict=True):
         found[secret] = found.get(secret, False) or value
@@ -255,10 +258,10 @@ def _of_any_span(secrets: Sequence[Secret], spans: Sequence[bool]) -> dict[Secre
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """A redacted text, and its version when one of its secrets is masked everywhere beforehand.
+    """A redacted text (`before`), and its version if a mask replaces one secret first (`after`).
 
-    `moved`: the secret moves an end of a sentence. Then the first occurrence of a sentence, in this
-    text or another, might change too.
+    `moved` is true if the secret moves the end of a sentence. Then the first occurrence of a
+    sentence may change, in this text or another.
     """
 
     before: str
@@ -267,12 +270,12 @@ class Replay:
 
     @property
     def traced(self) -> bool:
-        """Whether the redacted text is different for the secret and for a mask."""
+        """Whether the secret leaves a trace in the redacted text."""
         return self.moved or self.before != self.after
 
 
 def replayed(sample: Sequence[LabelledText], policy: Policy) -> list[Replay]:
-    """A replay for each labelled secret in order, computed as in `screening.changed_units`."""
+    """Redact again with a mask for each labelled secret, as `screening.changed_units` does."""
     redacted = policy.redact([one.text for one in sample])
     secrets = [
         (before, one.text, one.text[start:end])
@@ -281,11 +284,7 @@ def replayed(sample: Sequence[LabelledText], policy: Policy) -> list[Replay]:
     ]
     masked = [text.replace(secret, MASK) for _, text, secret in secrets]
     return [
-        Replay(
-            before=before,
-            after=after,
-            moved=_without(secret, text) != _without(MASK, other),
-        )
+        Replay(before=before, after=after, moved=_without(secret, text) != _without(MASK, other))
         for (before, text, secret), other, after in zip(
             secrets, masked, policy.redact(masked), strict=True
         )
@@ -293,8 +292,7 @@ def replayed(sample: Sequence[LabelledText], policy: Policy) -> list[Replay]:
 
 
 def shown(replays: Sequence[Replay], conservative: PublicPolicy) -> list[bool]:
-    """For each replay, whether the public part of the text is different for the secret and for a
-    mask."""
+    """Return, for each replay, whether the public part differs between the secret and a mask."""
     befores = list(dict.fromkeys(replay.before for replay in replays))
     views = dict(zip(befores, public_views(befores, conservative), strict=True))
     after = public_views([replay.after for replay in replays], conservative)
@@ -305,7 +303,7 @@ def shown(replays: Sequence[Replay], conservative: PublicPolicy) -> list[bool]:
 
 
 def _without(secret: str, text: str) -> list[str]:
-    """The sentences of `text` without `secret`."""
+    """Return the sentences of `text` that do not contain `secret`."""
     return [sentence.text for sentence in split(text) if secret not in sentence.text]
 
 

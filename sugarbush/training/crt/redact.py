@@ -1,11 +1,10 @@
-"""The redaction policy: one mask replaces each span of findings.
+"""Redacts texts: a mask replaces each span of findings.
 
-    detectors -> findings of at least `threshold` -> with the person's title -> overlapping and
-    touching ones joined -> <MASK>
+    detectors -> findings of at least `threshold` -> with titles of persons -> joined -> <MASK>
 
-The findings in a text depend on that text alone, but on all of it: a model that reads context may
-label a neighbouring word differently once a secret is masked. So a masked secret may leave a trace.
-`screening.changed_units` repeats the run without the secret and compares.
+The findings in a text depend on the whole text and on nothing else. A model that reads context may
+label a neighbouring word differently if a secret is masked. So a masked secret may leave a trace.
+`screening.changed_units` redacts again without the secret and compares.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from sugarbush.training.crt.findings import Detector, Finding
 
 PAPER_THRESHOLD = 0.3  # Zhao, Li, Wang 2022
 _MASKS = re.compile(re.escape(MASK))
-# A title or degree beside a name is part of the name: it tells the sex or the profession. Beside a
-# mask it goes too, so that redaction is the same for a secret and for its mask.
+# A title or degree shows the sex or the profession, so it is masked together with the name. It is
+# also masked beside a mask, so that redaction is the same for a secret and for its mask.
 _TITLES = re.compile(
     r"(?<!\w)(?:(?:Mrs?|Ms|Miss|Mx|Dr|Prof|Professor|Doctor|Sir|Madam|Mme|Monsieur|Herr|Frau|Se[nñ]ora?|"
     r"Nurse|Officer|Rev|Capt|Sgt)\.?[ \t]+){1,3}\Z",
     re.IGNORECASE,
 )
 _DEGREES = re.compile(r",? ?(?:Esq|M\.?D|Ph\.?D|RN|DDS|CPA|Jr|Sr|III|II)\b\.?")
-_LONGEST_TITLES = 30  # characters that are read before a span
+_LONGEST_TITLES = 30  # number of characters that are read before a span
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ class TextSpan:
 
 
 class Policy:
-    """A redaction policy: one or more detectors, and the smallest score that counts as a
-    finding."""
+    """A redaction policy: its detectors, and the smallest score of a finding that it masks."""
 
     def __init__(
         self, detectors: Sequence[Detector], *, threshold: float = PAPER_THRESHOLD
@@ -54,10 +52,10 @@ class Policy:
         self._detectors, self._threshold = tuple(detectors), threshold
 
     def spans(self, texts: Sequence[str]) -> list[list[TextSpan]]:
-        """The spans to mask in each text: disjoint, in order, and not adjacent.
+        """Return the spans to mask in each text: disjoint, in order, and not adjacent.
 
         Masks that a text already contains are spans too. Raises ParamsError for a finding outside
-        of its text.
+        its text.
         """
         by_text: list[list[Finding]] = [[] for _ in texts]
         for detector in self._detectors:
@@ -79,18 +77,16 @@ class Policy:
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """What decides the findings of the detectors that are trained here: their weights."""
+        """The identities of trained detectors: digests of their weights."""
         return tuple(d.identity for d in self._detectors if hasattr(d, "identity"))
 
     def redact(self, texts: Sequence[str]) -> list[str]:
-        """The texts with one mask for each span."""
         spans = self.spans(texts)
         return [mask_spans(text, own) for text, own in zip(texts, spans, strict=True)]
 
 
 def joined_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
-    """The union of `spans` and of the masks in `text`; spans with only white space between them are
-    joined.
+    """Join `spans` and the masks in `text`. Spans with only blanks between them become one span.
 
     Raises ParamsError for a span that is not within the text.
     """
@@ -110,11 +106,6 @@ def joined_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
 
 
 def _with_title(text: str, span: TextSpan) -> TextSpan:
-    if not 0 <= span.start < span.end <= len(text):
-        raise ParamsError(
-            f"a span from {span.start} to {span.end} is not within its text of {len(text)} "
-            "characters"
-        )
     titles = _TITLES.search(text, max(0, span.start - _LONGEST_TITLES), span.start)
     degree = _DEGREES.match(text, span.end)
     return TextSpan(
@@ -123,7 +114,7 @@ def _with_title(text: str, span: TextSpan) -> TextSpan:
 
 
 def mask_spans(text: str, spans: Sequence[TextSpan]) -> str:
-    """`text` with a mask in place of each of `spans`, which are disjoint and in order."""
+    """Replace each of `spans` by a mask. The spans are disjoint and in order."""
     pieces, place = [], 0
     for span in spans:
         pieces += [text[place : span.start], MASK]

@@ -1,11 +1,11 @@
-"""Split, then deduplicate, then redact, in that order; and decide which texts are public.
+"""Splits, deduplicates and redacts texts, in this order, and decides which texts are public.
 
-On the audit list. The guarantee depends on the order: sentences are compared before any masking, so
-equal sentences alone decide whether one is a duplicate.
+This module is on the audit list. The guarantee depends on the order. Sentences are compared before
+any masking, so whether a sentence is a duplicate depends on equal sentences alone.
 
-One unit is one text. Training without noise uses its *public view*: the text with one mask for each
-run of sentences that the conservative policy does not declare public. A sentence with a mask is
-always private; without a policy all sentences are.
+One unit is one text. Training without noise reads the *public view* of a text. In this view, one
+mask replaces each run of sentences that the conservative policy does not declare public. A sentence
+with a mask is always private. Without a conservative policy, all sentences are private.
 """
 
 from __future__ import annotations
@@ -23,21 +23,24 @@ from sugarbush.training.crt.sentences import Sentence, joined, split
 
 @dataclass(frozen=True, kw_only=True)
 class Screened:
-    """The texts after screening, one per unit, and the public view of each (the same units)."""
+    """The texts after screening, and the public view of each text. One text is one unit."""
 
     texts: Private[str]
     views: Private[str]
 
     def private_count(self) -> int:
-        """The number of private texts: all except those that are completely public.
+        """Count the texts that are not completely public.
 
-        Replacing a secret does not change this number, so it is not private here; under add/remove
-        it would be.
+        Replacing a secret does not change this number, so the number is not private here. Under
+        add/remove it would be private.
         """
         return sum(MASK in view for view in self.views._per_unit)
 
     def parts(self) -> tuple[Private[str], Private[str]]:
-        """The views that have a public sentence, and the complete private texts."""
+        """Return the public part and the private part.
+
+        These are the views with a public sentence, and the whole texts with a private sentence.
+        """
         pairs = zip(self.texts._per_unit, self.views._per_unit, strict=True)
         return (
             Private([view for view in self.views._per_unit if view.strip() != MASK]),
@@ -52,20 +55,20 @@ def screen(
     conservative: PublicPolicy | None = None,
     known: Set[str] = frozenset(),
 ) -> Screened:
-    """The screened corpus. `known` are sentences of public texts, which never count as duplicates.
+    """Screen a corpus. `known` are sentences of public texts; they never count as duplicates.
 
-    Guarantee: replacing every occurrence of a secret by a mask changes `changed_units` units: at
-    most one for each distinct sentence with it, where masking it moves no
-    end of a sentence. There is no guarantee for a secret in a known sentence.
-    Raises InputError when a text or a known sentence contains the mask already. Masks in texts must
-    be distinguishable. A known sentence with a mask could equal a sentence with a masked secret.
+    Guarantee: if a mask replaces every occurrence of a secret, `changed_units` units change. If the
+    mask moves no end of a sentence, at most one unit changes for each distinct sentence with the
+    secret. There is no guarantee for a secret in a known sentence. Raises InputError if a text
+    contains the mask already, because masks must be distinguishable. Raises InputError if a known
+    sentence contains the mask, because the sentence could equal a sentence with a masked secret.
     """
     _refuse_known_masks(known)
     originals = list(texts._per_unit)
     for row, text in enumerate(originals, start=1):
         if MASK in text:
             raise InputError(
-                f"record {row} contains {MASK!r}, the mask of redacted text. Remove it there."
+                f"record {row} contains {MASK!r}, the mask of redacted text. Remove the mask."
             )
     screened = policy.redact(_deduplicated(originals, known))
     views = [MASK] * len(screened) if conservative is None else public_views(screened, conservative)
@@ -73,10 +76,11 @@ def screen(
 
 
 def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[str]:
-    """Each text with one mask for each run of sentences that `conservative` does not declare
+    """Return the texts with one mask for each run of sentences that `conservative` does not declare
     public.
 
-    A run has one mask for any number of sentences, so a secret that moves their ends cannot show.
+    The view hides the number of sentences in a run. So it also hides a secret that moves the end of
+    a sentence.
     """
     documents = [split(text) for text in redacted]
     plain = list(dict.fromkeys(s.text for own in documents for s in own if MASK not in s.text))
@@ -88,11 +92,11 @@ def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[st
 def changed_units(
     texts: Private[str], secret: str, *, policy: Policy, known: Set[str] = frozenset()
 ) -> int:
-    """The number of units in which the screened corpus differs when `secret` is replaced by a mask
-    everywhere.
+    """Count the screened units that change when a mask replaces `secret` everywhere.
 
-    This is k for `confidentiality.group`: 0 means epsilon(secret) = 0. The redaction runs twice, so
-    a detector that relabels the neighbours of a masked secret counts as a change. Private.
+    The number is private. It is k of `confidentiality.group`; 0 means epsilon(secret) = 0. The
+    texts are redacted twice. So a unit also counts if a detector labels the neighbours of a masked
+    secret differently.
     """
     originals: Sequence[str] = list(texts._per_unit)
     _refuse_known_masks(known)
@@ -112,7 +116,7 @@ def changed_units(
 def _refuse_known_masks(known: Set[str]) -> None:
     if any(MASK in sentence for sentence in known):
         raise InputError(
-            f"a known sentence contains {MASK!r}, the mask of redacted text. Remove it there."
+            f"a known sentence contains {MASK!r}, the mask of redacted text. Remove the mask."
         )
 
 

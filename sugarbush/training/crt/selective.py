@@ -1,16 +1,14 @@
-"""Selective DP-SGD for the LSTM: noise where the policy found a secret, and nowhere else.
-
-It is a baseline.
+"""Selective DP-SGD for the LSTM, a baseline: noise only where the policy found a secret.
 
     private tokens    per-record clipped and noised gradients, as in DP-SGD
     a span's end      hidden and cell state, clipped together and noised, go on to public tokens
     public tokens     ordinary gradients, neither clipped nor noised
 
 A loss is private if its target is private, or if its state has read a private token since the last
-noise. This training is charged as not private: a secret that the policy misses is a public token,
-and its gradient has no bound. `true_cost` is the guarantee if the policy misses nothing. Source:
-Shi et al. 2022, "Selective Differential Privacy for Language Modeling", Algorithm 1, with Poisson
-samples and one loss per record.
+noise. This training is charged as not private. If the policy misses a secret, the tokens of the
+secret are public tokens, and their gradient has no bound. `true_cost` gives the guarantee of a
+policy that misses nothing. Source: Shi et al. 2022, "Selective Differential Privacy for Language
+Modeling", Algorithm 1, with Poisson samples and one loss per record.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ from sugarbush.training.dpsgd.train import Learning
 
 @dataclass(frozen=True, kw_only=True)
 class MarkedExample:
-    """A text's `tokens` (length,) int32, and which are `private` (length,) bool."""
+    """The tokens of a text, (length,) int32, and which tokens are private, (length,) bool."""
 
     tokens: NDArray[np.int32]
     private: NDArray[np.bool_]
@@ -51,10 +49,10 @@ class MarkedExample:
 def marked_units(
     texts: Sequence[str], *, policy: Policy, tokenizer: Any, max_length: int
 ) -> list[tuple[MarkedExample]]:
-    """One unit per text, between two end tokens, cut at `max_length` tokens.
+    """Make one unit per text: the text between two end tokens, cut at `max_length` tokens.
 
     A token is private when any of its characters is in a span of `policy`. The name of a special
-    token in a text is text.
+    token in a text is read as ordinary text.
     """
     end = tokenizer.eos_token_id
     encoded = tokenizer(
@@ -81,8 +79,7 @@ def marked_units(
 
 @dataclass(frozen=True, kw_only=True)
 class SelectiveMechanism:
-    """Noise multipliers are standard deviations divided by the two clip norms; `rate` is the rate
-    of Poisson sampling."""
+    """The noise of a run. Each noise multiplier is a stddev divided by its clip norm."""
 
     rate: float
     steps: int
@@ -94,13 +91,14 @@ class SelectiveMechanism:
 
 
 def true_cost(mechanism: SelectiveMechanism, *, gamma: float, delta: float) -> Guarantee:
-    """The guarantee for a secret in one span of one record, under REPLACE_ONE.
+    """Return the guarantee for a secret in one span of one record, under REPLACE_ONE.
 
-    Infinite if the policy misses a share `gamma` > 0. Otherwise each sampling of the record
-    releases its gradient and one state. The sensitivity of each is twice its clip norm: mu^2 = 4 /
-    gradient_noise^2 + 4 / state_noise^2. Sampling gives no amplification: the gradient of the
-    public tokens has no noise and shows which records were sampled. A span's length counts as
-    public. Half of `delta` covers records that are sampled more often than assumed.
+    Epsilon is infinite if the policy misses a share `gamma` > 0. Otherwise each sampling of the
+    record releases its gradient and one state. Both have a sensitivity of twice their clip norm, so
+    mu^2 = 4 / gradient_noise^2 + 4 / state_noise^2. Sampling gives no amplification: the gradient
+    of the public tokens has no noise and shows which records were sampled. The length of a span
+    counts as public. Half of `delta` covers the chance that a record is sampled more often than
+    assumed.
     """
     if gamma > 0:
         return Guarantee(epsilon=math.inf, delta=delta)
@@ -121,7 +119,7 @@ def train_selectively(
 ) -> Released[LstmModel]:
     """Train `model` in place.
 
-    It is charged as `NonPrivate` before the first sample, and never released.
+    The training is charged as `NonPrivate` before the first sample. The model is never released.
     """
     charge = session.charge(NonPrivate())
     optimizer = learning.optimizer(model)
@@ -143,8 +141,7 @@ def train_selectively(
 
 @dataclass(frozen=True)
 class GradientSums:
-    """A sample's summed gradients, one tensor per parameter: of public losses, and the clipped
-    ones."""
+    """Sums over a sample, per parameter: of public gradients, and of clipped private gradients."""
 
     public: list[Tensor]
     private: list[Tensor]
@@ -153,9 +150,9 @@ class GradientSums:
 def gradient_sums(
     model: LstmModel, examples: Sequence[MarkedExample], mechanism: SelectiveMechanism
 ) -> GradientSums:
-    """Both sums, with the noise on states but before the noise on gradients.
+    """Compute both sums, with the noise on states but without the noise on gradients.
 
-    Zeros if there are no examples. Both passes use the same noise on states, so each state is
+    The sums are zero without examples. Both passes use the same noise on states, so each state is
     released once.
     """
     zeros = [torch.zeros_like(p) for p in model.parameters()]
@@ -181,8 +178,7 @@ def gradient_sums(
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch padded on the right, (records, length): the ids, which tokens are private, and which
-    are not padding."""
+    """A batch padded on the right, (records, length). `present` is False for padding."""
 
     ids: Tensor
     private: Tensor
@@ -200,10 +196,8 @@ def _padded(examples: Sequence[MarkedExample]) -> _Batch:
 
 
 def _noisy_state(batch: _Batch, noise: Tensor, clip_norm: float) -> Callable[[int, State], State]:
-    """A gate at the end of each private span: it clips both states together and adds the noise.
-
-    In the backward pass, the gradient of later losses stops there.
-    """
+    """Return a gate that clips both states together and adds the noise, at each end of a private
+    span. The gradients of later losses do not pass through the gate."""
     ends = batch.private & ~F.pad(batch.private[:, 1:], (0, 1), value=False)
 
     def gate(place: int, state: State) -> State:
@@ -223,7 +217,8 @@ def _noisy_state(batch: _Batch, noise: Tensor, clip_norm: float) -> Callable[[in
 def _losses(
     model: LstmModel, batch: _Batch, gate: Callable[[int, State], State], *, of_private: bool
 ) -> Tensor:
-    """Each record's mean loss over its private targets, or over its public ones, (records,)."""
+    """Return each record's loss over its private targets, or over its public ones, (records,). The
+    sum of losses is divided by the number of all targets of the record."""
     logits = model(batch.ids, gate=gate).logits[:, :-1]
     losses = F.cross_entropy(logits.transpose(1, 2), batch.ids[:, 1:], reduction="none")
     private = batch.private[:, 1:] | batch.private[:, :-1]

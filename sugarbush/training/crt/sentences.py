@@ -1,11 +1,11 @@
-"""Sentences of a text; joining them gives the text back.
+"""Splits a text into sentences. Joining the sentences gives the text back.
 
 A sentence ends before white space: at a line break, or after one of . ! ? … and any closing quotes
 or brackets. A few abbreviations and single initials do not end a sentence. The rule reads no letter
 after the break, so a secret at the start of the next sentence cannot move the break.
 
-A text without an end of sentence is one sentence of any length. There is no cut by length, because
-its position would depend on all text before it.
+A text without an end of sentence is one sentence of any length. A sentence is never cut by length,
+because the position of the cut would depend on all text before it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NO_END = re.compile(
     r"(?i:mr|mrs|ms|dr|prof|st|jr|sr|no|nr|vs|etc|e\.g|i\.e|apt|ave|dept|inc|ltd)|[A-Z]"
 )
 _LAST_WORD = re.compile(r"\S+\Z")
-_LONGEST_WORD = 12  # characters that are read before a full stop
+_LONGEST_WORD = 12  # number of characters that are read before a full stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,16 @@ class Sentence:
 
 
 def split(text: str) -> list[Sentence]:
-    """The sentences of `text`, in order. `"".join(s.text + s.space)` is `text` again.
+    """Return the sentences of `text`, in order.
 
     Lines of white space before the first word form a sentence with an empty `text`.
     """
     sentences = []
     start = 0
-    for end in _ends(text):
-        after = end
+    for match in _END.finditer(text):
+        if _goes_on(text, match):
+            continue
+        after = match.end()
         while after < len(text) and text[after].isspace():
             after += 1
         if after > start:
@@ -50,21 +52,17 @@ def split(text: str) -> list[Sentence]:
 
 
 def sentences_of(texts: Iterable[str]) -> frozenset[str]:
-    """Every sentence of `texts`, once."""
+    """Return the distinct sentences of `texts`."""
     return frozenset(s.text for text in texts for s in split(text) if s.text)
 
 
 def joined(sentences: list[Sentence]) -> str:
-    """The sentences as one text."""
+    """Join sentences to one text."""
     return "".join(sentence.text + sentence.space for sentence in sentences)
 
 
-def _ends(text: str) -> list[int]:
-    return [m.end() for m in _END.finditer(text) if not _goes_on(text, m)]
-
-
 def _goes_on(text: str, end: re.Match[str]) -> bool:
-    """Whether a full stop belongs to an abbreviation or an initial."""
+    """Return whether a full stop belongs to an abbreviation or an initial."""
     if end.group() != ".":
         return False
     word = _LAST_WORD.search(text, max(0, end.end() - _LONGEST_WORD), end.end())

@@ -16,38 +16,38 @@ LSTM = "lstm"  # the value of crt.model for the LSTM of stage pretrain
 
 
 class CrtSettings(NoisyStepsSettings):
-    """Confidentially Redacted Training: confidentiality, not DP. Its texts stay private."""
+    """Confidentially Redacted Training gives confidentiality, not DP. Its texts stay private."""
 
     removed_settings: ClassVar[Mapping[str, Any]] = {"texts": 100}
 
     model: str = TINY
-    """First weights: tiny (by stage pretrain), lstm (its LSTM), or a GPT-2 or Llama by name."""
+    """First model: tiny or lstm (both of stage pretrain), or a GPT-2 or Llama by name."""
     detectors: tuple[str, ...] = DEFAULT_DETECTORS
     """Detectors: regex, learned, presidio, spacy:NAME, installed, or a token classifier."""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """Score above which a detector's finding is a secret."""
+    """Smallest score of a finding that counts as a secret."""
     labelled: str | None = EXAMPLE_FOLDER + "donated.jsonl"
-    """Public file of texts with labelled secrets, to measure the miss rate; null: unmeasured."""
+    """Public file of texts with labelled secrets, to measure the miss rate; null: not measured."""
     must_find: tuple[str, ...] = ()
     """Labels of the secrets that the detectors must find, and that gamma counts; empty: all."""
     known: str | None = EXAMPLE_FOLDER + "donated.jsonl"
-    """Public file of texts (no masks) with sentences that never count as duplicates; null: none."""
+    """Public file of texts without masks. Its sentences never count as duplicates; null: none."""
     conservative: str | None = None
     """Policy that decides which sentences are public: plain_words or a token classifier; null:
     none."""
     gamma: Share | None = None
-    """Share of distinct secrets that the detectors miss; null: its measured upper bound, else 1."""
+    """Share of distinct secrets that the detectors miss; null: the measured upper bound, or 1."""
     epsilon: Positive = 1.0
-    """Bayesian epsilon, under replacement of one secret."""
+    """Bayesian epsilon for replacing one secret by a mask."""
     max_length: Annotated[int, Field(ge=16)] = 96
     batch_size: Annotated[float, Field(ge=1)] = 256
     epochs: Positive = 1.0
     learning_rate: Positive = 1e-3
     repeatable_steps: Annotated[int, Field(ge=0)] = 4
     micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096
-    """Tokens computed at once: memory against time."""
+    """Number of tokens computed at once. A larger number needs more memory and less time."""
     checkpoint_every: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 4
-    """Steps between checkpoints."""
+    """Number of steps between checkpoints."""
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
     """auto, cpu or cuda."""
     seed: int = 1

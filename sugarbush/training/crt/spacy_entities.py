@@ -1,4 +1,4 @@
-"""The named entities of a spaCy pipeline as a detector. An optional package."""
+"""Detects named entities by a pipeline of spaCy, an optional package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from sugarbush.errors import ParamsError
 from sugarbush.training.crt.findings import Finding
 
-# Quantities and works are no secrets: masking them costs text and protects nobody.
+# These kinds of entities are not secrets. Masking them would remove text and protect nobody.
 _PLAIN = {
     "CARDINAL", "ORDINAL", "MONEY", "PERCENT", "QUANTITY", "TIME", "LANGUAGE", "WORK_OF_ART", "LAW",
     "EVENT", "PRODUCT", "ORG", "NORP", "DATE", "MISC",
@@ -17,7 +17,7 @@ _PLAIN = {
 
 
 class SpacyDetector:
-    """Persons and places by a pipeline, by name or path."""
+    """Finds persons and places by a pipeline, which is given by name or path."""
 
     def __init__(self, name: str) -> None:
         try:
@@ -30,8 +30,8 @@ class SpacyDetector:
             self.pipeline: Any = spacy.load(name)
         except (OSError, ValueError, ImportError) as error:
             raise ParamsError(
-                f"'spacy:{name}' cannot be loaded ({type(error).__name__}): no pipeline of that "
-                "name is installed, and it is no folder with one"
+                f"'spacy:{name}' cannot be loaded ({type(error).__name__}). Name an installed "
+                "pipeline, or the folder of a pipeline."
             ) from None
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
@@ -48,7 +48,7 @@ class SpacyDetector:
 
 
 def if_installed() -> list[SpacyDetector]:
-    """A detector for each installed pipeline that finds entities."""
+    """Return a detector for each installed pipeline that finds entities."""
     if not find_spec("spacy"):
         return []
     from spacy.util import get_installed_models

@@ -1,4 +1,4 @@
-"""The public model that confidential training starts from, with a token for the mask."""
+"""Loads the public model that confidential training starts from, with a token for the mask."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sugarbush.training.dpsgd.settings import TINY
 
 
 def load_start(pretrained: Path, settings: CrtSettings) -> tuple[Any, Any]:
-    """The model of `crt.model` and its tokenizer. Raises ParamsError and MissingInputError."""
+    """Load the model `crt.model` and its tokenizer. Raises ParamsError and MissingInputError."""
     device = open_device(settings.device)
     if settings.model == LSTM:
         return lstm.load(_made(pretrained, settings), device=device)
@@ -37,7 +37,7 @@ def check_start(settings: CrtSettings) -> None:
 
 
 def special_tokens(pretrained: Path, settings: CrtSettings) -> tuple[str, ...]:
-    """The mask, and the special tokens of the first model's tokenizer, as they are written."""
+    """Return the mask, and the special tokens of the first model's tokenizer, as text."""
     own = settings.model in (TINY, LSTM)
     name = str(_made(pretrained, settings)) if own else settings.model
     tokenizer = models.load_tokenizer(name, section="crt")
@@ -45,21 +45,21 @@ def special_tokens(pretrained: Path, settings: CrtSettings) -> tuple[str, ...]:
 
 
 def digest_of_start(pretrained: Path, settings: CrtSettings) -> str:
-    """The identity of the first model: its name, or the digest of stage pretrain."""
+    """Return what identifies the first model: its name, or the digest of stage pretrain."""
     if settings.model not in (TINY, LSTM):
         return settings.model
     return str(json.loads((_made(pretrained, settings) / "pretrain.json").read_text())["digest"])
 
 
 def load_trained(folder: Path, *, device: torch.device) -> tuple[Any, Any]:
-    """A model that `save` wrote, and its tokenizer."""
+    """Load a model that `save` wrote, and its tokenizer."""
     if (folder / "config.json").exists():
         return models.load(str(folder), device=device, section="crt")
     return lstm.load(folder, device=device)
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write a trained model with its tokenizer, so that `load_trained` reads it."""
+    """Write a trained model and its tokenizer for `load_trained`."""
     writer = lstm if isinstance(model, lstm.LstmModel) else models
     writer.save(model, tokenizer, folder)
 
@@ -73,6 +73,6 @@ def _with_mask(start: str, settings: CrtSettings, device: torch.device) -> tuple
 
 
 def _made(pretrained: Path, settings: CrtSettings) -> Path:
-    """The folder with the output of stage pretrain."""
+    """Return the folder with the output of stage pretrain."""
     folder = pretrained / LSTM if settings.model == LSTM else pretrained
     return require(folder / "pretrain.json", left_by="pretrain").parent

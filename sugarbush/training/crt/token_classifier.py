@@ -1,4 +1,4 @@
-"""A token classification model from transformers as detector and as conservative policy."""
+"""A token classification model of transformers, as a detector and as a conservative policy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PAPER_PLAIN_SCORE = 0.9  # a token with a lower score for "outside" may be a sec
 
 
 class TokenClassifier:
-    """Named entities by a model, by name or path. A local folder needs no network.
+    """Finds named entities by a model, which is given by name or path. A model in a folder needs no
+    network.
 
     Code that comes with a model is never run.
 
-    A text is read sentence by sentence, in windows that fit the model; a long sentence is read in
-    pieces. Neighbouring tokens with the same label are one finding, with the smallest of their
-    scores. A batch contains several texts. A score depends on its own text alone, except for float
-    rounding.
+    The model reads each sentence alone. It reads a long sentence in pieces that fit. Neighbouring
+    tokens with the same label are one finding, with the smallest of their scores. A batch contains
+    several texts. A score depends on its own text alone, except for float rounding.
     """
 
     def __init__(self, name_or_path: str, *, device: str = "cpu", batch_size: int = 32) -> None:
@@ -40,8 +40,8 @@ class TokenClassifier:
             )
         except (OSError, ValueError) as error:
             raise ParamsError(
-                f"{name_or_path!r} cannot be loaded ({type(error).__name__}): it is not a folder "
-                "with a token classification model, and no model of that name could be downloaded"
+                f"{name_or_path!r} cannot be loaded ({type(error).__name__}). Name a folder with a "
+                "token classification model, or a model that can be downloaded."
             ) from None
         if model.num_labels < 2 or "TokenClassification" not in str(model.config.architectures):
             raise ParamsError(
@@ -72,14 +72,14 @@ class TokenClassifier:
     def is_public(
         self, texts: Sequence[str], *, plain_score: float = PAPER_PLAIN_SCORE
     ) -> list[bool]:
-        """Whether each token is "outside" with a score of at least `plain_score`."""
+        """Return whether all tokens of a text are "outside" with a score >= `plain_score`."""
         public = [True] * len(texts)
         for text, _, _, label, score in self._tokens(texts):
             public[text] = public[text] and label == _OUTSIDE and score >= plain_score
         return public
 
     def _tokens(self, texts: Sequence[str]) -> Iterator[tuple[int, int, int, str, float]]:
-        """(text, start, end, label, score) of each token, in order."""
+        """Yield (text, start, end, label, score) of each token, in order."""
         windows = [
             (number, start, piece)
             for number, text in enumerate(texts)
@@ -107,7 +107,7 @@ class TokenClassifier:
                         yield number, shift + start, shift + end, self._labels[label], score
 
     def _windows(self, text: str) -> Iterator[tuple[int, str]]:
-        """Pieces of `text` that fit into the model, and where they start."""
+        """Yield the pieces of `text` that the model reads, and where they start."""
         place = 0
         for sentence in split(text):
             if sentence.text:
@@ -116,11 +116,9 @@ class TokenClassifier:
             place += len(sentence.text) + len(sentence.space)
 
     def _halves(self, text: str) -> Iterator[tuple[int, str]]:
-        """`text` if it fits, else pieces of it that fit.
-
-        It is cut between two tokens; the space before a word stays with the word. A separate piece
-        may have more tokens than it had in the text, so it is checked again.
-        """
+        """Yield `text` if it fits into the model, else pieces of it that fit. The text is cut
+        between two tokens. A separate piece may have more tokens than it had in the text, so it is
+        checked again."""
         offsets = self._tokenizer(
             text,
             add_special_tokens=False,
@@ -138,7 +136,7 @@ class TokenClassifier:
 
 
 def _positions(model: Any) -> int:
-    """The number of positions: RoBERTa's positions begin after the position of its padding."""
+    """Return how many tokens a model reads. RoBERTa's positions begin after its padding index."""
     every: int = model.config.max_position_embeddings
     embeddings = getattr(model.base_model, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)

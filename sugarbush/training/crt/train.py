@@ -1,12 +1,13 @@
-"""CRT: each epoch has one pass of SGD over the public part and one of DP-SGD over the rest.
+"""Confidentially Redacted Training (CRT).
 
-On the audit list: it reads the part that the conservative policy declares public. A batch never
-mixes the two parts. DP-SGD is the project's own (`sugarbush.training.dpsgd`): same clipper, Poisson
-samples, noise, ledger and checkpoints.
+Each epoch has one pass of SGD over the public part and one pass of DP-SGD over the private part. A
+batch never mixes the two parts. The code of DP-SGD is `sugarbush.training.dpsgd`. This module is on
+the audit list, because it reads the part that the conservative policy declares public.
 
-Guarantee: confidentiality by `confidentiality.uniform` for a secret in one unit of the private
-part, from `mechanism.event`. The content of the public part is not protected; delta_2 accounts for
-secrets in it. No DP epsilon: the corpus was deduplicated. Source: Zhao, Li, Wang 2022, Algorithm 1.
+Guarantee: for a secret in one unit of the private part, `confidentiality.uniform` computes the
+confidentiality from `mechanism.event`. The content of the public part is not protected; delta_2
+accounts for secrets in it. There is no DP epsilon, because the corpus was deduplicated. Source:
+Zhao, Li, Wang 2022, Algorithm 1.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ Units = Private[Sequence[Example]]
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPass:
-    """How CRT trains on the public part, once an epoch.
+    """Settings of the pass over the public part, once per epoch.
 
-    `rehearsal` are examples of public texts. They are part of each pass, so that the model does not
-    forget words that the policy masks in the corpus.
+    `rehearsal` are examples of public texts. These examples are part of each pass, so that the
+    model does not forget words that the policy masks in the corpus.
     """
 
     learning: Learning
@@ -59,11 +60,13 @@ def train_by_crt(
     """Train `model` in place by CRT, or continue the run in `checkpoints`.
 
     `mechanism` is the DP-SGD over the private part, under REPLACE_ONE. Without a public part and
-    rehearsal it is DP-SGD alone. Raises PrivacyError without a private part, because nothing would
-    be protected.
+    rehearsal, the training is DP-SGD alone. Raises PrivacyError without a private part, because
+    nothing would be protected.
     """
     if mechanism.relation is not Relation.REPLACE_ONE:
-        raise InvariantError("confidentiality replaces a secret: account under REPLACE_ONE")
+        raise InvariantError(
+            "CRT needs the relation REPLACE_ONE, because confidentiality replaces a secret"
+        )
     if performance.clipping is not Clipping.BOOK_KEEPING:
         raise ParamsError(
             "CRT alternates DP-SGD with ordinary training, which Opacus' hooks would record. Use "
@@ -71,8 +74,8 @@ def train_by_crt(
         )
     if not private._per_unit:
         raise PrivacyError(
-            "the conservative policy calls every text public, so that none would be protected. "
-            "Leave it out, or make it stricter."
+            "the conservative policy calls every text public, so no text would be protected. "
+            "Leave the policy out, or make it stricter."
         )
     examples = [*(example for unit in public._per_unit for example in unit), *public_pass.rehearsal]
     epoch_steps = max(1, round(1 / mechanism.rate))

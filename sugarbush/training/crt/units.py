@@ -1,10 +1,10 @@
-"""One record, one training example: the text between two end tokens.
+"""Makes one training example per record: the text between two end tokens.
 
     <end>I was charged twice by <MASK> ...<end>
 
-The loss is on the text and its last end token; generation starts from the first one. A mask is one
-token that the model reads but never predicts: a model that writes masks would predict names worse.
-The tokenizer is public, because a vocabulary from the corpus would reveal secrets.
+The loss is on the text and its last end token. Generation starts after the first end token. A mask
+is one token that the model reads but never predicts, because predicting masks would make it predict
+names worse. The tokenizer is public, because a vocabulary from the corpus would reveal secrets.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from sugarbush.training.dpsgd.language_modelling import Example
 
 
 def add_mask_token(tokenizer: Any) -> None:
-    """Make the mask a separate token, the last one of the vocabulary."""
+    """Make the mask a separate token at the end of the vocabulary."""
     tokenizer.add_tokens([MASK])
 
 
 def give_room_for_mask(model: Any, tokenizer: Any) -> None:
-    """Add the mask to a transformers model; its vector is the mean of all other token vectors.
+    """Add the mask to a model of transformers. The vector of the mask is the mean of all other
+    token vectors.
 
-    If a model has more rows than its tokenizer has tokens, it keeps them all.
+    A model with more token vectors than its tokenizer has tokens keeps all of them.
     """
     mask = tokenizer.get_added_vocab()[MASK]
     rows = model.get_input_embeddings().num_embeddings
@@ -39,8 +40,7 @@ def give_room_for_mask(model: Any, tokenizer: Any) -> None:
 
 
 def text_units(texts: Sequence[str], *, tokenizer: Any, max_length: int) -> list[tuple[Example]]:
-    """One unit per text, of at most `max_length` tokens; a longer text is cut and has no end
-    token."""
+    """Make one unit per text. A text that is longer than `max_length` has no end token."""
     end, mask = tokenizer.eos_token_id, tokenizer.get_added_vocab().get(MASK)
     units = []
     for ids in token_ids(tokenizer, texts, at_most=max_length):

@@ -1,13 +1,13 @@
-"""Checkpoints, which let a run of DP-SGD continue after a crash. They are private.
+"""Stores checkpoints, so that a run of DP-SGD can continue after a crash. Checkpoints are private.
 
     <folder>/start.json              the ledger entry of the run, written before its first step
     <folder>/step-<n>.pt             trainable weights and optimizer after step n; the newest only
     <counts>/draws-<ledger entry>    one byte per noisy step, on disk before the step samples
 
 A checkpoint is complete or absent. The count of noisy steps includes steps with a lost result,
-because they spent budget. It should be beside the ledger, because restoring a backup of the private
-root must not lower the count. No state of a noise or sampling generator is stored, because none
-exists between steps.
+because they spent budget. The count should be beside the ledger: restoring a backup of the private
+root must not lower it. The state of a noise or sampling generator is never stored, because no
+generator exists between steps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RunStart:
 class Checkpoints:
     """The files of one run under `folder`, which must be in the private root.
 
-    `counts` is the folder for the count of noisy steps, which should survive the checkout.
+    `counts` is the folder for the count of noisy steps. This folder should be outside the checkout.
     """
 
     def __init__(self, folder: Path, *, counts: Path | None = None) -> None:
@@ -47,7 +47,7 @@ class Checkpoints:
         self._counts = self.folder if counts is None else counts
 
     def start(self) -> RunStart | None:
-        """The charge of the run in this folder, or None."""
+        """Return the charge of the run in this folder, or None."""
         path = self.folder / "start.json"
         try:
             fields = json.loads(path.read_text())
@@ -56,7 +56,7 @@ class Checkpoints:
             return None
         except (ValueError, KeyError, TypeError):
             raise PrivacyError(
-                f"{path}: is damaged. Remove {self.folder} to train again and be charged again."
+                f"{path}: is damaged. Remove {self.folder} to train again, with a new charge."
             ) from None
 
     def begin(self, start: RunStart) -> None:
@@ -75,7 +75,7 @@ class Checkpoints:
             return 0
 
     def note_draw(self) -> None:
-        """Count one more noisy step and wait for the disk. Call it before the step."""
+        """Count one more noisy step and wait for the disk. Call this function before the step."""
         begun = self.start()
         if begun is None:
             raise InvariantError("a noisy step needs a charge")
@@ -106,7 +106,6 @@ class Checkpoints:
                 (self.folder / f"step-{older}.pt").unlink()
 
     def restore(self, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Load the state after `step`."""
         device = next(model.parameters()).device
         state = torch.load(self.folder / f"step-{step}.pt", map_location=device, weights_only=True)
         trainable = {n: p for n, p in model.named_parameters() if p.requires_grad}
@@ -124,8 +123,7 @@ class Checkpoints:
         path = self._counts / f"draws-{begun.ledger_id}"
         before = self.folder / path.name
         if not path.exists() and before.exists():
-            # Earlier versions of CRT stored the count beside the checkpoints. This count is copied
-            # once.
+            # Earlier versions of CRT stored the count beside the checkpoints.
             with atomic_file(path) as temporary:
                 temporary.write_bytes(before.read_bytes())
         return path

@@ -1,33 +1,32 @@
 """Exact per-record gradient clipping with one backward pass.
 
-Each use of a weight matrix makes record i's gradient a product of two factors, G_i = L_i^T R_i,
-with one row per position of the record. The forward and the backward pass compute both factors
-anyway:
+For each use of a weight matrix, record i's gradient is a product of two factors, G_i = L_i^T R_i.
+A factor has one row per position of the record. The forward and the backward pass compute both
+factors anyway:
 
     Linear     (out, in)   L = gradient of the output   R = input
     Conv1D     (in, out)   L = input                    R = gradient of the output
     Embedding  (V, d)      L = one-hot token ids        R = gradient of the output
 
-So the norm of G is computed without G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight that
-is used twice (an embedding tied to the head) is one parameter with several uses; the norm includes
-their cross terms. Given the norms, the clipped sum over records is sum_i L_i^T (c_i R_i), from the
-same factors. So autograd computes no weight gradient, and nothing is computed twice. Gradients that
-are smaller than their factors (of LayerNorm, biases and LoRA) are stored in full.
+So the norm of G is computed without G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight may
+be used twice, such as an embedding that is tied to the head. The norm of its gradient includes the
+cross terms of both uses. The clipped sum over records is sum_i L_i^T (c_i R_i), from the same
+factors. So autograd computes no weight gradient, and nothing is computed twice. Gradients that are
+smaller than their factors (of LayerNorm, biases and LoRA) are stored in full.
 
 Guarantee: one record adds a vector of L2 norm at most `clip_norm` * (1 + 2^-20) to `p.grad`, over
 all parameters together. The scale accounts for the rounding errors of the norm and of the product,
 even if terms cancel. A record with a gradient that is not finite adds zero. Each loss must depend
 on its own record alone: `exactness.check` tests that on two records before training.
 
-The guarantee does not cover two kinds of float32 rounding. The sum over records is rounded too. And
-a long record makes the padding of its micro-batch longer. This may change the last bits of other
-records' gradients. The decision record has measurements. Both roundings are larger in lower
-precision, so lower precision is refused. The guarantee does not cover timing attacks, or attackers
-who read this process's memory.
+The guarantee does not cover two kinds of float32 rounding. First, the sum over records is rounded.
+Second, a long record makes the padding of its micro-batch longer, which may change the last bits of
+other records' gradients. Both roundings are larger in lower precision, so lower precision is
+refused. The guarantee does not cover timing attacks, or attackers who read this process's memory.
 
 Source: Bu, Wang, Zha, Karypis 2023, "Differentially Private Optimization on Large Model at Small
-Cost", section 3 (book-keeping). docs/decisions/dp-sgd-clipping.md derives the tied cross term and
-the rounding bound.
+Cost", section 3 (book-keeping). docs/decisions/dp-sgd-clipping.md derives the cross terms and the
+rounding bound, and has measurements.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ from transformers.pytorch_utils import Conv1D
 from sugarbush.errors import InvariantError, PrivacyError
 from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
 
-# Added to the norm before the clip norm is divided by it, as in Opacus. It only increases the
-# clipping.
+# Added to a norm before the division by the norm, as in Opacus. It makes gradients smaller.
 STABILISER = 1e-6
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
@@ -72,9 +70,9 @@ class PerRecordClipper:
         with clipper.recording(records=len(batch)):
             clipper.add_clipped(losses_of(model, batch))      # (records,), each of its own record
 
-    Micro-batches of one logical batch add up. `usual_length` is a public number of tokens, for
-    which the gradients take the least memory. Raises PrivacyError on a trainable parameter that no
-    exact rule covers.
+    The gradients of all micro-batches of a batch are added up. `usual_length` is a public number of
+    tokens, for which the gradients take the least memory. Raises PrivacyError on a trainable
+    parameter that no exact rule covers.
     """
 
     def __init__(self, model: nn.Module, *, clip_norm: float, usual_length: int = 128) -> None:
@@ -90,14 +88,12 @@ class PerRecordClipper:
         self._gradients: dict[int, RecordGradients] = {}
 
     def remove(self) -> None:
-        """Remove the hooks from the model."""
         for hook in self._hooks:
             hook.remove()
 
     @contextmanager
     def recording(self, *, records: int) -> Iterator[None]:
-        """Open the context for the forward and backward pass of one micro-batch, which is not
-        empty."""
+        """Record the forward and backward pass of one micro-batch, which must not be empty."""
         if records < 1:
             raise InvariantError("an empty micro-batch has no gradient: skip it")
         self._records = records
@@ -140,8 +136,8 @@ class PerRecordClipper:
         return norms
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return the computed norms, and upper bounds on the norms of the gradients that are added
-        at scale 1."""
+        """Return the computed norms, and upper bounds on the norms of the added gradients. The
+        bounds are for gradients that are added at scale 1."""
         squared = torch.zeros(self._records, dtype=torch.float64, device=device)
         squared_bounds = squared.clone()
         for gradients in self._gradients.values():
@@ -155,13 +151,12 @@ class PerRecordClipper:
             return None
         if torch.is_autocast_enabled(output.device.type):
             raise PrivacyError(
-                "the model computes in less than float32 (autocast). Then the padding of a batch "
-                "changes the gradients of its records. Leave autocast out."
+                "the model computes in less than float32 (autocast), so the padding of a batch "
+                "changes the gradients of its records. Turn autocast off."
             )
         values = inputs[0]
         if isinstance(module, nn.Embedding) and output.shape[0] == 1:
-            # Positions are shared by all records when the model looks them up; from here on each
-            # record has its own copy.
+            # All records share one lookup of the positions. Each record needs its own copy.
             output = output.expand(self._records, *output.shape[1:])
             values = values.expand(self._records, *values.shape[1:])
         if output.shape[0] != self._records:
@@ -169,8 +164,8 @@ class PerRecordClipper:
                 f"a {type(module).__name__} of the model does not keep its records on the first "
                 "axis, so they cannot be clipped one by one. Set finetune.model to another model."
             )
-        # The anchor makes the graph start at the lowest trainable module, because the weights of
-        # that module require no gradient while recording.
+        # While recording, no weight requires a gradient. Without the anchor, autograd would stop
+        # before the lowest trainable module.
         anchor = torch.zeros((), device=output.device, requires_grad=True)
         receive = partial(self._after_backward, module)
         return _HandOver.apply(output, values, anchor, receive)  # type: ignore[no-untyped-call]
@@ -196,9 +191,8 @@ class PerRecordClipper:
 
 class _HandOver(torch.autograd.Function):
     """The identity. Its backward pass reports a module's input and the gradient of its output.
-
-    Autograd saves the input like any tensor, so gradient checkpointing can drop and recompute it.
-    """
+    Autograd saves the input like any tensor, so gradient checkpointing can drop and recompute
+    it."""
 
     @staticmethod
     def forward(
@@ -219,12 +213,11 @@ class _HandOver(torch.autograd.Function):
 
 
 def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, Use]]:
-    """Yield each parameter of `module`, and what one call of `module` contributes to its
-    gradient."""
+    """Yield each parameter of `module` with its gradient from one call of `module`."""
     backward = gradient.reshape(len(gradient), -1, gradient.shape[-1])
     if isinstance(module, nn.Embedding):
         ids = values.reshape(len(gradient), -1)
-        # autograd ignores the padding row in the embedding, but not in the head
+        # autograd gives the padding row no gradient in the embedding, but one in the head
         if module.padding_idx is not None:
             backward = backward.masked_fill((ids == module.padding_idx).unsqueeze(2), 0)
         yield module.weight, Tokens(ids, backward)
@@ -249,7 +242,7 @@ def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, 
 
 
 def _require_float32(model: nn.Module) -> None:
-    """Raise PrivacyError if a weight, frozen or not, or a matrix product has less than float32."""
+    """Raise PrivacyError if a weight or a matrix product has lower precision than float32."""
     for parameter in model.parameters():
         if parameter.is_floating_point() and parameter.dtype not in _EXACT_ENOUGH:
             raise PrivacyError(
@@ -257,11 +250,15 @@ def _require_float32(model: nn.Module) -> None:
                 "the model in float32."
             )
     if torch.get_float32_matmul_precision() != "highest":
-        raise PrivacyError("float32 matrix products are set to less than float32 precision")
+        raise PrivacyError(
+            "float32 matrix products are set to less than float32 precision. Call "
+            "torch.set_float32_matmul_precision('highest')."
+        )
 
 
 def _problem(module: Any) -> str | None:
-    """Why `module` has no exact rule, or None. A subclass of a supported type has no rule."""
+    """Return why `module` has no exact rule, or None. A subclass of a type with a rule has no
+    rule."""
     if type(module) not in _WITH_A_RULE:
         return "has no clipping rule"
     if isinstance(module, nn.LayerNorm) and len(module.normalized_shape) != 1:

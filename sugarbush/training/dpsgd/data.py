@@ -1,13 +1,13 @@
-"""One training example per record: its control codes, then its text.
+"""Makes one training example per record: its control codes, then its text.
 
     product: loan | issue: fees
     I was charged twice ...<end>
 
 Examples are not packed: a record never shares an example with another record. Codes and texts are
-plain text. The name of a special token in them, such as `<|endoftext|>`, is read letter by letter,
-so a record ends only at its real end. The loss is on the text and its end; the codes are given, not
-learned. A text that is longer than the model's context is cut and has no end token. The number of
-such texts is private. This module is on the audit list because it computes that number.
+plain text. The name of a special token in them, such as `<|endoftext|>`, is read letter by letter.
+So a record ends only at its real end. The loss is on the text and its end, and not on the codes. A
+text that is longer than the model's context is cut and has no end token. The number of such texts
+is private. This module is on the audit list because it computes that number.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from sugarbush.training.dpsgd.language_modelling import Example
 
 _BETWEEN = " | "
 _AFTER = "\n"
-_LEAST_TEXT = 8  # least number of tokens that remain for a text after its codes
+_LEAST_TEXT = 8  # number of tokens that a text needs at least, after its codes
 
 
 def control_codes(values: Sequence[tuple[str, str]]) -> str:
-    """The prefix of a text: its attributes, (name, value) in schema order."""
+    """Write the prefix of a text from its attributes, (name, value) in schema order."""
     return _BETWEEN.join(f"{name}: {value}" for name, value in values) + _AFTER
 
 
@@ -61,7 +61,7 @@ def examples_of(
 def plain_examples(
     texts: Sequence[str], *, tokenizer: Any, max_length: int
 ) -> list[tuple[Example]]:
-    """Make the same as `examples_of`, for texts without codes."""
+    """Make one unit per text as in `examples_of`, but without codes."""
     return [
         (_example([], ids, tokenizer.eos_token_id, max_length),)
         for ids in token_ids(tokenizer, texts, at_most=max_length)
@@ -71,11 +71,10 @@ def plain_examples(
 def token_ids(
     tokenizer: Any, texts: Sequence[str], *, at_most: int | None = None
 ) -> list[list[int]]:
-    """Return the tokens of each text. The tokenizer adds no special tokens, and the name of a
-    special token in a text is ordinary text.
+    """Return the tokens of each text, without special tokens, at most `at_most` per text.
 
-    At most `at_most` tokens per text are returned. Without this limit, a tokenizer would print the
-    length of a long text on stderr.
+    The name of a special token in a text is ordinary text. Without the limit, a tokenizer would
+    print the length of a long text on stderr.
     """
     if not texts:
         return []
@@ -99,7 +98,7 @@ def refuse_long_codes(schema: Schema, tokenizer: Any, max_length: int) -> None:
     if taken + _LEAST_TEXT > max_length:
         raise ParamsError(
             f"params.yaml: finetune.max_length={max_length} leaves no room for a text after the "
-            f"schema's control codes, which take up to {taken} tokens. Raise it."
+            f"schema's control codes, which take up to {taken} tokens. Raise max_length."
         )
 
 
@@ -109,7 +108,7 @@ def truncated(units: Private[tuple[Example, ...]], *, end: int) -> int:
 
 
 def probe_examples(vocabulary: int, *, max_length: int) -> list[Example]:
-    """Make two public examples of unequal length with repeated tokens, for a test of a clipper."""
+    """Make two public examples of unequal length with repeated tokens, to test a clipper."""
     return [
         Example(
             tokens=(np.arange(length) * 7 % min(vocabulary, 11)).astype(np.int32), prompt_length=2

@@ -40,10 +40,10 @@ def generate(
 ) -> Released[Generation]:
     """Write one text after each of `prompts`, in their order. Equal seeds give equal texts.
 
-    `max_length` is in tokens, including the tokens of the prompt. Prompts are plain text;
-    `after_end` puts the end token before each prompt, and a prompt may then be empty. A text that
-    is empty, or that only repeats its prompt, is written again. Raises GeneratorError when some
-    texts are still empty after `settings.attempts` draws.
+    `max_length` is in tokens, including the tokens of the prompt. Prompts are plain text. With
+    `after_end`, the end token comes before each prompt, and a prompt may be empty. A text that is
+    empty, or that only repeats its prompt, is written again. Raises GeneratorError when some texts
+    are still empty after `settings.attempts` draws.
     """
     texts: list[str] = [""] * len(prompts.value)
     redrawn = tokens = 0
@@ -66,7 +66,7 @@ def generate(
     if not all(texts):
         raise GeneratorError(
             f"the fine-tuned model left {texts.count('')} of {len(texts)} texts empty in "
-            f"{settings.attempts} draws each. It has learned too little: train for more epochs, "
+            f"{settings.attempts} draws each. The model learned too little: train for more epochs, "
             "or at a larger privacy.epsilon."
         )
     generation = Generation(texts=tuple(texts), redrawn=redrawn, tokens=tokens)
@@ -110,7 +110,7 @@ def _continue(
         max_length=max_length,
         use_cache=True,
         eos_token_id=end,
-        pad_token_id=end,  # fills the rest of a batch after a finished text; it is cut off below
+        pad_token_id=end,  # fills the rows of finished texts, and is removed below
     )
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Token batches, and the loss of a causal language model for each record."""
+"""Makes token batches, and computes the loss of a causal language model for each record."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 IGNORED = -100  # the label of tokens without a loss
-_PADDING = 0  # any id would do, because the mask marks padding
+_PADDING = 0  # any id works, because the mask marks padding
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One training example: `tokens` (length,) int32; the loss is on all tokens after the first
+    """One training example: `tokens` (length,) int32, with a loss on all except the first
     `prompt_length`.
 
-    `given` (length,) bool marks additional tokens that are read but never predicted; None if there
-    are none.
+    `given` (length,) bool marks further tokens without a loss; None if there are none.
     """
 
     tokens: NDArray[np.int32]
@@ -72,9 +71,9 @@ def pad_together(examples: Sequence[Example]) -> TokenBatch:
 def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
     """Compute each record's cross-entropy, averaged over its *own* tokens: (records,), in nats.
 
-    Guarantee: a record's loss depends on that record alone. A mean over the batch's tokens would
-    break this: one more record would change the weight of all others (Hugging Face's own loss is
-    such a mean). A record without a token to predict has loss 0.
+    Guarantee: a record's loss depends on that record alone. Hugging Face's own loss is a mean over
+    the batch's tokens and would break this: one more record would change the weight of all others.
+    A record without a token to predict has loss 0.
     """
     sums, counts = token_losses(model, batch)
     return sums / counts.clamp(min=1)
@@ -86,7 +85,7 @@ def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
     logits = model(
         input_ids=batch.ids,
         attention_mask=batch.mask,
-        position_ids=positions.repeat(len(batch), 1),  # one per record, which Opacus' hooks need
+        position_ids=positions.repeat(len(batch), 1),  # Opacus' hooks need positions per record
         use_cache=False,
     ).logits
     # The token at t is predicted at t - 1. Moving the labels avoids a copy of the logits.
@@ -102,7 +101,8 @@ def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def perplexity(model: nn.Module, examples: Sequence[Example], *, batch_size: int) -> float:
-    """Compute the exponential of the mean loss per token. On private texts it is private.
+    """Compute the exponential of the mean loss per token. The perplexity of private texts is
+    private.
 
     Raises ValueError when there is no token to predict.
     """

@@ -1,6 +1,7 @@
 """The model card of a model that was trained by DP-SGD.
 
-It depends on settings and released values only, and says nothing about the number of records.
+The card depends on settings and released values only. The card does not contain the number of
+records.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ def model_card(
     delta: float,
     settings: DpSgdSettings,
 ) -> dict[str, Any]:
-    """The card as plain values for JSON; an infinite epsilon is the text "infinity".
+    """Return the card as plain values for JSON. An infinite epsilon is the text "infinity".
 
     `steps_taken` is below `mechanism.steps` if crashes used up more than the repeatable steps.
-    `others` are mechanisms with results that the training uses (the DP record count). They decide
-    the rate and the steps, so `epsilon` is the bound for adaptive choices, as on the release card.
+    `others` are mechanisms that the training depends on, such as the DP record count. They
+    determine the rate and the number of steps, so `epsilon` is the bound for adaptive choices, as
+    on the release card.
     """
     private = not isinstance(mechanism.event, NonPrivate)
     return {

@@ -1,5 +1,4 @@
-"""Models of the GPT-2 and Llama families: loaded by name or path, newly made, or with LoRA
-factors."""
+"""Loads, makes and saves models of the GPT-2 and Llama families, and adds LoRA factors."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from sugarbush.randomness import seed_of
 from sugarbush.training.dpsgd.data import token_ids
 
 END = "<|endoftext|>"
-# The errors of the libraries for a folder that is missing, damaged, or without a model.
+# Errors of the libraries for a folder that is missing, damaged, or without a model.
 _UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError)
 _BLOCKS = (".h.", ".layers.")  # the names of the blocks in a GPT-2 and in a Llama
 
@@ -50,12 +49,14 @@ TINY = ModelShape(layers=4, width=256, heads=4, context=256)
 def load(name_or_path: str, *, device: torch.device, section: str = "finetune") -> tuple[Any, Any]:
     """Load a causal language model in float32 without dropout, and its tokenizer.
 
-    A name is searched in Hugging Face's cache, and otherwise downloaded. Code that comes with a
-    model is never run. Dropout is off: DP-SGD's noise regularises enough. Raises ParamsError when
-    there is no such model or some of its weights are missing. Also raises ParamsError if the
-    tokenizer returns no token for a text, has no end token, reads special tokens out of a text, or
-    has tokens that the model does not know. `section` is the section of the settings that names the
-    model.
+    A name that is not in Hugging Face's cache is downloaded. Code that comes with a model is never
+    run. Dropout is off, because DP-SGD's noise regularises enough. `section` is the section of the
+    settings that names the model.
+
+    Raises ParamsError if there is no such model, or if some of its weights are missing. Raises
+    ParamsError if the tokenizer returns no token for a text or has no end token. It also raises
+    ParamsError if the tokenizer reads special tokens out of a text, or has tokens that the model
+    does not know.
     """
 
     def refusal(problem: str) -> ParamsError:
@@ -65,10 +66,7 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
     tokenizer = load_tokenizer(name_or_path, section=section)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            name_or_path,
-            dtype=torch.float32,
-            output_loading_info=True,
-            trust_remote_code=False,
+            name_or_path, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
         )
     except _UNREADABLE as error:
         raise _unreadable(name_or_path, section, error) from None
@@ -76,29 +74,29 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
     if info["missing_keys"]:
         raise refusal(
             f"lacks {len(info['missing_keys'])} of its weights, which would be random. Restore its "
-            "files, or choose another."
+            "files, or choose another model."
         )
     if not tokenizer("a text")["input_ids"]:
         raise refusal(
             "has a tokenizer that returns no token for a text. Put its tokenizer's files beside "
-            "the weights, or choose another."
+            "the weights, or choose another model."
         )
     if tokenizer.eos_token_id is None:
         raise refusal(
             "has a tokenizer without an end-of-text token, so its texts would not end. Choose "
-            "another."
+            "another model."
         )
     named = token_ids(tokenizer, tokenizer.all_special_tokens)
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     if any(special & set(ids) for ids in named):
         raise refusal(
-            "has a tokenizer that reads the name of a special token in a text as that token, so "
-            "that a text could end in its middle. Choose another."
+            "has a tokenizer that reads the name of a special token in a text as that token, so a "
+            "text could end in its middle. Choose another model."
         )
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         raise refusal(
             f"has a tokenizer of {len(tokenizer)} tokens, which is more than the model knows. "
-            "Choose another."
+            "Choose another model."
         )
     for module in model.modules():
         if isinstance(module, nn.Dropout):
@@ -107,7 +105,7 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
 
 
 def load_tokenizer(name_or_path: str, *, section: str) -> Any:
-    """The tokenizer of a model. Raises ParamsError if it cannot be read."""
+    """Load the tokenizer of a model. Raises ParamsError if it cannot be read."""
     try:
         return AutoTokenizer.from_pretrained(name_or_path, trust_remote_code=False)
     except _UNREADABLE as error:
@@ -118,8 +116,8 @@ def _unreadable(name_or_path: str, section: str, error: Exception) -> ParamsErro
     return _refusal(
         name_or_path,
         section,
-        f"cannot be loaded ({type(error).__name__}): it is not a folder with a causal language "
-        "model, and no such name could be downloaded.",
+        f"cannot be loaded ({type(error).__name__}). Name a folder with a causal language model, "
+        "or a model that can be downloaded.",
     )
 
 
@@ -130,13 +128,14 @@ def _refusal(name_or_path: str, section: str, problem: str) -> ParamsError:
 def refuse_beyond_context(model: Any, max_length: int, *, section: str = "finetune") -> None:
     """Raise ParamsError if texts of `max_length` tokens are longer than the model can read.
 
-    The first long text would otherwise fail after the charge.
+    Without this check, the first long text would fail after the charge.
     """
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is not None and max_length > positions:
         raise ParamsError(
             f"params.yaml: {section}.max_length={max_length} is more than the {positions} tokens "
-            "that the model can read. Lower it; the tiny model reads pretrain.max_length."
+            "that the model can read. Lower max_length. The tiny model reads pretrain.max_length "
+            "tokens."
         )
 
 
@@ -162,7 +161,7 @@ def train_tokenizer(texts: Iterable[str], *, vocabulary: int) -> Any:
 
 
 def new_model(tokenizer: Any, shape: ModelShape, *, seed: int) -> GPT2LMHeadModel:
-    """An untrained GPT-2 with weights from a public seed."""
+    """Make an untrained GPT-2 with weights from a public seed."""
     config = GPT2Config(
         vocab_size=len(tokenizer),
         n_positions=shape.context,
@@ -196,7 +195,7 @@ def with_lora(model: Any, *, rank: int) -> Any:
     if not blocks:
         raise ParamsError(
             "params.yaml: finetune.lora_rank is set, but the model has no blocks of the GPT-2 "
-            "or Llama kind. Set it to null to train all weights."
+            "or Llama kind. Set lora_rank to null to train all weights."
         )
     config = LoraConfig(
         r=rank,

@@ -1,4 +1,4 @@
-"""Clipping by Opacus' own per-sample gradients: the slow reference for `PerRecordClipper`."""
+"""Clips Opacus' own per-sample gradients: the slow reference for `PerRecordClipper`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sugarbush.training.dpsgd.clipping import STABILISER
 class HooksClipper:
     """Like `PerRecordClipper`, but it stores one whole gradient per record and weight.
 
-    Guarantee: the same as for `PerRecordClipper`, which is tested against this class. The class is
-    slow and needs much memory, so it is not for training large models.
+    Guarantee: the same as for `PerRecordClipper`, which is tested against this class. This class is
+    slow and needs much memory, so do not use it for large models.
     """
 
     def __init__(self, model: nn.Module, *, clip_norm: float) -> None:
@@ -33,8 +33,7 @@ class HooksClipper:
 
     @contextmanager
     def recording(self, *, records: int) -> Iterator[None]:
-        """Open the context for the forward and backward pass of one micro-batch, which is not
-        empty."""
+        """Record the forward and backward pass of one micro-batch, which must not be empty."""
         if records < 1:
             raise InvariantError("an empty micro-batch has no gradient: skip it")
         self._records = records
@@ -49,7 +48,6 @@ class HooksClipper:
                 parameter.grad_sample = None  # type: ignore[attr-defined]
 
     def add_clipped(self, losses: Tensor) -> Tensor:
-        """The same as `PerRecordClipper.add_clipped`."""
         if losses.shape != (self._records,):
             raise InvariantError("there must be one loss per record")
         sums = [p.grad for p in self._parameters]

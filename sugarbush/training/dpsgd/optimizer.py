@@ -56,7 +56,7 @@ def noisy_optimizer(
 ) -> NoisyOptimizer:
     """Make the optimizer of this process. `expected_batch_size` is for all processes together."""
     distributed = torch.distributed.is_initialized()
-    # Opacus' distributed optimizer divides by the number of processes again.
+    # Opacus' distributed optimizer divides by the number of processes itself.
     processes = torch.distributed.get_world_size() if distributed else 1
     return (DistributedNoisyOptimizer if distributed else NoisyOptimizer)(
         optimizer,

@@ -30,8 +30,9 @@ def train_on_public(
 ) -> None:
     """Train `model` in place by AdamW on the mean loss of a batch's tokens.
 
-    It has no privacy guarantee. Every example occurs once per epoch, in an order that depends on
-    `seed`. `report` gets step, steps and the batch's loss in nats per token.
+    This training has no privacy guarantee. Every example occurs once per epoch, in an order that
+    depends on `seed`. `report` gets the step, the number of steps, and the batch's loss in nats per
+    token.
     """
     optimizer = learning.optimizer(model)
     steps = max(1, round(epochs * len(examples) / batch_size))
@@ -69,10 +70,10 @@ def train_without_privacy(
     seed: int,
     session: PrivacySession,
 ) -> Released[nn.Module]:
-    """Run `train_on_public` on private records, and charge it as `NonPrivate`. The model is an
-    upper limit of quality and is never released.
+    """Run `train_on_public` on private records, and charge it as `NonPrivate`.
 
-    The training reports nothing, because a loss on private records is private.
+    The model is an upper limit of quality and is never released. The training reports nothing,
+    because a loss on private records is private.
     """
     charge = session.charge(NonPrivate())
     train_on_public(
@@ -89,8 +90,7 @@ def train_without_privacy(
 
 
 def _shuffled(examples: Sequence[Example], batch_size: int, seed: int) -> Iterator[list[Example]]:
-    """Yield batches without end. The last batch of an epoch also takes the first examples of the
-    next epoch."""
+    """Yield batches without end. An epoch may start within a batch."""
     queue: list[int] = []
     rng = public_rng(seed, "order")
     while True:

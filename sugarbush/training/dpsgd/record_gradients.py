@@ -1,27 +1,27 @@
 """Stores the gradients of one parameter, one per record, in the form that needs the least memory.
 
 A gradient is a sum of three forms: whole gradients, products of two factors, and products with
-one-hot token ids. Norms come from inner products between the forms, including cross terms, and no
+one-hot token ids. Norms come from inner products between the forms, including cross terms. No
 product is larger than its factors.
 
 The terms of a squared norm may cancel, and then its rounding error is larger than the norm. So
-`RecordGradients.norms` also returns an upper bound of the norm that `add_scaled` adds. The bound
-includes the rounding errors of both functions. Let u be the unit roundoff, L_t and R_t the rows of
-the factors, and S the size sum_t |L_t| |R_t| (for a whole gradient, S is its norm; for several
-forms, S is the sum of their sizes).
+`RecordGradients.norms` also returns an upper bound on the norm of the gradient that `add_scaled`
+adds. The bound includes the rounding errors of both functions. Let u be the unit roundoff, and L_t
+and R_t the rows of the factors. The size S is sum_t |L_t| |R_t|. For a whole gradient, S is its
+norm. For several forms, S is the sum of their sizes.
 
 1. A product over k terms is added up in blocks of b terms. Its error is at most gamma_n |x| |y|,
    n = min(k, b) + ceil(k / b), in any order within a block (Higham 2002, Eq. 3.5).
-2. So |G|^2 is computed up to kappa u S^2, kappa = n(rows) + n(columns) + 8. The 8 covers the
+2. So the error of |G|^2 is at most kappa u S^2, kappa = n(rows) + n(columns) + 8. The 8 covers the
    product of the two inner products, the rounding of S, and terms of second order.
-3. The sum over the entries of p x p positions is in float64. Its error is at most p^2 2^-53 S^2. 4.
-Scaling and adding up p rows has an error of at most 1.01 (p + 4) u S, for p < 2^17.
+3. The sum over the entries of p x p positions is in float64. Its error is at most p^2 2^-53 S^2.
+4. Scaling and adding up p rows has an error of at most 1.01 (p + 4) u S, for p < 2^17.
 
     bound = sqrt(computed + (kappa u + p^2 2^-53) S^2) + 1.01 (p + 4) u S
 
 Positions count only if their rows are not zero. So the bound of a record does not depend on its
-padding. A whole gradient is added as it is stored, so its norm has no such error. The derivation,
-with underflow, is in docs/decisions/dp-sgd-clipping.md.
+padding. A whole gradient is added as it is stored, so its norm has none of these errors. The
+derivation, with underflow, is in docs/decisions/dp-sgd-clipping.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from torch import Tensor
 
 from sugarbush.errors import InvariantError
 
-_BLOCK = 256  # terms of a product that are added up at once: b above
+_BLOCK = 256  # number of terms that a product adds up at once: b above
 _OTHER_ROUNDINGS = 8  # the 8 in kappa
 # Added to the square of a row's length, because products may underflow: 4 b 2^-126 / 2^-24.
 _UNDERFLOW = 4 * _BLOCK * 2.0**-102
@@ -54,7 +54,7 @@ class Factors:
     right: Tensor
 
     def larger_than_product(self, positions: int) -> bool:
-        """Whether factors with `positions` positions are larger than their product."""
+        """Return whether factors with `positions` positions are larger than their product."""
         rows, columns = self.left.shape[2], self.right.shape[2]
         return bool(positions * (rows + columns) >= rows * columns)
 
@@ -73,9 +73,10 @@ Use = Whole | Factors | Tokens
 class RecordGradients:
     """The sum of all uses of one parameter, for each record.
 
-    `usual_length` is a public number of positions that decides which factors are multiplied at
-    once. The actual number depends on the longest record of a micro-batch. If the actual number
-    decided, that record would change the bounds, and so the scales, of all other records.
+    `usual_length` is a public number of positions. This number decides which factors are multiplied
+    at once. The actual number of positions depends on the longest record of a micro-batch. If the
+    actual number decided, the longest record would change the bounds of all other records, and so
+    their scales.
     """
 
     def __init__(self, *, records: int, usual_length: int, device: torch.device) -> None:
@@ -86,7 +87,6 @@ class RecordGradients:
         self._tokens: list[Tokens] = []
 
     def add(self, use: Use) -> None:
-        """Add one more use of the parameter."""
         match use:
             case Factors() if use.larger_than_product(self._usual_length):
                 self.add(Whole(_product(use.left.transpose(1, 2), use.right)))
@@ -100,9 +100,10 @@ class RecordGradients:
                 self._whole = [use]
 
     def norms(self) -> tuple[Tensor, Tensor]:
-        """Compute |G_i|, and an upper bound of the norm that `add_scaled` adds at scale 1.
+        """Compute |G_i|, and an upper bound on the norm of the gradient that `add_scaled` adds at
+        scale 1.
 
-        Each (records,) float64. Both are not finite if a gradient is not.
+        Both are (records,) float64. They are not finite if a gradient is not finite.
         """
         forms, squares = self._forms(), self._none
         sizes = positions = self._none
@@ -123,9 +124,9 @@ class RecordGradients:
         return squares.sqrt(), (squares + error * sizes**2).sqrt() + adding
 
     def zero_all_but(self, usable: Tensor) -> None:
-        """Set the gradients of the other records to zero; `usable` (records,) bool.
+        """Set the gradients of all other records to zero; `usable` is (records,) bool.
 
-        Both factors are set to zero, because zero times infinity is not zero.
+        Both factors become zero, because zero times infinity is not zero.
         """
 
         def kept(values: Tensor) -> Tensor:
@@ -136,7 +137,7 @@ class RecordGradients:
         self._tokens = [Tokens(use.ids, kept(use.right)) for use in self._tokens]
 
     def add_scaled(self, scales: Tensor, *, out: Tensor) -> None:
-        """out += sum_i scales_i G_i; `scales` (records,) float64, `out` like the parameter."""
+        """Add sum_i scales_i G_i to `out`, in place; `scales` is (records,) float64."""
         scales = scales.to(out.dtype)
         for whole in self._whole:
             out += torch.tensordot(scales, whole.gradients.to(out.dtype), dims=1)
@@ -161,10 +162,9 @@ class RecordGradients:
 
 @dataclass(frozen=True)
 class _Measured:
-    """For one form and every record: the computed |G|^2, the size S, and the number of positions
-    that are not zero, each (records,) float64. `roundings` is n(rows) + n(columns); 0 for a whole
-    gradient.
-    """
+    """Measures of one form for each record: |G|^2, the size S, and the number of nonzero positions.
+    Each measure is (records,) float64. `roundings` is n(rows) + n(columns); 0 for a whole
+    gradient."""
 
     squares: Tensor
     sizes: Tensor
@@ -189,7 +189,7 @@ def _measure(form: Use) -> _Measured:
 
 def _measured(squares: Tensor, lefts: Tensor, rights: Tensor, roundings: int) -> _Measured:
     """Compute the sizes from the inner products of the rows, `lefts` and `rights` (records, T, T).
-    Their diagonals are the squared lengths of the rows."""
+    The diagonals of the inner products are the squared lengths of the rows."""
     left, right = (kernel.diagonal(dim1=1, dim2=2).double() for kernel in (lefts, rights))
     sizes = ((left + _UNDERFLOW) * (right + _UNDERFLOW)).sqrt().sum(1)
     positions = ((left > 0) & (right > 0)).sum(1, dtype=torch.float64)
@@ -207,7 +207,7 @@ def _unit_roundoff(form: Use) -> float:
 
 
 def _inner(one: Use, other: Use) -> Tensor:
-    """<G_i, H_i> for every record, (records,) float64. Forms come in the order of `_forms`."""
+    """Compute <G_i, H_i> per record, (records,) float64. Forms come in the order of `_forms`."""
     match one, other:
         case Whole(g), Whole(h):
             return (g * h).flatten(1).sum(1, dtype=torch.float64)
@@ -219,17 +219,17 @@ def _inner(one: Use, other: Use) -> Tensor:
         case Factors(left, right), Tokens(ids, other_right):
             rows = ids[:, None, :].expand(-1, left.shape[1], -1)
             return _sum(left.gather(2, rows) * _kernel(right, other_right))
-    raise InvariantError("forms out of order")
+    raise InvariantError("the forms are not in the order of _forms")
 
 
 def _kernel(one: Tensor, other: Tensor) -> Tensor:
-    """<one_s, other_t> for all positions s and t: (records, S, T)."""
+    """Compute <one_s, other_t> for all positions s and t: (records, S, T)."""
     common = torch.promote_types(one.dtype, other.dtype)
     return _product(one.to(common), other.to(common).transpose(1, 2))
 
 
 def _product(one: Tensor, other: Tensor) -> Tensor:
-    """A batched matrix product, added up in blocks of `_BLOCK` terms."""
+    """Multiply batches of matrices. The products are added up in blocks of `_BLOCK` terms."""
     total = torch.bmm(one[:, :, :_BLOCK], other[:, :_BLOCK])
     for start in range(_BLOCK, one.shape[2], _BLOCK):
         block = slice(start, start + _BLOCK)

@@ -1,8 +1,8 @@
 """Draws Poisson samples of units, and plans a public schedule.
 
 This module is on the audit list. The number of units is private. So the sampling rate and the
-number of steps depend on the *DP* record count or on a setting, and sums are divided by the
-expected batch size. Nothing here shows how many units were sampled.
+number of steps depend on the *DP* record count or on a setting. Sums are divided by the expected
+batch size. Nothing here shows how many units were sampled.
 """
 
 from __future__ import annotations
@@ -30,19 +30,17 @@ class Schedule:
 def make_schedule(*, batch_size: float, epochs: float, unit_count: float) -> Schedule:
     """Plan `epochs` passes over about `unit_count` units, with `batch_size` units per step.
 
-    `unit_count` is public: a DP estimate, which may be any number, or a setting. With fewer units
-    than a batch, every unit is in every step. Raises ParamsError when there is nothing to train on.
+    `unit_count` is public, because it is a DP estimate or a setting. If `unit_count` is below
+    `batch_size`, every unit is in every step. Raises ParamsError when there is nothing to train on.
     """
     if not unit_count >= 1:
         raise ParamsError(
-            f"by the DP record count there are {unit_count:.0f} records or persons: too few to "
-            "fine-tune on. Set finetune.records, or leave dpft out of methods."
+            f"the DP record count is {unit_count:.0f} records or users, too few to fine-tune on. "
+            "Set finetune.records, or leave dpft out of methods."
         )
     rate = min(1.0, batch_size / unit_count)
     return Schedule(
-        rate=rate,
-        steps=max(1, round(epochs / rate)),
-        expected_batch_size=rate * unit_count,
+        rate=rate, steps=max(1, round(epochs / rate)), expected_batch_size=rate * unit_count
     )
 
 
@@ -50,24 +48,19 @@ class PoissonSampler(Generic[T]):
     """Draws a secret batch for each step.
 
     A unit has one or more examples. Each unit is in the batch independently with probability
-    `rate`. It contributes one of its examples, which is also chosen in secret. So a unit adds at
-    most one clipped gradient to a step. The units are divided among `world_size` processes. The
-    samples of all processes together are one Poisson sample.
+    `rate`. A unit in the batch contributes one of its examples, which is also chosen in secret. So
+    a unit adds at most one clipped gradient to a step. The units are divided among `world_size`
+    processes. The samples of all processes together are one Poisson sample.
     """
 
     def __init__(
-        self,
-        units: Private[Sequence[T]],
-        *,
-        rate: float,
-        rank: int = 0,
-        world_size: int = 1,
+        self, units: Private[Sequence[T]], *, rate: float, rank: int = 0, world_size: int = 1
     ) -> None:
         self._units = units._per_unit[rank::world_size]
         self._rate = rate
 
     def draw(self) -> list[T]:
-        """The private batch of one step. It may be empty."""
+        """Return the private batch of one step. The batch may be empty."""
         drawn = (self._units[i] for i in poisson_sample(len(self._units), rate=self._rate))
         return [unit[secret_choice(len(unit))] for unit in drawn if unit]
 
@@ -75,11 +68,11 @@ class PoissonSampler(Generic[T]):
 def micro_batches(
     batch: Sequence[T], *, size_of: Callable[[T], int], capacity: int
 ) -> Iterator[Sequence[T]]:
-    """Split a batch so that each part fits into the device's memory: the number of examples times
-    the largest size is at most `capacity`.
+    """Split a batch so that each part fits into the device's memory.
 
-    Examples of similar size are in the same part, so that there is little padding. One example
-    larger than `capacity` is a part of its own. An empty batch has no parts.
+    In each part, the number of examples times the largest size is at most `capacity`. Examples of
+    similar size are in the same part, so that there is little padding. One example larger than
+    `capacity` is a part of its own. An empty batch has no parts.
     """
     ordered = sorted(batch, key=size_of, reverse=True)
     start = 0

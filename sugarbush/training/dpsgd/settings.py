@@ -76,9 +76,9 @@ class DpSgdSettings(NoisyStepsSettings):
     """Preset dpft: LoRA on the tiny GPT-2, few large steps, on one CPU."""
 
     model: str = TINY
-    """First weights: tiny (by stage pretrain), or a GPT-2 or Llama by name or path."""
+    """First model: tiny (of stage pretrain), or a GPT-2 or Llama by name or path."""
     records: Annotated[float, Field(ge=1)] | None = None
-    """Public number of units that determines rate and steps; null: the DP count."""
+    """Public number of units, for the sampling rate and the steps; null: the DP record count."""
     decay: Literal["constant", "linear"] = "linear"
     """Learning rate over time: constant, or linear (it decreases to 0)."""
     warmup_steps: Count = 0
@@ -115,7 +115,7 @@ class Lora(DpSgdSettings):
 
 
 class FinetuneSettings(Section):
-    """Training by DP-SGD: the presets, the chosen preset, and how it is computed."""
+    """Training by DP-SGD: the presets, the chosen preset, and settings of the computation."""
 
     removed_settings: ClassVar[Mapping[str, Any]] = {"precision": "auto"}
 
@@ -129,9 +129,9 @@ class FinetuneSettings(Section):
     processes: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
     """Number of processes, one GPU each, which torchrun starts."""
     clipping: Annotated[Literal["book_keeping", "opacus"], NOT_IN_OUTPUT] = "book_keeping"
-    """What clips gradients: book_keeping (fast), or opacus (its hooks: slow)."""
+    """Code that clips gradients: book_keeping (fast), or opacus (slow)."""
     activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
-    """Whether activations are recomputed to save memory."""
+    """Whether activations are computed again to save memory."""
     micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096
     """Number of tokens computed at once. A larger number needs more memory and less time."""
     checkpoint_every: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1

@@ -1,13 +1,14 @@
-"""DP-SGD. A whole run is charged before its first step. Noise is added once per logical step.
+"""Trains by DP-SGD. A whole run is charged before its first step. Noise is added once per logical
+step.
 
-A step takes a secret Poisson sample, adds up clipped per-record gradients over physical
-micro-batches, adds noise once, and divides by the *expected* batch size. A step with an empty
-sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no batch size. Progress
-reports depend on the settings and on the numbers of steps only.
+A step takes a secret Poisson sample and adds up clipped per-record gradients over physical
+micro-batches. Then it adds noise once and divides by the *expected* batch size. A step with an
+empty sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no batch size.
+Progress reports depend on the settings and on the numbers of steps only.
 
 Guarantee: the weights after every step have the cost that `Mechanism.event` states, under
-add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). It is fixed beforehand
-that the weights after the last step are released.
+add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). The run releases the
+weights after the last step; this choice is fixed beforehand.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ _REPORTS = 20  # maximum number of progress reports of a run
 class Mechanism:
     """Everything that the guarantee depends on, fixed before the first step.
 
-    `noise_multiplier` is the standard deviation of the noise divided by `clip_norm`; 0 is charged
-    as not private. A step samples a unit with probability `rate`. `repeatable_steps` are additional
-    steps that are charged beforehand and replace steps that a crash lost. When none of them is
-    left, each lost step shortens the training by one step. Under REPLACE_ONE the run is charged as
-    confidential training, which has no DP epsilon.
+    `noise_multiplier` is the standard deviation of the noise divided by `clip_norm`. A run with 0
+    is charged as not private. A step samples a unit with probability `rate`. `repeatable_steps` are
+    additional steps that are charged beforehand and replace steps that a crash lost. When no
+    repeatable step is left, each lost step shortens the training by one step. Under REPLACE_ONE the
+    run is charged as confidential training, which has no DP epsilon.
     """
 
     rate: float
@@ -74,7 +75,7 @@ class Mechanism:
         return self.after(self.draws)
 
     def after(self, draws: int) -> Event:
-        """The cost of `draws` >= 1 steps."""
+        """Return the cost of `draws` >= 1 steps."""
         if self.noise_multiplier == 0:
             return NonPrivate()
         kind = ConfidentialTraining if self.relation is Relation.REPLACE_ONE else PoissonGaussian
@@ -98,7 +99,7 @@ class Learning:
     weight_decay: float
 
     def rate_at(self, step: int, *, steps: int) -> float:
-        """The learning rate of step 0, 1, ... of `steps`."""
+        """Return the learning rate of step 0, 1, ... of `steps`."""
         if step < self.warmup_steps:
             return self.learning_rate * (step + 1) / self.warmup_steps
         if self.decay is Decay.CONSTANT:
@@ -106,7 +107,6 @@ class Learning:
         return self.learning_rate * (steps - step) / max(1, steps - self.warmup_steps)
 
     def optimizer(self, model: nn.Module) -> torch.optim.AdamW:
-        """AdamW over the trainable weights of `model`."""
         trainable = [p for p in model.parameters() if p.requires_grad]
         groups: list[dict[str, Any]] = [
             {"params": [p for p in trainable if p.dim() > 1], "weight_decay": self.weight_decay},
@@ -116,7 +116,7 @@ class Learning:
 
 
 class Clipping(StrEnum):
-    """What clips gradients: our one backward pass, or Opacus' hooks, which are slower."""
+    """The code that clips gradients: our one backward pass, or Opacus' hooks, which are slower."""
 
     BOOK_KEEPING = "book_keeping"
     OPACUS = "opacus"
@@ -133,7 +133,7 @@ class Performance:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The progress of a run, without a time: how long a step takes depends on the texts."""
+    """The progress of a run, without times, because the time of a step depends on the texts."""
 
     step: int
     steps: int
@@ -156,16 +156,16 @@ def train(
     """Train `model` in place by DP-SGD, or continue the run in `checkpoints`.
 
     Guarantee: the run costs `mechanism.event`, which is charged before the first step. After a
-    crash the steps since the last checkpoint run again with new noise; the charge for
-    `repeatable_steps` covers them.
+    crash the steps since the last checkpoint run again with new noise. The charge for
+    `repeatable_steps` covers these repeated steps.
 
     A unit has one or more examples. `probe` are two public examples of unequal length, on which the
     clipper must agree with autograd. `before_step` is called before each step with the number of
-    finished steps. If a run continues after a crash, it is called again for the steps that are
-    repeated. Its changes to the weights are not covered by this guarantee. Under torchrun each
-    process trains on some of the units.
-    Raises PrivacyError if the model's gradients cannot be clipped exactly, BudgetExceededError
-    before any step, and FailureError when the weights are no longer finite.
+    finished steps. After a crash, `before_step` is called again for the repeated steps. This
+    guarantee does not cover changes that it makes to the weights. Under torchrun each process
+    trains on some of the units. Raises PrivacyError if the model's gradients cannot be clipped
+    exactly, BudgetExceededError before any step, and FailureError when the weights are no longer
+    finite.
     """
     rank, processes = _process()
     require_exact_clipping(model, probe, clip_norm=mechanism.clip_norm, performance=performance)
@@ -192,7 +192,6 @@ def train(
         if first:
             checkpoints.restore(first, model, optimizer)
         _make_equal(model)
-        clock = _ProgressClock(mechanism, first, last, session.ledger.delta)
         for done in range(first, last):
             for group in optimizer.param_groups:
                 group["lr"] = learning.rate_at(done, steps=mechanism.steps)
@@ -203,15 +202,22 @@ def train(
             if rank == 0 and ((done + 1) % performance.checkpoint_every == 0 or done + 1 == last):
                 _require_finite(model)
                 checkpoints.save(done + 1, model, optimizer)
-            if rank == 0 and clock.is_due(done + 1):
-                report(clock.progress(done + 1, checkpoints.draws))
+            if rank == 0 and _is_due(done + 1, first=first, last=last):
+                cost = epsilon(
+                    [mechanism.after(checkpoints.draws)],
+                    delta=session.ledger.delta,
+                    relation=mechanism.relation,
+                )
+                report(Progress(step=done + 1, steps=last, epsilon=cost))
     return Released(model, (charge,) if charge else ())
 
 
 @contextmanager
 def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Iterator[Clipper]:
-    """Open the clipper that a setting names. Raises PrivacyError on a model without a clipping
-    rule."""
+    """Open the clipper that a setting names.
+
+    Raises PrivacyError if a trainable module has no clipping rule.
+    """
     kind = HooksClipper if clipping is Clipping.OPACUS else PerRecordClipper
     clipper: Clipper = kind(model, clip_norm=clip_norm)
     try:
@@ -229,7 +235,28 @@ def require_exact_clipping(
     changes nothing else.
     """
     model.train()
-    _check(model, probe, clip_norm, performance.clipping)
+    clipping = performance.clipping
+    device = next(model.parameters()).device
+    advice = "Set finetune.model to another model."
+    if clipping is not Clipping.BOOK_KEEPING:
+        advice = f"Set `finetune.clipping: {Clipping.BOOK_KEEPING.value}`."
+    try:
+        with open_clipper(model, clip_norm, clipping) as clipper:
+            exactness.check(
+                model,
+                clipper,
+                record_losses,
+                together=pad_together(probe).to(device),
+                alone=[pad_together([example]).to(device) for example in probe],
+                advice=advice,
+            )
+    except (SugarbushError, InvariantError):
+        raise
+    except Exception as error:  # torch and Opacus raise errors of many types
+        raise PrivacyError(
+            f"`finetune.clipping: {clipping.value}` cannot clip this model: a trial on two public "
+            f"records failed ({type(error).__name__}). {advice}"
+        ) from error
 
 
 class NoisyStep:
@@ -249,7 +276,6 @@ class NoisyStep:
         self._device = next(model.parameters()).device
 
     def take(self) -> None:
-        """Take a sample, which may be empty, and make a step with it."""
         self._optimizer.zero_grad(set_to_none=True)
         for examples in micro_batches(
             self._sampler.draw(),
@@ -267,31 +293,14 @@ class NoisyStep:
             self._clipper.add_clipped(record_losses(self._model, batch))
 
 
-class _ProgressClock:
-    """Computes the progress of a run from its settings."""
-
-    def __init__(self, mechanism: Mechanism, first: int, last: int, delta: float) -> None:
-        self._mechanism, self._first, self._last, self._delta = mechanism, first, last, delta
-        self._every = max(1, math.ceil((last - first) / _REPORTS))
-
-    def is_due(self, step: int) -> bool:
-        return (step - self._first) % self._every == 0 or step == self._last
-
-    def progress(self, step: int, draws: int) -> Progress:
-        return Progress(
-            step=step,
-            steps=self._last,
-            epsilon=epsilon(
-                [self._mechanism.after(draws)],
-                delta=self._delta,
-                relation=self._mechanism.relation,
-            ),
-        )
+def _is_due(step: int, *, first: int, last: int) -> bool:
+    """Return whether a report follows `step`. The number of reports is at most `_REPORTS`."""
+    every = max(1, math.ceil((last - first) / _REPORTS))
+    return (step - first) % every == 0 or step == last
 
 
 def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySession) -> str:
-    """Return the id of the run's ledger entry. A new run is charged; a continued run was charged
-    before."""
+    """Return the id of the run's ledger entry. A run that continues is not charged again."""
     begun = checkpoints.start()
     if begun is None:
         charge = session.charge(mechanism.event)
@@ -301,74 +310,46 @@ def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySes
     if not entry.event == begun.event == mechanism.event:
         raise PrivacyError(
             f"{checkpoints.folder}: has a run with other settings of DP-SGD. Restore these "
-            "settings to continue, or remove the folder to train again and be charged again."
+            "settings to continue, or remove the folder to train again, with a new charge."
         )
     return begun.ledger_id
 
 
 def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
-    """Return the step to continue from, and the last step. The last step is earlier if too many
-    steps were lost."""
+    """Return the step to continue from, and the last step that the charge covers."""
     first, drawn = checkpoints.step(), checkpoints.draws
     if drawn < first:
         raise PrivacyError(
             f"{checkpoints.folder}: the count of noisy steps is missing. Remove the folder to "
-            "train again and be charged again."
+            "train again, with a new charge."
         )
     unused = mechanism.draws - drawn
     last = min(mechanism.steps, first + max(0, unused))
     if last == 0:
         raise PrivacyError(
             f"{checkpoints.folder}: all charged steps have run, and none reached a checkpoint. "
-            "Lower finetune.checkpoint_every, and remove the folder to be charged again."
+            "Lower finetune.checkpoint_every, and remove the folder to train again, with a new "
+            "charge."
         )
     return first, last
 
 
 def _make_equal(model: nn.Module) -> None:
-    """Copy the weights of process 0 to every process, because new LoRA factors are random in each
-    process."""
+    """Copy the weights of process 0 to all processes, because new LoRA factors are random."""
     if torch.distributed.is_initialized():
         for parameter in model.parameters():
             torch.distributed.broadcast(parameter.detach(), src=0)
 
 
 def _process() -> tuple[int, int]:
-    """This process's rank, and the number of processes."""
     if not torch.distributed.is_initialized():
         return 0, 1
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
-def _check(
-    model: nn.Module, probe: Sequence[Example], clip_norm: float, clipping: Clipping
-) -> None:
-    device = next(model.parameters()).device
-    advice = "Set finetune.model to another model."
-    if clipping is not Clipping.BOOK_KEEPING:
-        advice = f"Set `finetune.clipping: {Clipping.BOOK_KEEPING.value}`."
-    try:
-        with open_clipper(model, clip_norm, clipping) as clipper:
-            exactness.check(
-                model,
-                clipper,
-                record_losses,
-                together=pad_together(probe).to(device),
-                alone=[pad_together([example]).to(device) for example in probe],
-                advice=advice,
-            )
-    except (SugarbushError, InvariantError):
-        raise
-    except Exception as error:  # torch and Opacus raise another type for each kind of failure
-        raise PrivacyError(
-            f"`finetune.clipping: {clipping.value}` cannot clip this model: a trial on two public "
-            f"records failed ({type(error).__name__}). {advice}"
-        ) from error
-
-
 def _require_finite(model: nn.Module) -> None:
-    """Raise FailureError if weights are not finite. The weights are noisy already, so the check
-    spends no budget."""
+    """Raise FailureError if weights are not finite. The weights contain noise already, so the check
+    costs no budget."""
     if not all(bool(p.isfinite().all()) for p in model.parameters() if p.requires_grad):
         raise FailureError(
             "fine-tuning diverged: the weights are not finite. Lower finetune.learning_rate."

@@ -1,9 +1,10 @@
-"""The redactor of the default recipe: trained once on a machine, then read from the cache.
+"""Trains the redactor of the default recipe once on a machine, and reads it from a cache after
+that.
 
-<cache>/redactor/<digest of the recipe>/    weights, tokenizer, redactor.json
+    <cache>/redactor/<digest of the recipe>/    weights, tokenizer, redactor.json
 
-It contains public text only. The cache is the user's cache folder, or SUGARBUSH_STATE where it is
-set.
+The cache is SUGARBUSH_STATE if it is set, else the user's cache folder. The redactor is trained on
+public text only.
 """
 
 from __future__ import annotations
@@ -26,20 +27,21 @@ from sugarbush.training.device import open_device
 from sugarbush.training.redactor.detector import LearnedDetector
 from sugarbush.training.redactor.train import Recipe, Report, train_redactor
 
-_LINES = 10  # lines of progress where there is no terminal
+_LINES = 10  # number of progress lines without a terminal
 
 
 def redactor_folder(recipe: Recipe) -> Path:
-    """Where the redactor of a recipe is, or will be."""
+    """Return the folder for the redactor of a recipe."""
     named = os.environ.get(STATE_VARIABLE)
     cache = named_state(Path(), named) if named else Path(platformdirs.user_cache_dir("sugarbush"))
     return cache / "redactor" / recipe.digest
 
 
 def default_redactor() -> LearnedDetector:
-    """The redactor of the default recipe. The first call on a machine trains it: some minutes.
+    """Open the redactor of the default recipe.
 
-    Raises StorageError when the cache cannot be written.
+    The first call on a machine trains the redactor, which takes some minutes. Raises StorageError
+    when the cache cannot be written.
     """
     return _open(redactor_folder(Recipe()))
 
@@ -50,7 +52,8 @@ def _open(folder: Path) -> LearnedDetector:
         try:
             make_owner_only(folder.parent)
             lock = FileLock(folder.with_suffix(".lock"))
-            with lock:  # a second process waits for the first, and reads what it wrote
+            # A second process waits, and then reads the redactor that the first process wrote.
+            with lock:
                 if not (folder / DESCRIPTION).exists():
                     with progress("The redactor is trained once on this machine") as report:
                         made = train_redactor(
@@ -67,7 +70,7 @@ def _open(folder: Path) -> LearnedDetector:
 
 @contextmanager
 def progress(what: str) -> Iterator[Report]:
-    """A progress bar with the time that is left; without a terminal, some lines."""
+    """Show a progress bar with the remaining time. Without a terminal, print some lines."""
     console = Console(stderr=True)
     if not console.is_terminal:
 

@@ -1,8 +1,9 @@
-"""The learned detector: scores of words by the trained token classifier, for high recall.
+"""Finds secrets with the trained token classifier, which scores each word.
 
-Neighbouring words with at least the weak threshold are one finding, if one of them has at least the
-strong threshold. Both thresholds were chosen on generated texts when the classifier was trained.
-The score of a finding is scaled so that the default threshold of a policy (0.3) is the strong one.
+Neighbouring words with scores of at least the weak threshold are one finding. The score of a
+finding is scaled so that 0.3, the default threshold of a policy, corresponds to the strong
+threshold. So by default a finding counts if one of its words reaches the strong threshold. Both
+thresholds were chosen on generated texts when the classifier was trained.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from sugarbush.training.crt.token_classifier import TokenClassifier
 from sugarbush.training.redactor.shapes import token_types
 from sugarbush.training.redactor.values import ADDRESS, KINDS, SECRET_KINDS
 
-SENTENCES = 4  # sentences that are read together
-MOST_TOKENS = 160  # of one piece
+SENTENCES = 4  # number of sentences that are read together
+MOST_TOKENS = 160  # largest number of tokens in a piece
 _WORD = re.compile(r"\S+")
 _EDGES = ".,;:!?\"'()[]{}<>|=“”‘’«»"
 _BATCH_TOKENS = 512
-_LENGTH_STEP = 16  # pieces are padded to a multiple of so many tokens
-_CHUNK = 512  # texts whose pieces are put into batches together
+_LENGTH_STEP = 16  # pieces are padded to a multiple of this number of tokens
+_CHUNK = 512  # number of texts that share batches
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a text, with the probability of each kind: the largest one of the word's tokens."""
+    """A word of a text. The score of a kind is its largest probability for a token of the word."""
 
     start: int
     end: int
@@ -50,10 +51,10 @@ class Word:
 class LearnedDetector(TokenClassifier):
     """The redactor in a folder that `train_redactor` wrote.
 
-    Its findings in a text depend on that text alone. A matrix product rounds a row differently in a
-    batch of another shape, in bfloat16 by up to 0.03 of a score. So the shape of a batch follows
-    from the length of the pieces in it: they are padded to one length, and copies fill the batch.
-    In equal shapes all scores were bitwise equal, in any place of any batch
+    Its findings in a text depend on that text alone. In a batch of another shape, a matrix product
+    rounds a row differently; in bfloat16 this changed scores by up to 0.03. So the shape of a batch
+    depends only on the length of its pieces. All pieces are padded to one length, and empty pieces
+    fill the batch. In batches of equal shape all scores were bitwise equal, at any position
     (docs/decisions/redactor.md).
     """
 
@@ -64,7 +65,7 @@ class LearnedDetector(TokenClassifier):
             self.strong, self.weak = float(thresholds["strong"]), float(thresholds["weak"])
         except (OSError, ValueError, KeyError, TypeError):
             raise ParamsError(
-                f"{folder}: is no redactor; make one with sugarbush train-redactor"
+                f"{folder}: is not a redactor. Make one with sugarbush train-redactor"
             ) from None
         super().__init__(str(folder), device=device)
         self.folder = folder
@@ -74,7 +75,7 @@ class LearnedDetector(TokenClassifier):
 
     @cached_property
     def trained_on(self) -> frozenset[str]:
-        """Return digests of the labelled texts that the redactor was trained on."""
+        """Digests of the labelled texts that the redactor was trained on."""
         return frozenset(self.description.get("trained_on", ()))
 
     @cached_property
@@ -93,13 +94,14 @@ class LearnedDetector(TokenClassifier):
         ]
 
     def is_public(self, texts: Sequence[str], *, plain_score: float = 0.0) -> list[bool]:
-        """Whether no word of a text reaches the weak threshold, or 1 - `plain_score` if it is
-        lower."""
+        """Return, for each text, whether all its words have low scores.
+
+        A score is low if it is below the weak threshold and below 1 - `plain_score`.
+        """
         limit = min(self.weak, 1 - plain_score)
         return [all(secret_score(w) < limit for w in words) for words in self.words(texts)]
 
     def words(self, texts: Sequence[str]) -> Iterator[list[Word]]:
-        """The scored words of each text."""
         for first in range(0, len(texts), _CHUNK):
             yield from self._scored(texts[first : first + _CHUNK])
 
@@ -136,8 +138,7 @@ class LearnedDetector(TokenClassifier):
                 yield batch, probabilities[: len(batch)].tolist(), offsets[: len(batch)]
 
     def probabilities(self, pieces: list[str], *, length: int) -> tuple[Tensor, list[Any]]:
-        """Compute the probability of each kind for each token, (pieces, length, kinds), and the
-        offsets of the tokens."""
+        """Return probabilities, (pieces, length, kinds), and the offsets of the tokens."""
         encoded = encode(self._tokenizer, pieces, length=length)
         offsets = encoded.pop("offset_mapping").tolist()
         with torch.inference_mode():
@@ -151,7 +152,7 @@ class LearnedDetector(TokenClassifier):
 
 
 def groups(text: str, size: int = SENTENCES) -> Iterator[tuple[int, str]]:
-    """Neighbouring sentences of `text`, `size` at a time, and where they start."""
+    """Yield `size` neighbouring sentences of `text` at a time, and where they start."""
     start, sentences = 0, split(text)
     for first in range(0, len(sentences), size):
         own = sentences[first : first + size]
@@ -162,8 +163,10 @@ def groups(text: str, size: int = SENTENCES) -> Iterator[tuple[int, str]]:
 
 
 def encode(tokenizer: Any, pieces: list[str], *, length: int | None = None) -> Any:
-    """The input of the network: tokens, their offsets and the shapes of their words. It is padded
-    to `length` tokens; None: to the longest piece."""
+    """Make the input of the network: tokens, their offsets and the shapes of their words.
+
+    The input is padded to `length` tokens, or to the longest piece if `length` is None.
+    """
     encoded = tokenizer(
         pieces,
         split_special_tokens=True,
@@ -178,7 +181,7 @@ def encode(tokenizer: Any, pieces: list[str], *, length: int | None = None) -> A
 
 
 def fast_bfloat16(device: torch.device | str) -> bool:
-    """Whether the device multiplies bfloat16 matrices several times as fast as float32."""
+    """Return whether the device multiplies bfloat16 matrices much faster than float32."""
     kind = torch.device(device).type
     return kind == "cuda" or bool(torch.cpu._is_amx_tile_supported())  # noqa: SLF001 (no other name)
 
@@ -186,7 +189,7 @@ def fast_bfloat16(device: torch.device | str) -> bool:
 def findings_of(
     text: str, words: Sequence[Word], *, weak: float, power: float = 1.0
 ) -> list[Finding]:
-    """The findings in a text: runs of neighbouring words above the weak threshold.
+    """Return the runs of neighbouring words above the weak threshold.
 
     The score of a finding is the score of its best word, to the given power.
     """
@@ -211,18 +214,18 @@ def findings_of(
 
 
 def secret_score(word: Word) -> float:
-    """The probability that a word belongs to a secret."""
+    """Return the probability that a word belongs to a secret."""
     return sum(word.scores[: len(SECRET_KINDS)])
 
 
 def kind_of(word: Word) -> str:
-    """The most probable secret kind of a word."""
+    """Return the most probable secret kind of a word."""
     secret = word.scores[: len(SECRET_KINDS)]
     return KINDS[max(range(len(secret)), key=lambda kind: secret[kind])]
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without punctuation at its edges, if something remains."""
+    """Remove punctuation at the edges of a span, unless nothing would remain."""
     left, right = start, end
     while left < right and text[left] in _EDGES:
         left += 1
@@ -232,8 +235,8 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _continues(text: str, one: Word, skipped: Sequence[Word], other: Word) -> bool:
-    """Whether two words belong to one finding. Between them there are only signs and at most one
-    line break. Within an address, there may also be one short word, such as a state."""
+    """Return whether two words belong to one finding. Between the words there are only signs and at
+    most one line break. An address may also have one short word between them, such as a state."""
     plain = [word for word in skipped if any(c.isalnum() for c in text[word.start : word.end])]
     short = len(plain) == 1 and plain[0].end - plain[0].start <= 3
     if plain and not (short and kind_of(one) == kind_of(other) == ADDRESS):
@@ -242,7 +245,7 @@ def _continues(text: str, one: Word, skipped: Sequence[Word], other: Word) -> bo
 
 
 def _words(text: str, tokens: Sequence[tuple[int, int, tuple[float, ...]]]) -> list[Word]:
-    """The words between white space, each with the largest score of its tokens."""
+    """Return the words of `text`, each with the largest scores of its tokens."""
     found: list[Word] = []
     place = 0
     for match in _WORD.finditer(text):

@@ -1,9 +1,9 @@
-"""The user's own labels: which texts to label, suggestions for them, and the file of labels.
+"""Chooses texts that a user labels, suggests labels, and stores the labels.
 
 <private root>/labels.jsonl    one text a line: text, spans, use (train or measure)
 
-A hash of the text decides the use, so a text never changes sides. Only texts for training get
-suggestions: a suggestion makes people overlook what the detectors overlook, and gamma would be too
+A hash of the text decides the use, so a text keeps its use. Only texts for training get
+suggestions. With a suggestion, people overlook what the detectors overlook, and gamma would be too
 small.
 """
 
@@ -23,11 +23,11 @@ from sugarbush.paths import OWN_LABELS, atomic_file, make_owner_only
 from sugarbush.randomness import hash_share
 from sugarbush.training.crt.recall import LabelledText, load_labelled, require_disjoint
 from sugarbush.training.crt.redact import Policy
-from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHONE, SECRET_KINDS
+from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHONE
 
 TRAIN_SHARE = 0.5
 _TRAIN, _MEASURE = "train", "measure"
-_WORDS_OF_KINDS = {  # substrings of labels in other schemas; the first one that fits is used
+_WORDS_OF_KINDS = {  # substrings of labels in other schemas; the first match is used
     EMAIL: ("mail",),
     PHONE: ("phone", "tel", "fax", "mobile"),
     ADDRESS: ("addr", "street", "zip", "post", "building"),
@@ -42,7 +42,7 @@ _WORDS_OF_KINDS = {  # substrings of labels in other schemas; the first one that
 
 
 def kind_of_label(label: str) -> str:
-    """The kind that the redactor learns for a label of another schema; "" for no secret."""
+    """Return the redactor's kind for a label of another schema; "" if the label is no secret."""
     plain = label.casefold()
     if plain in {"per", "id", "pers"}:
         return NUMBER if plain == "id" else NAME
@@ -55,8 +55,7 @@ def kind_of_label(label: str) -> str:
 def for_training(
     sample: Iterable[LabelledText], *, share: float = TRAIN_SHARE
 ) -> list[LabelledText]:
-    """Return the texts that a hash selects for training, with the kinds that the redactor
-    learns."""
+    """Return the texts that a hash selects for training, with the kinds of the redactor."""
     return [
         LabelledText(
             text=one.text, spans=tuple((a, b, kind_of_label(label)) for a, b, label in one.spans)
@@ -76,8 +75,10 @@ class LabelFile:
     spans: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def shown(self, number: int) -> dict[str, Any]:
-        """Return text `number` for the page, with its labels or, if it has none, with
-        suggestions."""
+        """Return text `number` for the page, with its labels.
+
+        If the text has no labels yet, they are suggestions.
+        """
         text = self.texts[number]
         spans = self.spans.get(text)
         return {
@@ -96,7 +97,7 @@ class LabelFile:
         try:
             own = tuple((index(s["start"]), index(s["end"]), str(s["label"])) for s in spans)
         except (KeyError, TypeError, ValueError):
-            raise InputError("a span needs start, end and label") from None
+            raise InputError("a span needs the fields start, end and label") from None
         require_disjoint(own, len(text), where=f"text {number + 1}")
         self.spans[text] = [{"start": a, "end": b, "label": label} for a, b, label in sorted(own)]
         self._write()
@@ -123,8 +124,7 @@ class LabelFile:
 def open_labels(
     source: Path, output: Path, *, text: str, count: int, policy: Policy | None
 ) -> LabelFile:
-    """Choose the `count` texts of `source` with the smallest hashes, and read the labels that
-    `output` already has.
+    """Choose the `count` texts of `source` with the smallest hashes; read the labels in `output`.
 
     Raises ParamsError if others can read the folder of `output`, and InputError for a bad file.
     """
@@ -132,17 +132,17 @@ def open_labels(
     if output.parent.stat().st_mode & 0o077:
         raise ParamsError(
             f"{output.parent}: others can read this folder, and labelled texts are private. Name a "
-            f"file in a folder with mode 0700, such as that of {OWN_LABELS}."
+            f"file in a folder with mode 0700, such as the folder of {OWN_LABELS}."
         )
     rows = read_rows(source, setting="input", wanted={text: "--text"})
     texts = dict.fromkeys(str(row.fields[text]) for row in rows if row.fields[text])
     for row in rows:
-        if is_half(str(row.fields[text])):  # no later label could be stored
+        if is_half(str(row.fields[text])):  # the file of labels cannot contain it
             raise InputError(
                 f"{source}, row {row.number}: column '{text}' has half a character (a lone "
                 "surrogate)"
             )
-    # A hash of its own: those with the smallest `hash_share` would all be for training.
+    # This hash must differ from the hash in `use_of`, or all chosen texts would be for training.
     chosen = sorted(texts, key=lambda own: hash_share(f"to label: {own}"))[:count]
     if not chosen:
         raise InputError(f"{source}: no row has a text in column '{text}'")
@@ -154,8 +154,5 @@ def open_labels(
 
 
 def use_of(text: str) -> str:
-    """Whether a labelled text trains the redactor or measures what it misses."""
+    """Return whether a labelled text trains the redactor or measures what it misses."""
     return _TRAIN if hash_share(text) < TRAIN_SHARE else _MEASURE
-
-
-LABELS = SECRET_KINDS

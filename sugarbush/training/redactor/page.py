@@ -1,8 +1,8 @@
-"""The page for labelling texts, on this machine alone.
+"""Serves the page for labelling texts to this machine alone.
 
-It listens on 127.0.0.1. Every request needs the random token of this start in its path and a Host
-header of this server, so that no other web page and no other user of the machine reads a text.
-Nothing is loaded from elsewhere.
+The server listens on 127.0.0.1. Every request needs the random token of this start in its path, and
+the Host header of this server. So no other web page and no other user of the machine can read a
+text. The page loads nothing from other servers.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from threading import Lock
 from typing import Any
 
 from sugarbush.errors import SugarbushError
-from sugarbush.training.redactor.labels import LABELS, LabelFile
+from sugarbush.training.redactor.labels import LabelFile
+from sugarbush.training.redactor.values import SECRET_KINDS
 
-_LONGEST = 8 * 2**20  # bytes of a request
+_LONGEST = 8 * 2**20  # largest size of a request, in bytes
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; img-src data:; script-src 'self'; "
@@ -34,7 +35,7 @@ _FILES = {"": ("page.html", "text/html"), "page.js": ("page.js", "text/javascrip
 
 
 class LabelServer(ThreadingHTTPServer):
-    """Serves one file of labels until `stop` is sent."""
+    """Serves one file of labels until the page sends `stop`."""
 
     daemon_threads = True
 
@@ -52,8 +53,9 @@ class LabelServer(ThreadingHTTPServer):
     def open_in_browser(self) -> None:
         """Open the page in a browser.
 
-        All users of the machine can read the browser's command line. So it has no token but the
-        path of a file that only its owner can read. The first request of the page deletes the file.
+        All users of the machine can read the browser's command line. So the command line has no
+        token, but the path of a file that only its owner can read. The first request of the page
+        deletes the file.
         """
         folder = self.labels.path.parent.absolute()
         descriptor, name = tempfile.mkstemp(prefix="open-", suffix=".html", dir=folder)
@@ -63,12 +65,10 @@ class LabelServer(ThreadingHTTPServer):
         webbrowser.open(self._redirect.as_uri())
 
     def forget_redirect(self) -> None:
-        """Delete the file of `open_in_browser`."""
         if self._redirect is not None:
             self._redirect.unlink(missing_ok=True)
 
     def server_close(self) -> None:
-        """Stop listening."""
         super().server_close()
         self.forget_redirect()
 
@@ -105,10 +105,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a path contains the token."""
+        """Log nothing, because a path contains the token."""
 
     def _allowed(self) -> str | None:
-        """The path after the token. Refuses a wrong token, host or origin."""
+        """Return the path after the token, or None after refusing a wrong token, host or origin."""
         own = f"127.0.0.1:{self.server.server_port}"
         _, token, *rest = self.path.split("/", 2) if self.path.count("/") > 1 else ("", "")
         right = (
@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _guarded(self, work: Any) -> None:
         try:
             with self.server.lock:
-                answer = {**work(), "kinds": LABELS}
+                answer = {**work(), "kinds": SECRET_KINDS}
         except (SugarbushError, ValueError, KeyError, TypeError) as error:
             message = str(error) if isinstance(error, SugarbushError) else "not understood"
             self._answer(json.dumps({"error": message}).encode(), status=HTTPStatus.BAD_REQUEST)

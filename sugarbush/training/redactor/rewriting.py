@@ -6,7 +6,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,13 @@ from sugarbush.training.crt.policies import make_policy
 from sugarbush.training.crt.redact import TextSpan, mask_spans
 from sugarbush.training.redactor.surrogates import with_surrogates
 
-_ROWS = 2_000  # rows in memory
+_ROWS = 2_000  # number of rows in memory
 _SPANS = "spans"
 _MASKED = "masked before"  # a mask that the input contains
 
 
 class Rewriter:
-    """A policy, and what replaces its spans: masks, or surrogates by the key of `state`."""
+    """Replaces the spans of a policy by masks, or by surrogates with the key of `state`."""
 
     def __init__(self, detectors: Sequence[str], *, threshold: float, state: Path | None) -> None:
         self._policy = make_policy(detectors, threshold=threshold)
@@ -60,16 +60,18 @@ def redact_file(
     """Write the redacted column `text`, `spans` and the columns `keep`; return the number of spans
     by kind.
 
-    At most some thousand rows are in memory. Raises InputError for a bad row, which it names, and
+    At most some thousand rows are in memory. Raises InputError for a bad row and names it. Raises
     ParamsError for an output of an unknown format. An error leaves `output` unchanged.
     """
     wanted = {name: "--text" if name == text else "--keep" for name in (text, *keep)}
     if _SPANS in wanted:
-        raise ParamsError(f"the output has a column '{_SPANS}' of its own; rename that of {source}")
+        raise ParamsError(f"the output adds a column '{_SPANS}'. Rename this column in {source}")
+    columns = list(dict.fromkeys([*keep, text, _SPANS]))
     rows = stream_rows(source, setting="input", wanted=wanted)
     found: Counter[str] = Counter()
     done = 0
-    with atomic_file(output) as temporary, _writer(temporary, output.suffix.lower()) as write:
+    kind = output.suffix.lower()
+    with atomic_file(output) as temporary, _writer(temporary, kind, columns) as write:
         while some := list(islice(rows, _ROWS)):
             for row in some:
                 if not isinstance(row.fields.get(text), str):
@@ -97,14 +99,24 @@ def redact_file(
 
 
 @contextmanager
-def _writer(path: Path, kind: str) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
-    """Writes rows as parquet, csv or jsonl, some at a time. Every column is text."""
+def _writer(
+    path: Path, kind: str, columns: Sequence[str]
+) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+    """Return a function that writes rows as parquet, csv or jsonl. Every column is text."""
     if kind not in {".parquet", ".csv", ".jsonl"}:
-        raise ParamsError(f"the output '{kind}' is no .parquet, .csv or .jsonl file")
+        raise ParamsError(
+            f"the output '{kind}' is no .parquet, .csv or .jsonl file. Use one of them"
+        )
     path.touch(mode=0o600)
     if kind == ".parquet":
-        with closing(_ParquetRows(path)) as rows:
-            yield rows.write
+        schema = pa.schema([(name, pa.string()) for name in columns])
+        with pq.ParquetWriter(path, schema) as parquet:
+            yield lambda rows: parquet.write_table(
+                pa.table(
+                    {n: [None if r[n] is None else str(r[n]) for r in rows] for n in columns},
+                    schema=schema,
+                )
+            )
         return
     with path.open("w", encoding="utf-8", newline="") as file:
         if kind == ".jsonl":
@@ -112,32 +124,6 @@ def _writer(path: Path, kind: str) -> Iterator[Callable[[list[dict[str, Any]]], 
                 json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows
             )
             return
-        writer = csv.writer(file)
-
-        def write(rows: list[dict[str, Any]]) -> None:
-            if file.tell() == 0:
-                writer.writerow(rows[0])
-            writer.writerows(row.values() for row in rows)
-
-        yield write
-
-
-class _ParquetRows:
-    """A parquet file that grows by row groups."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: Any = None
-
-    def write(self, rows: list[dict[str, Any]]) -> None:
-        columns = {
-            name: [None if row[name] is None else str(row[name]) for row in rows]
-            for name in rows[0]
-        }
-        table = pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
-        self._file = self._file or pq.ParquetWriter(self._path, table.schema)
-        self._file.write_table(table)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        yield writer.writerows

@@ -1,6 +1,6 @@
-"""The shape of the word around each token, as its token type.
+"""Computes the shape of the word around each token. The shape is the token type of the model.
 
-The bundled model does not see capitals, and capitals help to recognise names.
+The bundled model does not distinguish capitals, and capitals help to recognise names.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-COUNT = (
-    9  # no word, lower case, capitalised, capitals, mixed, digits, digits and letters, sign, other
-)
-_PLAIN = 0
+# no word, lower case, capitalised, capitals, mixed, digits, digits and letters, sign, other
+COUNT = 9
 
 
 def shape_of(word: str) -> int:  # noqa: PLR0911 (one line a shape)
-    """The shape of a word, 1 to 8."""
+    """Return the shape of a word, 1 to 8."""
     if word.isdigit():
         return 5
     if word.isalnum() and any(c.isdigit() for c in word):
@@ -34,7 +32,7 @@ def shape_of(word: str) -> int:  # noqa: PLR0911 (one line a shape)
 
 
 def token_types(encoded: Any, pieces: list[str]) -> Tensor:
-    """The shape of each token's word, (pieces, tokens); 0 where there is none."""
+    """Return the shape of each token's word, (pieces, tokens); 0 where there is no word."""
     width = len(encoded["input_ids"][0])
     types = torch.zeros((len(pieces), width), dtype=torch.long)
     for row, piece in enumerate(pieces):

@@ -1,8 +1,8 @@
 """Replaces each secret by a surrogate, which is an invented value of the same kind.
 
-The choice is keyed by HMAC-SHA256, so nobody without the key can repeat it. Within a record, a word
-that occurs in several names gets one surrogate: "Anna Berg" and a later "Anna" stay one person.
-Different records share nothing, so surrogates link no records.
+HMAC-SHA256 with a key makes the choice, so nobody without the key can repeat it. Within a record, a
+word that occurs in several names gets one surrogate. So "Anna Berg" and a later "Anna" stay one
+person. The surrogates of different records are independent, so they link no records.
 """
 
 from __future__ import annotations

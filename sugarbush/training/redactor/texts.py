@@ -1,9 +1,10 @@
-"""Labelled texts for training the redactor, generated without any data set.
+"""Generates labelled texts for training the redactor, without any data set.
 
     carriers.txt + values -> sentences -> dialogues, mails, forms, notes -> case, typos, spacing
 
-One text in seven comes from the simulator of the embedded example, with other values in its
-labelled spans. Text i depends on the seed and on i alone.
+A carrier is a sentence with slots for values. One text in seven comes from the simulator of the
+embedded example, with other values in its labelled spans. Text i depends on the seed and on i
+alone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from sugarbush.examples import corpus
 from sugarbush.examples.corpus import Record, example_records
-from sugarbush.examples.data_files import items, load_yaml, words
+from sugarbush.examples.data_files import load_yaml, words
 from sugarbush.examples.grammar import Grammar, unmark
 from sugarbush.examples.seeded_random import SeededRandom
 from sugarbush.training.crt.recall import LabelledText
@@ -25,6 +26,7 @@ from sugarbush.training.redactor.values import (
     ADDRESS,
     CHECKED_LOCALES,
     EMAIL,
+    LISTS,
     LOCALES,
     NAME,
     NUMBER,
@@ -32,69 +34,42 @@ from sugarbush.training.redactor.values import (
     Values,
 )
 
-_SIMULATED = 600  # records of the simulator
+_SIMULATED = 600  # number of records of the simulator
 _SIMULATOR_SEED = 20_260  # the embedded example has other records
-_CHECKED_EVERY = 8  # one carrier in so many is used by the check texts only
+_CHECKED_EVERY = 8  # one carrier in 8 occurs only in texts for choosing the thresholds
 _OF_SIMULATOR = {
     "NAME": "name", "ADDRESS": "address", "PHONE": "phone",
     "ORDER_NUMBER": "id", "TRACKING_NUMBER": "id",
 }  # fmt: skip
 _STAFF = words(load_yaml(Path(corpus.__file__).parent / "shop" / "vocabulary.yaml")["clerks"])
 _DESK_STAFF = re.compile(rf"\b(?:{'|'.join(_STAFF)})\b", re.IGNORECASE)
-_DATA = load_yaml(Path(__file__).with_name("values.yaml"))
 _SPEAKERS = (
     ("USR", "SYS"), ("Customer", "Agent"), ("A", "B"), ("Caller", "Operator"),
     ("Doctor", "Patient"), ("user", "bot"), ("CLIENT", "SUPPORT"), ("Q", "A"),
     ("", ""), ("-", "-"), (">", "<"),
 )  # fmt: skip
-_SIGNS = (
-    "–",
-    "—",
-    "…",
-    "•",
-    "™",
-    "→",
-    "â€“",
-    "â€™",
-    "ג€“",
-    "&amp;",
-    "\U0001f600",
-    "***",
-    "~",
-    "|",
-    "<br>",
-    "???",
-)
+_SIGNS = words("– — … • ™ → â€“ â€™ ג€“ &amp; \U0001f600 *** ~ | <br> ???")
 _FORM_KEYS = {
-    kind: items(_DATA[f"keys_{kind.lower() or 'plain'}"])
+    kind: LISTS[f"keys_{kind.lower() or 'plain'}"]
     for kind in (NAME, ADDRESS, PHONE, EMAIL, NUMBER, "")
 }
 _FORM_VALUES = {
-    NAME: ["{name}", "{full}", "{first}", "{last}", "{titled}"],
-    ADDRESS: ["{address}", "{address}", "{street}", "{postcode}", "{homecity}"],
-    PHONE: ["{phone}"],
-    EMAIL: ["{email}"],
-    NUMBER: ["{id}", "{id}", "{card}", "{iban}", "{ssn}", "{account}", "{pin}"],
-    "": [
-        "{date}",
-        "{price}",
-        "{Words}",
-        "{product}",
-        "{count}",
-        "{decimal}",
-        "{version}",
-        "{plain}",
-        "{time}",
-        "{illness}",
-        "{model}",
-    ],
+    NAME: words("{name} {full} {first} {last} {titled}"),
+    ADDRESS: words("{address} {address} {street} {postcode} {homecity}"),
+    PHONE: words("{phone}"),
+    EMAIL: words("{email}"),
+    NUMBER: words("{id} {id} {card} {iban} {ssn} {account} {pin}"),
+    "": words(
+        "{date} {price} {Words} {product} {count} {decimal} {version} {plain} {time} {illness} "
+        "{model}"
+    ),
 }
 
 
 def generated_texts(seed: int, count: int, *, checked: bool = False) -> Iterator[LabelledText]:
-    """Write `count` texts with their spans: the kinds of secrets, PLACE and ORGANIZATION.
+    """Generate `count` texts with their spans of all KINDS.
 
-    With `checked`, carriers and locales are used that no other text has.
+    With `checked`, the texts have carriers and locales that no other text has.
     """
     for number in range(count):
         yield _text(SeededRandom(seed, "redactor", number, int(checked)), checked)
@@ -158,30 +133,17 @@ def _form(fill: Callable[[str], str], rng: SeededRandom) -> str:
 
 
 def _salad(fill: Callable[[str], str], rng: SeededRandom) -> str:
-    kinds = [
-        "{word}",
-        "{word}",
-        "{word}",
-        "{words}",
-        "{name}",
-        "{address}",
-        "{phone}",
-        "{id}",
-        "{count}",
-        "{org}",
-        "{city}",
-        "{Words}",
-        "{first}",
-        "{plain}",
-    ]
+    kinds = words(
+        "{word} {word} {word} {words} {name} {address} {phone} {id} {count} {org} {city} {Words} "
+        "{first} {plain}"
+    )
     return rng.choice((" ", " ", ", ")).join(
         fill(rng.choice(kinds)) for _ in range(rng.between(2, 12))
     )
 
 
 def _simulated(values: Values, rng: SeededRandom) -> str:
-    """Write a text by the simulator with other values, because the simulator's own names occur in
-    the example."""
+    """Take a text of the simulator with other values, because the example contains its names."""
     text, spans = rng.choice(_simulator_texts())
     written, place = [], 0
     slots = values.slots()
@@ -193,7 +155,7 @@ def _simulated(values: Values, rng: SeededRandom) -> str:
 
 
 def _restyled(marked: str, rng: SeededRandom, *, spoken: bool) -> LabelledText:
-    """Change a text: another case, typos, no punctuation, or other spaces."""
+    """Change the style of a text: its case, typos, punctuation or spaces."""
     text, spans = unmark(marked)
     pieces: list[tuple[str, str]] = []
     place = 0
@@ -215,14 +177,14 @@ def _restyled(marked: str, rng: SeededRandom, *, spoken: bool) -> LabelledText:
         )
     if rng.chance(0.12):
         changes.append(lambda piece: _typos(piece, rng))
-    if rng.chance(0.06):  # signs and broken encodings, which are no names
+    if rng.chance(0.06):  # signs and broken encodings, so that they do not count as names
         sign = rng.choice(_SIGNS)
         changes.append(
             lambda piece: re.sub(
                 r" (?:- )?", lambda m: f" {sign} " if rng.chance(0.1) else m[0], piece
             )
         )
-    if rng.chance(0.1):  # masks of an earlier redaction, so that a mask is read as its secret was
+    if rng.chance(0.1):  # masks, so that the redactor gives a mask the kind of its secret
         pieces = [
             ("<MASK>", label) if label and rng.chance(0.4) else (piece, label)
             for piece, label in pieces
@@ -272,7 +234,7 @@ def _grammar(checked: bool) -> Grammar:
 
 @lru_cache(maxsize=1)
 def _simulator_texts() -> tuple[tuple[str, tuple[tuple[int, int, str], ...]], ...]:
-    """Texts and spans, with the first names of the staff, which the example does not label."""
+    """Return texts and spans. The example does not label the names of staff, so spans are added."""
     records = islice(example_records(_SIMULATOR_SEED), _SIMULATED)
     return tuple((record["text"], _with_staff(record)) for record in records)
 
@@ -288,8 +250,7 @@ def _with_staff(record: Record) -> tuple[tuple[int, int, str], ...]:
 
 @lru_cache(maxsize=1)
 def _plain_sentences() -> tuple[str, ...]:
-    """Return ordinary sentences without a secret, from Python's own manual and from the
-    simulator."""
+    """Return sentences without a secret, from Python's own manual and from the simulator."""
     manual = (
         " ".join(sentence.split())
         for topic in _topics.topics.values()

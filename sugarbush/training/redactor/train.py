@@ -1,10 +1,10 @@
-"""Train the redactor: the bundled MiniLM, fine-tuned as a token classifier on labelled texts.
+"""Trains the redactor: the bundled MiniLM, fine-tuned as a token classifier on labelled texts.
 
     generated texts (and files of labelled texts) -> token classifier -> thresholds -> a folder
 
 The word vectors of the encoder are not trained, so that the vector of an unseen name stays near
-other names. The thresholds are chosen on generated texts with carriers and locales that no training
-text has.
+other names. The thresholds are chosen on generated texts. Their carriers and locales occur in no
+training text.
 """
 
 from __future__ import annotations
@@ -39,34 +39,32 @@ from sugarbush.training.redactor.texts import generated_texts
 from sugarbush.training.redactor.values import KINDS, SECRET_KINDS
 
 OUTSIDE = "O"
-Report = Callable[[int, int], None]  # steps done, steps in all
+Report = Callable[[int, int], None]  # steps done, number of steps
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How the redactor is trained. Equal recipes share one redactor."""
+    """Settings of the training. Equal recipes share one redactor."""
 
     texts: int = 6_500
-    """Generated texts."""
+    """Number of generated texts."""
     epochs: float = 1.0
     learning_rate: float = 2e-4
     batch_tokens: int = 2048
     checked: int = 400
-    """Generated texts for choosing the thresholds."""
+    """Number of generated texts for choosing the thresholds."""
     over_masking: float = 0.02
-    """Share of words of these texts that may be masked although they are no secret."""
+    """Largest share of their words without a secret that may be masked."""
     seed: int = 1
 
     @staticmethod
     def copies_of(labelled: Sequence[LabelledText]) -> int:
-        """Return how often labelled texts are read, so that training spends about a minute on
-        them."""
+        """Return how often to read labelled texts, so that they take about a minute of training."""
         return max(1, min(12, _LABELLED_CHARACTERS // max(1, sum(len(o.text) for o in labelled))))
 
     @property
     def digest(self) -> str:
-        """A digest that changes whenever the recipe, the version of its code or a package that it
-        uses changes."""
+        """A digest of the recipe, the version of its code, its data files and Faker's version."""
         own = {
             **asdict(self),
             "version": _VERSION,
@@ -76,13 +74,13 @@ class Recipe:
         return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:20]
 
 
-_ENCODED = 256  # pieces that are tokenized at once
-_LABELLED_CHARACTERS = 250_000  # of all copies together
+_ENCODED = 256  # number of pieces that are tokenized at once
+_LABELLED_CHARACTERS = 250_000  # number of characters in all copies together
 
-# For tuning on labelled texts: some generated ones beside them, so that nothing is forgotten.
+# For tuning on labelled texts. Some generated texts are added, so that nothing is forgotten.
 OWN_LABELS = Recipe(texts=800, learning_rate=1e-4, checked=200)
 
-_VERSION = 2  # increase it when a change of the code gives another redactor for an equal recipe
+_VERSION = 2  # increase this number when the code makes another redactor for an equal recipe
 
 
 def _data_files() -> str:
@@ -100,10 +98,10 @@ def train_redactor(
     device: torch.device | None = None,
     report: Report = lambda done, total: None,
 ) -> LearnedDetector:
-    """Train and write a redactor to the folder `output`, which is replaced at once at the end.
+    """Train a redactor and write it to the folder `output`, which is replaced only at the end.
 
-    It starts from the bundled encoder, or from the redactor in `start`. `labelled` texts are read
-    `copies` times, with kinds as in KINDS; other labels count as no secret.
+    Training starts from the bundled encoder, or from the redactor in `start`. Each of the
+    `labelled` texts is read `copies` times. Labels that are not in KINDS count as no secret.
     """
     from sugarbush.embedding.encoder import BUNDLED, model_folder
 
@@ -121,7 +119,7 @@ def train_redactor(
         "seconds": round(time.monotonic() - began, 1),
         "thresholds": {"strong": 0.5, "weak": 0.5},
     }
-    if labelled:  # weights and digests of private texts
+    if labelled:  # the folder has weights and digests of private texts
         make_owner_only(output.parent)
     with atomic_directory(output, private=bool(labelled)) as folder:
         model.save_pretrained(folder)
@@ -148,7 +146,7 @@ def _start(source: Path, *, seed: int, new: bool) -> tuple[Any, Any]:
             trust_remote_code=False,
             id2label=dict(enumerate(labels)),
             label2id={label: i for i, label in enumerate(labels)},
-            # Twice as fast on a CPU: the fused attention has no fast backward pass there.
+            # Twice as fast on a CPU, where the fused attention has no fast backward pass.
             attn_implementation="eager",
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
@@ -175,7 +173,7 @@ class _Example:
 
 
 def _examples(texts: Sequence[LabelledText], tokenizer: Any) -> list[_Example]:
-    """The pieces of the texts as the detector reads them."""
+    """Return the pieces of the texts as the detector reads them."""
     pieces = [(piece, start, one.spans) for one in texts for start, piece in groups(one.text)]
     pieces.sort(key=lambda own: len(own[0]))
     examples = []
@@ -263,8 +261,8 @@ def _batches(examples: Sequence[_Example], recipe: Recipe) -> Iterator[list[_Exa
 
 
 def _thresholds(detector: LearnedDetector, recipe: Recipe) -> tuple[float, float]:
-    """Choose the smallest thresholds that mask at most the recipe's share of the words that are not
-    secret."""
+    """Choose the smallest thresholds that mask few words without a secret. At most a share
+    `over_masking` of these words is masked."""
     checked = list(generated_texts(recipe.seed, recipe.checked, checked=True))
     plain: list[float] = []
     for one, words in zip(checked, detector.words([c.text for c in checked]), strict=True):

@@ -1,6 +1,7 @@
-"""Invented values for the redactor's training texts: names, addresses, numbers of many countries.
+"""Invents values for the redactor's training texts: names, addresses, numbers of many countries.
 
-They come from Faker's locales and from formats given here. Nothing is taken from a labelled set.
+The values come from Faker's locales and from formats that are listed here. No labelled data set is
+used.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from faker import Faker
 
-from sugarbush.examples.data_files import items, load_yaml
+from sugarbush.examples.data_files import items, load_yaml, words
 from sugarbush.examples.grammar import Slot, mark
 from sugarbush.examples.seeded_random import SeededRandom
 from sugarbush.randomness import seed_of
@@ -23,57 +24,29 @@ from sugarbush.randomness import seed_of
 NAME, ADDRESS, PHONE, EMAIL, NUMBER = "NAME", "ADDRESS", "PHONE", "EMAIL", "NUMBER"
 PLACE, ORGANIZATION = "PLACE", "ORGANIZATION"
 SECRET_KINDS = (NAME, ADDRESS, PHONE, EMAIL, NUMBER)
-KINDS = (*SECRET_KINDS, PLACE, ORGANIZATION)  # the last two help to tell what is no secret
+# The last two kinds teach the redactor what is no secret.
+KINDS = (*SECRET_KINDS, PLACE, ORGANIZATION)
 
-_DATA = load_yaml(Path(__file__).with_name("values.yaml"))
-LOCALES = items(_DATA["locales"])
-CHECKED_LOCALES = items(_DATA["checked_locales"])
+_YAML = load_yaml(Path(__file__).with_name("values.yaml"))
+LISTS = {name: items(own) for name, own in _YAML.items()}
+LOCALES, CHECKED_LOCALES = LISTS["locales"], LISTS["checked_locales"]
 _POOL = 200
 _UNSTABLE = {("it_IT", "city"), ("uk_UA", "ssn")}  # Faker draws them from sets, in any order
 
-_STREETS = items(_DATA["streets"])
-_NEAR = items(_DATA["near"])
-_INSIDE_FORMS = items(_DATA["inside_forms"])
-_NUMBERED_FORMS = items(_DATA["numbered_forms"])
-_SUFFIXES = items(_DATA["suffixes"])
-_POSTCODE_FORMS = items(_DATA["postcode_forms"])
-_PHONE_FORMS = items(_DATA["phone_forms"])
-_ID_FORMS = items(_DATA["id_forms"])
 _PREFIXES = (
-    "",
-    "",
-    "",
-    "",
-    "#",
-    "No. ",
-    "ID",
-    "ORD-",
-    "INV-",
-    "CASE-",
-    "TKT",
-    "REF ",
-    "PO-",
-    "MRN-",
-    "#",
+    "", "", "", "", "#", "No. ", "ID", "ORD-", "INV-", "CASE-", "TKT", "REF ", "PO-", "MRN-", "#",
+)  # fmt: skip
+_WEEKDAYS = words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
+_MONTHS = words(
+    "January February March April May June July August September October November December"
 )
-_BRANDS = items(_DATA["brands"])
-_PRODUCTS = items(_DATA["products"])
-_ILLNESSES = items(_DATA["illnesses"])
-_DRUGS = items(_DATA["drugs"])
-_PEOPLE = items(_DATA["people"])
-_COLOURS = items(_DATA["colours"])
-_ORGANISATIONS = items(_DATA["organisations"])
-_TITLES = items(_DATA["titles"])
-_DIGITS = items(_DATA["digits"])
-_TENS = items(_DATA["tens"])
-
 _Makers = tuple[Callable[[], str], ...]
 
 
 class Values:
-    """The slots of the carriers, for one text of one locale.
+    """The values for the slots of carriers, for one text of one locale.
 
-    `plain` gives words of ordinary sentences. With `spoken`, many digits are spelled out.
+    `plain` are ordinary sentences. With `spoken`, many digits are spelled out.
     """
 
     def __init__(
@@ -82,54 +55,39 @@ class Values:
         self._rng, self._locale, self._plain, self._spoken = rng, locale, plain, spoken
 
     def slots(self) -> dict[str, Slot]:
-        """Each slot of the carriers by name. A slot gives another value whenever it is used."""
-        marked: dict[str, tuple[str, Callable[[], str]]] = {
-            "name": (NAME, self.name),
-            "full": (NAME, self.full_name),
-            "first": (NAME, self._first),
-            "last": (NAME, self._last),
-            "sender": (NAME, self.name),
-            "titled": (NAME, lambda: f"{self._rng.choice(_TITLES)} {self._last()}"),
-            "handle": (NAME, self.handle),
-            "handle0": (NAME, lambda: self.handle().lstrip("@")),
-            "first0": (NAME, self._first),
-            "address": (ADDRESS, self.address),
-            "street": (ADDRESS, self.street),
-            "postcode": (ADDRESS, self.postcode),
-            "homecity": (ADDRESS, self._city),
-            "house": (ADDRESS, lambda: str(self._rng.between(1, 240))),
-            "phone": (PHONE, self.phone),
-            "email": (EMAIL, self.email),
-            "id": (NUMBER, self.identifier),
-            "order": (NUMBER, self.identifier),
-            "account": (NUMBER, self.identifier),
-            "card": (NUMBER, self.card),
-            "iban": (NUMBER, self.iban),
-            "ssn": (NUMBER, self.ssn),
-            "spelled": (NAME, self.spelled),
-            "pin": (NUMBER, lambda: self._said(self._form("####", "######", "####", "###"))),
-            "last4": (NUMBER, lambda: self._said(self._form("####"))),
-            "plate": (NUMBER, self.plate),
-            "ip": (NUMBER, self.ip),
-            "city": (PLACE, self._city),
-            "country": (PLACE, lambda: self._of("country", locale="en_US")),
-            "org": (ORGANIZATION, self.organisation),
+        """Return each slot by name. A slot gives another value whenever it is used."""
+        rng, said = self._rng, self._said
+        by_kind: dict[str, dict[str, Callable[[], str]]] = {
+            NAME: {
+                "name": self.name, "full": self.full_name, "first": self._first,
+                "last": self._last, "sender": self.name, "handle": self.handle,
+                "titled": lambda: f"{rng.choice(LISTS['titles'])} {self._last()}",
+                "handle0": lambda: self.handle().lstrip("@"), "first0": self._first,
+                "spelled": self.spelled,
+            },
+            ADDRESS: {
+                "address": self.address, "street": self.street, "postcode": self.postcode,
+                "homecity": self._city, "house": lambda: str(rng.between(1, 240)),
+            },
+            PHONE: {"phone": self.phone},
+            EMAIL: {"email": self.email},
+            NUMBER: {
+                "id": self.identifier, "order": self.identifier, "account": self.identifier,
+                "card": self.card, "iban": self.iban, "ssn": self.ssn, "plate": self.plate,
+                "pin": lambda: said(self._form("####", "######", "####", "###")),
+                "last4": lambda: said(self._form("####")), "ip": self.ip,
+            },
+            PLACE: {"city": self._city, "country": lambda: self._of("country", locale="en_US")},
+            ORGANIZATION: {"org": self.organisation},
         }  # fmt: skip
-        slots: dict[str, Slot] = {k: self._marked(*v) for k, v in marked.items()}
-        everything = (
-            "name",
-            "address",
-            "phone",
-            "id",
-            "card",
-            "email",
-            "full",
-            "first",
-            "street",
-            "postcode",
-        )
-        slots["any"] = lambda: _call(slots[self._rng.choice(everything)])
-        slots["live"] = lambda: _call(slots[self._rng.choice(("address", "city", "org", "street"))])
+        slots: dict[str, Slot] = {
+            slot: self._marked(kind, value)
+            for kind, own in by_kind.items()
+            for slot, value in own.items()
+        }
+        everything = words("name address phone id card email full first street postcode")
+        slots["any"] = lambda: _call(slots[rng.choice(everything)])
+        slots["live"] = lambda: _call(slots[rng.choice(("address", "city", "org", "street"))])
         return slots | self._unmarked()
 
     def _unmarked(self) -> dict[str, Slot]:
@@ -139,16 +97,11 @@ class Values:
                 f"https://{rng.choice(('t.co', 'bit.ly', 'www.example.org'))}/{self._form('@#@@#')}"
             ),
             "date": self.date,
-            "time": lambda: rng.choice(
-                (
-                    f"{rng.between(0, 23)}:{rng.below(60):02}",
-                    f"{rng.between(1, 12)} {rng.choice(('am', 'pm', 'a.m.'))}",
-                    "noon",
-                )
-            ),
-            "weekday": lambda: rng.choice(
-                ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-            ),
+            "time": lambda: rng.choice((
+                f"{rng.between(0, 23)}:{rng.below(60):02}",
+                f"{rng.between(1, 12)} {rng.choice(('am', 'pm', 'a.m.'))}", "noon",
+            )),
+            "weekday": lambda: rng.choice(_WEEKDAYS),
             "month": lambda: rng.choice(
                 ("January", "March", "April", "May", "June", "August", "October", "Dec.", "Nov")
             ),
@@ -156,15 +109,10 @@ class Values:
             "age": lambda: str(rng.between(1, 99)),
             "price": lambda: rng.choice(
                 ("${}", "{} EUR", "£{}", "{} pounds", "€ {}", "{} dollars", "Rs. {}")
-            ).format(
-                rng.choice(
-                    (
-                        f"{rng.below(900)}.{rng.below(100):02}",
-                        str(rng.between(1, 9000)),
-                        f"{rng.between(1, 99)},{rng.below(1000):03}",
-                    )
-                )
-            ),
+            ).format(rng.choice((
+                f"{rng.below(900)}.{rng.below(100):02}", str(rng.between(1, 9000)),
+                f"{rng.between(1, 99)},{rng.below(1000):03}",
+            ))),
             "percent": lambda: f"{rng.between(1, 100)}%",
             "count": lambda: self._said(
                 str(rng.choice((rng.between(1, 12), rng.between(1, 90), rng.between(1, 400))))
@@ -178,13 +126,13 @@ class Values:
             "model": lambda: rng.choice(
                 ("X-{}", "{} Pro", "{}S", "GT{}", "MK{}", "Series {}", "{}", "A{}")
             ).format(rng.between(1, 999)),
-            "brand": lambda: rng.choice(_BRANDS),
-            "product": lambda: rng.choice(_PRODUCTS),
-            "color": lambda: rng.choice(_COLOURS),
-            "illness": lambda: rng.choice(_ILLNESSES),
-            "drug": lambda: rng.choice(_DRUGS),
+            "brand": lambda: rng.choice(LISTS["brands"]),
+            "product": lambda: rng.choice(LISTS["products"]),
+            "color": lambda: rng.choice(LISTS["colours"]),
+            "illness": lambda: rng.choice(LISTS["illnesses"]),
+            "drug": lambda: rng.choice(LISTS["drugs"]),
             "him": lambda: rng.choice(("him", "her")),
-            "person_word": lambda: rng.choice(_PEOPLE),
+            "person_word": lambda: rng.choice(LISTS["people"]),
             "job": lambda: self._of("job", locale="en_US").split(",")[0],
             "hash": lambda: self._word() + rng.choice(("", "2016", self._word())),
             "word": self._word,
@@ -192,7 +140,7 @@ class Values:
             "Words": lambda: " ".join(self._word().capitalize() for _ in range(rng.between(1, 4))),
             "plain": lambda: _lower_first(rng.choice(self._plain)),
             "Plain": lambda: rng.choice(self._plain),
-        }
+        }  # fmt: skip
 
     def name(self) -> str:
         rng, first, last = self._rng, self._first(), self._last()
@@ -203,13 +151,13 @@ class Values:
             return first
         if kind == 11:
             return last
-        middle, title = self._first(), rng.choice(_TITLES)
+        middle, title = self._first(), rng.choice(LISTS["titles"])
         return (
             f"{last}, {first}", f"{first[0]}. {last}", f"{first} {middle[0]}. {last}",
             f"{first[0]}.{middle[0]}. {last}", f"{title} {last}", f"{title} {first} {last}",
             f"{first} {middle} {last}", f"{first} {last}-{self._last()}",
             f"{first[0]} {middle[0]} {last}", f"{title} {first[0]}. {last}",
-            f"{first} {last} {rng.choice(_SUFFIXES)}".replace(" ,", ","), self.full_name(),
+            f"{first} {last} {rng.choice(LISTS['suffixes'])}".replace(" ,", ","), self.full_name(),
         )[kind - 12]  # fmt: skip
 
     def full_name(self) -> str:
@@ -219,7 +167,6 @@ class Values:
         return f"{self._first()}{joint}{self._last()}"
 
     def spelled(self) -> str:
-        """A name letter by letter."""
         return self._rng.choice(("-", " ", " - ", ". ")).join(
             self._rng.choice((self._first, self._last))()
         )
@@ -230,16 +177,10 @@ class Values:
         tail = rng.choice(
             ("", "", str(rng.below(100)), str(rng.between(1950, 2010)), "_", "xx", "Official")
         )
-        core = rng.choice(
-            (
-                first + last,
-                f"{first}_{last}",
-                f"{first[0]}{last}",
-                f"{first}.{last}",
-                f"Real{first}",
-                last + self._word(),
-            )
-        )
+        core = rng.choice((
+            first + last, f"{first}_{last}", f"{first[0]}{last}", f"{first}.{last}",
+            f"Real{first}", last + self._word(),
+        ))  # fmt: skip
         return rng.choice(("", "@")) + rng.choice((core, core.lower())) + tail
 
     def address(self) -> str:
@@ -254,34 +195,27 @@ class Values:
         flat = f"{inside}{joint}" if inside and rng.chance(0.5) else ""
         if inside and not flat:
             street += rng.choice((", ", " ", " - ")) + inside
-        parts = rng.choice(
-            (
-                (street, self._city()),
-                (street, self._city(), self.postcode()),
-                (street, self.postcode()),
-                (street, f"{self.postcode()} {self._city()}"),
-                (street, f"{self._city()} {self.postcode()}"),
-                (street, self._city(), self._of("country", locale="en_US")),
-                (street, self._city(), self._of("state", locale="en_US"), self.postcode()),
-                (
-                    street,
-                    f"{self._city()} {self._of('state_abbr', locale='en_US')} {self.postcode()}",
-                ),
-                (street, f"{rng.choice(_NEAR)}"),
-                (street, rng.choice(_NEAR), self._city()),
-                (
-                    rng.choice(("P.O. Box ", "PO Box ", "Postfach ")) + str(rng.between(1, 9999)),
-                    self._city(),
-                ),
-            )
-        )
+        parts = rng.choice((
+            (street, self._city()),
+            (street, self._city(), self.postcode()),
+            (street, self.postcode()),
+            (street, f"{self.postcode()} {self._city()}"),
+            (street, f"{self._city()} {self.postcode()}"),
+            (street, self._city(), self._of("country", locale="en_US")),
+            (street, self._city(), self._of("state", locale="en_US"), self.postcode()),
+            (street, f"{self._city()} {self._of('state_abbr', locale='en_US')} {self.postcode()}"),
+            (street, f"{rng.choice(LISTS['near'])}"),
+            (street, rng.choice(LISTS["near"]), self._city()),
+            (f"{rng.choice(('P.O. Box ', 'PO Box ', 'Postfach '))}{rng.between(1, 9999)}",
+             self._city()),
+        ))  # fmt: skip
         return flat + joint.join(parts)
 
     def _inside(self) -> str:
-        """A part of a building, or the building's own name; often nothing."""
+        """Return a part of a building, or the building's own name; often nothing."""
         if self._rng.chance(0.45):
             return ""
-        form = self._rng.choice(_INSIDE_FORMS).replace(
+        form = self._rng.choice(LISTS["inside_forms"]).replace(
             "{}", self._rng.choice((self._last, self._capitalised))()
         )
         return self._form(form.replace("&", "#" * self._rng.between(1, 3))).replace("~", "#")
@@ -291,60 +225,44 @@ class Values:
         if rng.chance(0.4):
             return self._lines(self._of("street_address"))
         if rng.chance(0.08):
-            return self._form(*_NUMBERED_FORMS)
+            return self._form(*LISTS["numbered_forms"])
         names: _Makers = (self._last, self._city, self._first, self._capitalised)
         base = rng.choice(names)()
         if rng.chance(0.3):
             side = ("North", "South", "West", "Old", "New", "Saint", "Upper", "St.")
             base = f"{rng.choice(side)} {base}"
-        road = self._of("street_name") if rng.chance(0.3) else f"{base} {rng.choice(_STREETS)}"
-        number = rng.choice(
-            (
-                str(rng.between(1, 99)),
-                str(rng.between(1, 99999)),
-                f"{rng.between(1, 99)}{rng.choice('abcABC')}",
-                f"{rng.between(1, 60)}-{rng.between(61, 120)}",
-                f"{rng.between(1, 60)} - {rng.between(61, 120)}",
-            )
+        road = (
+            self._of("street_name") if rng.chance(0.3) else f"{base} {rng.choice(LISTS['streets'])}"
         )
-        number = self._said(number)
-        return rng.choice(
-            (f"{number} {road}",) * 6
-            + (
-                f"{number}, {road}",
-                f"{road} {number}",
-                f"{road} {number}",
-                road,
-                road,
-                rng.choice(_NEAR),
-            )
-        )
+        number = self._said(rng.choice((
+            str(rng.between(1, 99)), str(rng.between(1, 99999)),
+            f"{rng.between(1, 99)}{rng.choice('abcABC')}",
+            f"{rng.between(1, 60)}-{rng.between(61, 120)}",
+            f"{rng.between(1, 60)} - {rng.between(61, 120)}",
+        )))  # fmt: skip
+        return rng.choice((
+            *(f"{number} {road}",) * 6, f"{number}, {road}", f"{road} {number}", f"{road} {number}",
+            road, road, rng.choice(LISTS["near"]),
+        ))  # fmt: skip
 
     def postcode(self) -> str:
         if self._rng.chance(0.4):
             return self._of("postcode")
-        code = self._form(*_POSTCODE_FORMS)
+        code = self._form(*LISTS["postcode_forms"])
         return code.replace(" ", "") if self._rng.chance(0.15) else code
 
     def phone(self) -> str:
         rng = self._rng
-        own = self._of("phone_number") if rng.chance(0.35) else self._form(*_PHONE_FORMS)
+        own = self._of("phone_number") if rng.chance(0.35) else self._form(*LISTS["phone_forms"])
         return self._said(own)
 
     def email(self) -> str:
         rng = self._rng
         user = re.sub(r"[^\w.+-]", "", self.handle().lstrip("@")) or "info"
-        domain = rng.choice(
-            (
-                f"{rng.choice(_BRANDS)}.com",
-                "gmail.com",
-                "yahoo.co.uk",
-                "web.de",
-                "mail.ru",
-                "example.org",
-                f"{self._word()}.{rng.choice(('net', 'io', 'fr', 'edu'))}",
-            )
-        ).lower()
+        domain = rng.choice((
+            f"{rng.choice(LISTS['brands'])}.com", "gmail.com", "yahoo.co.uk", "web.de", "mail.ru",
+            "example.org", f"{self._word()}.{rng.choice(('net', 'io', 'fr', 'edu'))}",
+        )).lower()  # fmt: skip
         if self._spoken or rng.chance(0.05):
             return f"{user} at {domain.replace('.', ' dot ')}".replace("_", " underscore ")
         return f"{user}@{domain}"
@@ -352,7 +270,7 @@ class Values:
     def identifier(self) -> str:
         if self._rng.chance(0.06):
             return self._of("uuid4", locale="en_US")
-        code = self._rng.choice(_PREFIXES) + self._form(*_ID_FORMS)
+        code = self._rng.choice(_PREFIXES) + self._form(*LISTS["id_forms"])
         return self._said(code.lower() if self._rng.chance(0.15) else code)
 
     def card(self) -> str:
@@ -367,18 +285,10 @@ class Values:
     def ssn(self) -> str:
         if self._rng.chance(0.5):
             return self._said(self._of("ssn"))
-        return self._said(
-            self._form(
-                "###-##-####",
-                "@@######@",
-                "@########",
-                "##/###/###",
-                "### ### ###",
-                "########@",
-                "@@@@######@@",
-                "##.##.##-###.##",
-            )
-        )
+        return self._said(self._form(
+            "###-##-####", "@@######@", "@########", "##/###/###", "### ### ###", "########@",
+            "@@@@######@@", "##.##.##-###.##",
+        ))  # fmt: skip
 
     def plate(self) -> str:
         if self._rng.chance(0.5):
@@ -393,43 +303,22 @@ class Values:
     def date(self) -> str:
         rng = self._rng
         day, month, year = rng.between(1, 28), rng.between(1, 12), rng.between(1940, 2030)
-        name = [
-            "January",
-            "February",
-            "March",
-            "April",
-            "May",
-            "June",
-            "July",
-            "August",
-            "September",
-            "October",
-            "November",
-            "December",
-        ][month - 1]
-        return rng.choice(
-            (
-                f"{day}/{month}/{year}",
-                f"{year}-{month:02}-{day:02}",
-                f"{day:02}.{month:02}.{year}",
-                f"{day} {name} {year}",
-                f"{name} {day}, {year}",
-                f"{name[:3]} {day}",
-                f"the {day}th",
-                f"{month}/{day}/{year % 100:02}",
-                f"{day} {name}",
-            )
-        )
+        name = _MONTHS[month - 1]
+        return rng.choice((
+            f"{day}/{month}/{year}", f"{year}-{month:02}-{day:02}", f"{day:02}.{month:02}.{year}",
+            f"{day} {name} {year}", f"{name} {day}, {year}", f"{name[:3]} {day}", f"the {day}th",
+            f"{month}/{day}/{year % 100:02}", f"{day} {name}",
+        ))  # fmt: skip
 
     def organisation(self) -> str:
         rng = self._rng
         names: _Makers = (
-            self._last, self._city, lambda: rng.choice(_BRANDS), self._capitalised
+            self._last, self._city, lambda: rng.choice(LISTS["brands"]), self._capitalised
         )  # fmt: skip
         base = rng.choice(names)
         if rng.chance(0.3):
             return self._of("company")
-        return rng.choice(_ORGANISATIONS).format(base(), base())
+        return rng.choice(LISTS["organisations"]).format(base(), base())
 
     def _first(self) -> str:
         return self._of("first_name")
@@ -470,8 +359,7 @@ class Values:
 
 
 def spelled_out(code: str, rng: SeededRandom) -> str:
-    """Write the code as somebody says it: digits one by one or in pairs, letters, "dash",
-    "plus"."""
+    """Write a code as a person says it: digits, alone or in pairs, letters, "dash", "plus"."""
     said: list[str] = []
     place = 0
     oh = rng.choice(("zero", "oh", "o"))
@@ -479,17 +367,17 @@ def spelled_out(code: str, rng: SeededRandom) -> str:
         char = code[place]
         if char.isdigit() and char.isascii():
             if place + 1 < len(code) and code[place + 1] == char and rng.chance(0.6):
-                said += ["double", oh if char == "0" else _DIGITS[int(char)]]
+                said += ["double", oh if char == "0" else LISTS["digits"][int(char)]]
                 place += 1
             elif (
                 char in "23456789"
                 and re.match(r"[1-9]", code[place + 1 : place + 2])
                 and rng.chance(0.15)
             ):
-                said += [_TENS[int(char) - 2], _DIGITS[int(code[place + 1])]]
+                said += [LISTS["tens"][int(char) - 2], LISTS["digits"][int(code[place + 1])]]
                 place += 1
             else:
-                said.append(oh if char == "0" else _DIGITS[int(char)])
+                said.append(oh if char == "0" else LISTS["digits"][int(char)])
         elif char in "-+./" and rng.chance(0.3):
             said.append({"-": "dash", "+": "plus", ".": "dot", "/": "slash"}[char])
         elif char.isalpha():
@@ -500,15 +388,15 @@ def spelled_out(code: str, rng: SeededRandom) -> str:
 
 @cache
 def pool(locale: str, kind: str) -> tuple[str, ...]:
-    """Different values of one kind, the same on every machine with this version of Faker."""
+    """Return different values of one kind, equal on every machine with this version of Faker."""
     if (locale, kind) in _UNSTABLE:
         return pool("en_US", kind)
     fake: Any = _faker(locale)
     fake.seed_instance(seed_of(0, locale, kind) % 2**32)
     try:
-        with redirect_stdout(io.StringIO()):  # one provider prints
+        with redirect_stdout(io.StringIO()):  # one provider of Faker prints to stdout
             values = [str(getattr(fake, kind)()) for _ in range(_POOL)]
-    except (AttributeError, AssertionError):  # a kind that the locale lacks
+    except (AttributeError, AssertionError):  # the locale lacks this kind
         return pool("en_US", kind)
     return tuple(dict.fromkeys(value for value in values if value.strip()))
 

@@ -260,7 +260,7 @@ def test_the_digest_of_a_model_follows_its_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nobody/no-such-model", "no such model"])
 def test_a_model_that_is_nowhere_is_named(name: str) -> None:
-    with pytest.raises(ParamsError, match=rf"embedding\.model: '{name}' is neither"):
+    with pytest.raises(ParamsError, match=rf"embedding\.model: '{name}' was not found"):
         an_encoder(model=name).encode(["a lamp"])
 
 

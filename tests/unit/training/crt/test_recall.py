@@ -208,7 +208,7 @@ def test_texts_that_trained_the_policy_do_not_measure_it():
     measured = measure(SAMPLE, policy, name="s")
     assert measured.left_out == 1
     assert measured.missed == measure(SAMPLE[1:], POLICY, name="s").missed
-    with pytest.raises(InputError, match="trained with all of its texts"):
+    with pytest.raises(InputError, match="trained with all of these texts"):
         measure(SAMPLE[:1], policy, name="s")
 
 

@@ -164,12 +164,12 @@ def test_own_labels_are_split_between_training_and_measuring(redactor, tmp_path)
     measured = measure(sample, policy, name="own")
     assert measured.left_out == len(own)
     assert measured.missed.total == len(sample) - len(own)
-    with pytest.raises(InputError, match="trained with all of its texts"):
+    with pytest.raises(InputError, match="trained with all of these texts"):
         measure(own, policy, name="own")
 
 
 def test_a_folder_without_a_redactor_is_refused(tmp_path):
-    with pytest.raises(ParamsError, match="is no redactor"):
+    with pytest.raises(ParamsError, match="is not a redactor"):
         LearnedDetector(tmp_path)
 
 
