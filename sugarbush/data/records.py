@@ -19,7 +19,7 @@ from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.errors import InputError
 
 _SHOWN_ROWS = 5
-_EXACT_AS_FLOAT = 2**53
+_EXACT_AS_FLOAT = 2**53  # 2^53 + 1 is rounded to it
 
 
 class Record(NamedTuple):
@@ -123,7 +123,7 @@ def _is_rounded(value: Any) -> bool:
     """Whether a number may be rounded. A column of integers is read as floats if one record has no
     value, so this record would change the ids of all other records. It is refused in any case: if
     such rows were dropped, one record would decide about others."""
-    return isinstance(value, float) and abs(value) > _EXACT_AS_FLOAT
+    return isinstance(value, float) and abs(value) >= _EXACT_AS_FLOAT
 
 
 def _rows(numbers: Sequence[int]) -> str:
