@@ -53,6 +53,7 @@ from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 SchemaLike = Schema | Mapping[str, Any] | Path | str
 _TEXT = "text"
+_MOST_VALUES = 2**20  # of a column of a table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -691,6 +692,11 @@ def _session(
 def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np.int64]:
     """Return the codes `(n, d)`, with the columns in the order of `domain`. A ParamsError names the
     wrong column."""
+    for name, size in domain.items():
+        if not (isinstance(size, int | np.integer) and 1 <= size <= _MOST_VALUES):
+            raise ParamsError(
+                f"domain: the size of '{name}' must be a whole number from 1 to {_MOST_VALUES}"
+            )
     missing = [name for name in domain if name not in frame.columns]
     if missing:
         raise ParamsError(f"the frame has no column {', '.join(missing)}")

@@ -33,7 +33,7 @@ def synthesize(state: Path, **changed: Any) -> None:
 
 def table(state: Path, **changed: Any) -> None:
     arguments: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "dataset": "letters"} | changed
-    sb.dp_table(CODES, domain={"stars": 3}, state=state, **arguments)
+    sb.dp_table(CODES, state=state, **{"domain": {"stars": 3}} | arguments)
 
 
 def histogram(state: Path | str, **changed: Any) -> None:
@@ -69,6 +69,8 @@ def train(state: Path, **changed: Any) -> None:
         (table, {"epsilon": -1}, "epsilon must be"),
         (table, {"delta": 2}, "delta must be"),
         (table, {"engine": "x"}, "engine: expected one of sugarbush, "),
+        (table, {"domain": {"stars": 2.5}}, "the size of 'stars' must be a whole number"),
+        (table, {"domain": {"stars": 2**40}}, "the size of 'stars' must be a whole number"),
         (histogram, {"epsilon": 0}, "epsilon must be"),
         (histogram, {"delta": 0}, "delta must be"),
         (histogram, {"values": "abc"}, "a list of values, not one text"),
