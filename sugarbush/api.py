@@ -538,6 +538,7 @@ def train_dpsgd(
     if target.exists() and any(target.iterdir()):
         raise ParamsError(f"{target}: is not empty; name another folder")
     folder, private = _state(state), tuple(texts)
+    ledger = open_ledger(dataset, cap=cap, delta=delta, state=folder)  # refuses a bad name
     wanted = FineTuning(
         model=str(model),
         records=records,
@@ -571,7 +572,7 @@ def train_dpsgd(
             wanted,
             epsilon=epsilon,
             session=PrivacySession(
-                ledger=open_ledger(dataset, cap=cap, delta=delta, state=folder),
+                ledger=ledger,
                 stage="train_dpsgd",
                 run=store.run,
                 dataset_fingerprint=make_dataset_fingerprint(private, key=key),

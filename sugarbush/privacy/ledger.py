@@ -45,9 +45,10 @@ from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event, event_from_dict
 from sugarbush.privacy.fingerprint import is_comparable, is_same_dataset, stored_part
 from sugarbush.privacy.key import state_key
+from sugarbush.privacy.settings import DATASET_NAME
 from sugarbush.privacy.unit import Unit
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_NAME = re.compile(DATASET_NAME)
 _LOCK_TIMEOUT_S = 120
 _SEAL_FIELD = b',"seal":"'
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
@@ -150,6 +151,8 @@ class Ledger:
             raise ParamsError(
                 "params.yaml: privacy.dataset must be a short name of a-z, 0-9, '.', '_' and '-'"
             )
+        if not _NAME.fullmatch(purpose):  # a ledger in a subfolder would not be compared
+            raise ParamsError("a ledger's purpose must be a short name, such as release")
         if not (0 < delta < 1 and cap > 0):
             raise ParamsError(
                 f"a ledger needs a delta between 0 and 1 and a cap above 0 (got {delta}, {cap})"
