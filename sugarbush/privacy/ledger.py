@@ -31,7 +31,7 @@ import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -173,9 +173,10 @@ class Ledger:
 
     def snapshot(self) -> Ledger:
         """A read-only copy of this ledger as it is now: it refuses charges and does not see later
-        ones."""
+        ones. It has no fingerprints: it is a part of a release, and whoever has two releases could
+        compare them."""
         found = copy.copy(self)
-        found.fixed_entries = self.entries()
+        found.fixed_entries = tuple(replace(e, dataset_fingerprint=()) for e in self.entries())
         found.paid_for = dict
         return found
 
