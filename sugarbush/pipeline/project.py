@@ -10,13 +10,13 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp, write_stamp
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.errors import ParamsError
+from sugarbush.errors import ParamsError, printable
 from sugarbush.paths import Roots, checkout_root, find_input, make_private, state_root
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
 from sugarbush.privacy.key import random_id, state_key
@@ -272,7 +272,7 @@ class Project:
             stage=stage,
             base=self.base,
             embed=self.encoder(private=False).encode,
-            say=partial(print, file=sys.stderr, flush=True),
+            say=lambda line: print(printable(line), file=sys.stderr, flush=True),
         )
 
     def writer(self, stage: str) -> Writer:
