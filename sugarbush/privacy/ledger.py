@@ -249,7 +249,7 @@ class Ledger:
 
     def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
         named = _ids_of_results(self.state / "draws", f"{self._purpose}-{self.dataset}")
-        named |= self.paid_for()
+        named |= _ids_of_trainings(self.state / "draws" / self.dataset) | self.paid_for()
         known = {entry.id for entry in entries}
         if named.keys() <= known:
             return {}
@@ -510,3 +510,9 @@ def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
                 "delete the folder of this result. The ledger keeps the result's charges"
             ) from None
     return found
+
+
+def _ids_of_trainings(folder: Path) -> dict[str, Path]:
+    """Map each charge of `sugarbush.train_dpsgd` to the file that counts its steps."""
+    counts = folder.glob("train_dpsgd-*/generation-*/draws-*")
+    return {path.name.removeprefix("draws-"): path for path in counts}
