@@ -6,6 +6,7 @@ Donated examples are records too, with labels. They are public.
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time
 from typing import Any, NamedTuple
@@ -68,7 +69,7 @@ def usable(
             Record(
                 number=row.number,
                 id=_id_of(row, params, text),
-                user=None if params.user_column is None else str(as_text(user_column)).strip(),
+                user=None if params.user_column is None else _user_of(user_column),
                 text=text,
                 raw=tuple([as_text(row.fields.get(column)) for column in raw_columns]),
             )
@@ -136,6 +137,11 @@ def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
     if params.id_column is None:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
     return str(as_text(row.fields[params.id_column]))
+
+
+def _user_of(cell: Any) -> str:
+    """The user in a cell. Two encodings of one text, such as an accent of its own, are one user."""
+    return unicodedata.normalize("NFC", str(as_text(cell)).strip())
 
 
 def _says_nothing(row: Row, column: str | None) -> bool:

@@ -250,3 +250,10 @@ def test_ids_that_may_be_rounded_are_refused_and_never_dropped(column: str) -> N
         row = Row(7, {"n": value, "text": "letter"})
         with nullcontext() if fits else pytest.raises(InputError, match="row 7: column 'n' has a"):
             usable([row], settings, ONE, source="f", setting="s")
+
+
+def test_a_user_whose_name_has_two_encodings_is_one_user() -> None:
+    settings = PrepareSettings.model_validate({"user_column": "n"})
+    rows = [Row(i, {"n": n, "text": f"letter {i}"}) for i, n in enumerate(["é", "e\u0301 ", "E"])]
+    records, _ = usable(rows, settings, ONE, source="f", setting="s")
+    assert [record.user for record in records] == ["é", "é", "E"]
