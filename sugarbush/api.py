@@ -759,6 +759,18 @@ def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings
             "the corpus was prepared with another privacy.unit, privacy.records_per_user or "
             "section prepare. Prepare it again with these settings"
         )
+    if _public_sources(wanted) not in [_public_sources(prepared), ((), (), ())]:
+        raise ParamsError(
+            "the corpus may contain texts of the public files of this generator or of section "
+            "pretrain. Prepare it again with both, which removes these texts"
+        )
+
+
+def _public_sources(settings: ProjectSettings) -> tuple[tuple[Any, ...], ...]:
+    """The public files whose texts no private record may equal, and which of their texts."""
+    generator = settings.generator.chosen
+    sources = getattr(generator, "sources", ())
+    return tuple(generator.public_files()), tuple(sources), settings.pretrain.sources
 
 
 def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def test_a_dataset_cannot_name_a_path(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="dataset"):
         synthesize(state, privacy=sb.Privacy(dataset=name))
     for call in (table, histogram, train):
-        with pytest.raises(sb.ParamsError, match="privacy.dataset must be a short name"):
+        with pytest.raises(sb.ParamsError, match="must be a short name of a-z"):
             call(state, dataset=name)
     with pytest.raises(sb.ParamsError, match="a ledger's purpose"):
         sb.open_ledger("letters", purpose="release/other", state=state)
