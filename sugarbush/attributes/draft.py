@@ -21,7 +21,7 @@ from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import silhouette_score
 
-from sugarbush.data.schema import Attribute, Schema
+from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
 from sugarbush.errors import SchemaError
 from sugarbush.generators.interface import Embed
 from sugarbush.randomness import seed_of
@@ -230,5 +230,6 @@ def _free_word(word: str, taken: Container[str], *, between: str = " ") -> str:
 
 
 def _with_free_name(attribute: Attribute, others: Sequence[Attribute]) -> Attribute:
-    name = _free_word(attribute.name, {a.name for a in others}, between="_")
+    taken = RELEASE_COLUMNS.union(a.name for a in others)
+    name = _free_word(attribute.name, taken, between="_")
     return attribute.model_copy(update={"name": name})
