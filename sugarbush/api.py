@@ -693,8 +693,9 @@ def _session(
 def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np.int64]:
     """Return the codes `(n, d)`, with the columns in the order of `domain`. A ParamsError names the
     wrong column."""
-    for name, size in domain.items():
-        if not (isinstance(size, int | np.integer) and 1 <= size <= _MOST_VALUES):
+    sizes: Mapping[str, object] = domain
+    for name, wanted in sizes.items():
+        if not (isinstance(wanted, int | np.integer) and 1 <= wanted <= _MOST_VALUES):
             raise ParamsError(
                 f"domain: the size of '{name}' must be a whole number from 1 to {_MOST_VALUES}"
             )

@@ -249,7 +249,8 @@ class Ledger:
 
     def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
         named = _ids_of_results(self.state / "draws", f"{self._purpose}-{self.dataset}")
-        named |= _ids_of_trainings(self.state / "draws" / self.dataset) | self.paid_for()
+        named |= _ids_of_trainings(self.state / "draws" / self.dataset)
+        named |= self.paid_for()
         known = {entry.id for entry in entries}
         if named.keys() <= known:
             return {}

@@ -56,7 +56,8 @@ def run(project: Project, *, only_look: bool = False) -> None:
     if not only_look:
         _warn_of_another_project(project)
     donated = [] if settings.prepare.donated is None else [settings.prepare.donated]
-    public, which = list(settings.generator.chosen.public_files()), [settings.generator.chosen]
+    public = list(settings.generator.chosen.public_files())
+    which: list[Section] = [settings.generator.chosen]
     if any(method.starts_from_pretrained for method in settings.chosen):
         public += [source.file for source in settings.pretrain.sources]
         which.append(settings.pretrain)
