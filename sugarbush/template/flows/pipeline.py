@@ -36,7 +36,8 @@ def pipeline(force: bool = False, epsilon: Annotated[float, Field(gt=0)] | None 
     """Bring the release up to date. One run on a dataset at a time.
 
     Prefect's user interface shows these arguments as a form. No argument changes the cap or trusts
-    an endpoint, so whoever opens the form can spend at most what the cap leaves.
+    an endpoint. But Prefect lets whoever starts a run choose the command of a worker, which may
+    read everything here: only the operator may have Prefect's password.
 
     Args:
         force: Make a new release whatever changed; every stage runs and its budget is charged.
