@@ -36,7 +36,8 @@ def pipeline(force: bool = False, epsilon: Annotated[float, Field(gt=0)] | None 
     """Bring the release up to date. Only one run on a dataset is allowed at a time.
 
     Prefect's user interface shows these arguments as a form. No argument changes the cap or trusts
-    an endpoint. So a user of the form can spend at most the budget that is left under the cap.
+    an endpoint. But Prefect lets whoever starts a run choose the command of a worker, which may
+    read everything here: only the operator may have Prefect's password.
 
     Args:
         force: Run every stage, also if nothing changed, and charge its budget again.

@@ -59,6 +59,7 @@ from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 SchemaLike = Schema | Mapping[str, Any] | Path | str
 _TEXT = "text"
+_MOST_VALUES = 2**20  # of a column of a table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -535,6 +536,7 @@ def train_dpsgd(
     if target.exists() and any(target.iterdir()):
         raise ParamsError(f"{target}: is not empty; name another folder")
     folder, private = _state(state), tuple(texts)
+    ledger = open_ledger(dataset, cap=cap, delta=delta, state=folder)  # refuses a bad name
     wanted = FineTuning(
         model=str(model),
         records=records,
@@ -567,7 +569,7 @@ def train_dpsgd(
             wanted,
             epsilon=epsilon,
             session=PrivacySession(
-                ledger=open_ledger(dataset, cap=cap, delta=delta, state=folder),
+                ledger=ledger,
                 stage="train_dpsgd",
                 run=store.run,
                 dataset_fingerprint=make_dataset_fingerprint(private, key=key),
@@ -683,8 +685,14 @@ def _session(
 
 
 def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np.int64]:
-    """Return the codes `(n, d)`, with the columns in the order of `domain`. Raise ParamsError,
-    which names the wrong column."""
+    """Return the codes `(n, d)`, with the columns in the order of `domain`. A ParamsError names the
+    wrong column."""
+    sizes: Mapping[str, object] = domain
+    for name, wanted in sizes.items():
+        if not (isinstance(wanted, int | np.integer) and 1 <= wanted <= _MOST_VALUES):
+            raise ParamsError(
+                f"domain: the size of '{name}' must be a whole number from 1 to {_MOST_VALUES}"
+            )
     missing = [name for name in domain if name not in frame.columns]
     if missing:
         raise ParamsError(f"the frame has no column {', '.join(missing)}")
@@ -743,6 +751,18 @@ def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings
             "the corpus was prepared with another privacy.unit, privacy.records_per_user or "
             "section prepare. Prepare it again with these settings"
         )
+    if _public_sources(wanted) not in [_public_sources(prepared), ((), (), ())]:
+        raise ParamsError(
+            "the corpus may contain texts of the public files of this generator or of section "
+            "pretrain. Prepare it again with both, which removes these texts"
+        )
+
+
+def _public_sources(settings: ProjectSettings) -> tuple[tuple[Any, ...], ...]:
+    """The public files whose texts no private record may equal, and which of their texts."""
+    generator = settings.generator.chosen
+    sources = getattr(generator, "sources", ())
+    return tuple(generator.public_files()), tuple(sources), settings.pretrain.sources
 
 
 def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

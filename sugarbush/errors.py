@@ -73,3 +73,9 @@ class LedgerError(PrivacyError):
 
 class InvariantError(AssertionError):
     """A bug in Sugarbush itself."""
+
+
+def printable(message: str) -> str:
+    """The message with spaces in place of control characters, with which an endpoint or the name of
+    a file could change what else the terminal shows."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in message)

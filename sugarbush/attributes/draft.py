@@ -21,7 +21,7 @@ from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import silhouette_score
 
-from sugarbush.data.schema import Attribute, Schema
+from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
 from sugarbush.errors import SchemaError
 from sugarbush.generators.interface import Embed
 from sugarbush.randomness import seed_of
@@ -75,7 +75,8 @@ def draft_schema(
     attributes: list[Attribute] = []
     for attribute in proposed:
         if attribute is not None:
-            name = _free_word(attribute.name, {a.name for a in attributes}, between="_")
+            taken = RELEASE_COLUMNS.union(a.name for a in attributes)
+            name = _free_word(attribute.name, taken, between="_")
             attributes.append(attribute.model_copy(update={"name": name}))
     if not attributes:
         raise SchemaError(

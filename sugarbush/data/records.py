@@ -6,6 +6,7 @@ Donated examples, which are public, become records with labels.
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.errors import InputError
 
 _SHOWN_ROWS = 5
-_EXACT_AS_FLOAT = 2**53
+_EXACT_AS_FLOAT = 2**53  # 2^53 + 1 is rounded to it
 
 
 class Record(NamedTuple):
@@ -68,7 +69,7 @@ def usable(
             Record(
                 number=row.number,
                 id=_id_of(row, params, text),
-                user=None if params.user_column is None else str(as_text(user_column)).strip(),
+                user=None if params.user_column is None else _user_of(user_column),
                 text=text,
                 raw=tuple([as_text(row.fields.get(column)) for column in raw_columns]),
             )
@@ -120,10 +121,10 @@ def is_half(text: str) -> bool:
 
 
 def _is_rounded(value: Any) -> bool:
-    """Whether a number may be rounded. If one record has no value, pandas reads a column of
-    integers as floats. So this record would change the ids of all others. `bad_rows: drop` does not
-    help: then one record would decide whether others are dropped."""
-    return isinstance(value, float) and abs(value) > _EXACT_AS_FLOAT
+    """Whether a number may be rounded. A column of integers is read as floats if one record has no
+    value, so this record would change the ids of all other records. It is refused in any case: if
+    such rows were dropped, one record would decide about others."""
+    return isinstance(value, float) and abs(value) >= _EXACT_AS_FLOAT
 
 
 def _rows(numbers: Sequence[int]) -> str:
@@ -136,6 +137,11 @@ def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
     if params.id_column is None:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
     return str(as_text(row.fields[params.id_column]))
+
+
+def _user_of(cell: Any) -> str:
+    """The user in a cell. Two encodings of one text, such as an accent of its own, are one user."""
+    return unicodedata.normalize("NFC", str(as_text(cell)).strip())
 
 
 def _says_nothing(row: Row, column: str | None) -> bool:

@@ -42,6 +42,8 @@ from ruamel.yaml import YAML
 
 from sugarbush.errors import SchemaError
 
+# The columns of a release besides the attributes.
+RELEASE_COLUMNS = frozenset({"id", "text", "parent", "round", "examples"})
 _SOURCES = ("column", "keywords", "zero_shot", "source")
 _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
@@ -177,6 +179,8 @@ class Schema(BaseModel):
         names = [a.name for a in self.attributes]
         if repeated := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError("attribute named twice: " + ", ".join(repeated))
+        if taken := sorted(set(names) & RELEASE_COLUMNS):
+            raise ValueError("a column of every release has the name: " + ", ".join(taken))
         return self
 
     @property

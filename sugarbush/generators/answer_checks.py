@@ -84,7 +84,7 @@ _MARKUP = re.compile(
       | \\begin\{ )""",
     re.IGNORECASE | re.VERBOSE,
 )
-_OBJECT = re.compile(r"""\s*[\[{]\s*\{?\s*"[^"\n]*"\s*:""")
+_OBJECT = re.compile(r"""\s*[\[{]\s*+(?:\{\s*)?"[^"\n]*"\s*:""")
 # Half of a surrogate pair, or a control character that nobody types.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 # The end of a model's thoughts; servers that know the model remove the thoughts.

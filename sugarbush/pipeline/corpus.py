@@ -11,6 +11,7 @@ from sugarbush.data.reading import Row, read_rows, row_batches
 from sugarbush.data.records import Record, donated_records, frame_of, usable, wanted_columns
 from sugarbush.data.remote import source_of
 from sugarbush.data.split import ContributionBounder, Parts, Splitter, private_frame
+from sugarbush.generators.pool_files import load_pool
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.fingerprint import FingerprintBuilder
 from sugarbush.privacy.ledger import has_fingerprint_of_0_2
@@ -22,8 +23,9 @@ class SplitCorpus:
     """Splits a corpus into its private parts, batch by batch. `tally` and `fingerprint` are known
     after the last batch.
 
-    `batches` returns the rows with the name of their source. If the unit is a user, `batches` is
-    called twice. Texts that the generator may return unchanged also count as `public`.
+    `batches` returns the rows with the name of their source. If the unit is a user, it is called
+    twice. Texts that the generator returns unchanged, or that stage pretrain reads, count as
+    `public`, too.
     """
 
     def __init__(
@@ -38,6 +40,8 @@ class SplitCorpus:
         self._batches, self._project = batches, project
         self._source, self._setting = source, setting
         generated = project.settings.generator.chosen.public_texts(project.base)
+        if sources := project.settings.pretrain.sources:
+            generated += load_pool(sources, base=project.base, setting="pretrain.sources")
         self._public = (*public, *generated)
         self.tally: Mapping[str, int] = {}
         self.fingerprint: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-from sugarbush.errors import StorageError, SugarbushError
+from sugarbush.errors import StorageError, SugarbushError, printable
 from sugarbush.paths import Roots, checkout_root, make_private
 from sugarbush.pipeline.forced import runs_from_queue
 
@@ -67,7 +67,7 @@ def _end_objects_of(error: BaseException | None) -> None:
 def format_error(error: Exception) -> tuple[str, int]:
     """Return the message for the operator and the exit code."""
     if isinstance(error, SugarbushError):
-        return str(error), error.exit_code
+        return printable(str(error)), error.exit_code
     if isinstance(error, OSError) and error.errno in _DISK_REFUSED:
         return f"{error.filename or 'a file'}: {error.strerror}", StorageError.exit_code
     if isinstance(error, MemoryError):

@@ -34,6 +34,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.errors import PrivacyError
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.pipeline.corpus import SplitCorpus
@@ -41,6 +42,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
 
@@ -179,8 +181,14 @@ def corpus_of_project(
     project: Project, *, limit: int | None = None, seed: int = 0, state: Path | None = None
 ) -> Corpus:
     """Load the corpus that a project's stages prepared into memory, with at most `limit` training
-    records and `limit` held-out records. Its embeddings come from the project's caches. Raises
-    MissingInputError, which names the stage to run first: prepare or extract_metadata."""
+    records and `limit` held-out records.
+
+    Its embeddings come from the project's caches. Raises MissingInputError, which names the stage
+    to run first: prepare or extract_metadata. Raises PrivacyError for a `limit` on private data:
+    one record more would change about half of the chosen records.
+    """
+    if limit is not None and project.settings.privacy.purpose is Purpose.RELEASE:
+        raise PrivacyError("a limit is only for public data (privacy.purpose: benchmark)")
     own = project.private.in_memory(limit=limit, seed=seed)
     donated = project.donated()
     no_codes = np.empty((0, len(project.schema.names)), dtype=np.int64)

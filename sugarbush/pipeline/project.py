@@ -10,13 +10,13 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp, write_stamp
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.errors import ParamsError
+from sugarbush.errors import ParamsError, printable
 from sugarbush.evolution.evolve import Writer
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorContext
@@ -236,7 +236,7 @@ class Project:
             stage=stage,
             base=self.base,
             embed=self.encoder(private=False).encode,
-            say=partial(print, file=sys.stderr, flush=True),
+            say=lambda line: print(printable(line), file=sys.stderr, flush=True),
         )
 
     def writer(self, stage: str) -> Writer:

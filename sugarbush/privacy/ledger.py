@@ -33,7 +33,7 @@ import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,10 @@ from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event, event_from_dict
 from sugarbush.privacy.fingerprint import is_comparable, is_same_dataset, stored_part
 from sugarbush.privacy.key import state_key
+from sugarbush.privacy.settings import DATASET_NAME
 from sugarbush.privacy.unit import Unit
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_NAME = re.compile(DATASET_NAME)
 _LOCK_TIMEOUT_S = 120
 _SEAL_FIELD = b',"seal":"'
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
@@ -150,6 +151,8 @@ class Ledger:
             raise ParamsError(
                 "params.yaml: privacy.dataset must be a short name of a-z, 0-9, '.', '_' and '-'"
             )
+        if not _NAME.fullmatch(purpose):  # a ledger in a subfolder would not be compared
+            raise ParamsError("a ledger's purpose must be a short name, such as release")
         if not (0 < delta < 1 and cap > 0):
             raise ParamsError(
                 f"a ledger needs a delta between 0 and 1 and a cap above 0 (got {delta}, {cap})"
@@ -169,9 +172,11 @@ class Ledger:
         return self._chain().entries if self.fixed_entries is None else self.fixed_entries
 
     def snapshot(self) -> Ledger:
-        """Return a read-only copy with the present entries. The copy refuses charges."""
+        """A read-only copy of this ledger as it is now: it refuses charges and does not see later
+        ones. It has no fingerprints: it is a part of a release, and whoever has two releases could
+        compare them."""
         found = copy.copy(self)
-        found.fixed_entries = self.entries()
+        found.fixed_entries = tuple(replace(e, dataset_fingerprint=()) for e in self.entries())
         found.paid_for = dict
         return found
 
@@ -246,6 +251,7 @@ class Ledger:
 
     def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
         named = _ids_of_results(self.state / "draws", f"{self._purpose}-{self.dataset}")
+        named |= _ids_of_trainings(self.state / "draws" / self.dataset)
         named |= self.paid_for()
         known = {entry.id for entry in entries}
         if named.keys() <= known:
@@ -499,3 +505,9 @@ def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
                 "from a backup, or delete the folder of the result; the ledger keeps its charges"
             ) from None
     return found
+
+
+def _ids_of_trainings(folder: Path) -> dict[str, Path]:
+    """Map each charge of `sugarbush.train_dpsgd` to the file that counts its steps."""
+    counts = folder.glob("train_dpsgd-*/generation-*/draws-*")
+    return {path.name.removeprefix("draws-"): path for path in counts}

@@ -13,6 +13,8 @@ from sugarbush.privacy.unit import Unit
 from sugarbush.settings import AtLeastOne, Positive, Section, Share
 
 LARGE_DELTA = 1e-5
+# The name is a part of paths in the state folder.
+DATASET_NAME = "[a-z0-9][a-z0-9_.-]{0,63}"
 
 
 class Purpose(StrEnum):
@@ -48,7 +50,7 @@ class PrivacySettings(Section):
     4.0
     """
 
-    dataset: str = ""  # no ledger accepts this name
+    dataset: Annotated[str, Field(pattern=rf"^({DATASET_NAME})?$")] = ""  # no ledger accepts ""
     """Name of the ledger that is charged; all files about the same people need the same name."""
     different_from: tuple[str, ...] = ()
     """Similar datasets; naming them here confirms that they share no person with this dataset."""

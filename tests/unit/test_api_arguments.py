@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 import sugarbush as sb
 
@@ -33,7 +34,7 @@ def synthesize(state: Path, **changed: Any) -> None:
 
 def table(state: Path, **changed: Any) -> None:
     arguments: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "dataset": "letters"} | changed
-    sb.dp_table(CODES, domain={"stars": 3}, state=state, **arguments)
+    sb.dp_table(CODES, state=state, **{"domain": {"stars": 3}} | arguments)
 
 
 def histogram(state: Path | str, **changed: Any) -> None:
@@ -44,12 +45,12 @@ def histogram(state: Path | str, **changed: Any) -> None:
 
 def train(state: Path, **changed: Any) -> None:
     arguments: dict[str, Any] = {"texts": ["a"], "epsilon": 1.0, "delta": 1e-6} | changed
+    arguments.setdefault("dataset", "letters")
     sb.train_dpsgd(
         arguments.pop("texts"),
         model="none",
         output=state / "model",
         records=100,
-        dataset="letters",
         state=state,
         **arguments,
     )
@@ -69,6 +70,8 @@ def train(state: Path, **changed: Any) -> None:
         (table, {"epsilon": -1}, "epsilon must be"),
         (table, {"delta": 2}, "delta must be"),
         (table, {"engine": "x"}, "engine: expected one of sugarbush, "),
+        (table, {"domain": {"stars": 2.5}}, "the size of 'stars' must be a whole number"),
+        (table, {"domain": {"stars": 2**40}}, "the size of 'stars' must be a whole number"),
         (histogram, {"epsilon": 0}, "epsilon must be"),
         (histogram, {"delta": 0}, "delta must be"),
         (histogram, {"values": "abc"}, "a list of values, not one text"),
@@ -99,3 +102,15 @@ def test_a_state_folder_may_be_a_string(tmp_path: Path) -> None:
 def test_a_ledger_has_a_known_unit(tmp_path: Path) -> None:
     with pytest.raises(sb.ParamsError, match="unit: expected record or user"):
         sb.open_ledger("letters", unit="person", state=tmp_path)
+
+
+def test_a_dataset_cannot_name_a_path(tmp_path: Path) -> None:
+    state, name = tmp_path / "state", "../../letters"
+    with pytest.raises(ValidationError, match="dataset"):
+        synthesize(state, privacy=sb.Privacy(dataset=name))
+    for call in (table, histogram, train):
+        with pytest.raises(sb.ParamsError, match="must be a short name of a-z"):
+            call(state, dataset=name)
+    with pytest.raises(sb.ParamsError, match="a ledger's purpose"):
+        sb.open_ledger("letters", purpose="release/other", state=state)
+    assert not list(tmp_path.rglob("*"))

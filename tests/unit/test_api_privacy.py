@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 import sugarbush as sb
+from sugarbush.pipeline import Project, corpus_of_project
+from tests.settings import params
 
 SCHEMA = {
     "subject": "letters",
@@ -27,11 +29,15 @@ def letters(count: int = 300) -> pd.DataFrame:
     )
 
 
-def prepared(state: Path, **privacy: Any) -> sb.Corpus:
+def prepared(
+    state: Path, *, generator: Any = None, settings: Any = None, **privacy: Any
+) -> sb.Corpus:
     return sb.prepare(
         letters(),
         text="message",
         schema=SCHEMA,
+        generator=generator,
+        settings=settings,
         user="who" if privacy.get("unit") == "user" else None,
         privacy=sb.Privacy(dataset="letters", **privacy),
         state=state,
@@ -54,6 +60,29 @@ def test_a_prepared_corpus_keeps_its_unit(tmp_path: Path, other: dict[str, Any])
             settings=settings,
         )
     assert not sb.open_ledger("letters", unit="user", user_column="who", state=tmp_path).entries()
+
+
+@pytest.mark.parametrize("section", ["pool", "pretrain"])
+def test_texts_that_become_public_after_prepare_are_refused(tmp_path: Path, section: str) -> None:
+    """`prepare` removes them from the private records, and a release may contain them unchanged."""
+    letters().to_csv(tmp_path / "public.csv", index=False)
+    sources = [{"file": str(tmp_path / "public.csv"), "text_column": "message"}]
+    given: dict[str, Any] = (
+        {"generator": sb.Pool.model_validate({"sources": sources})}
+        if section == "pool"
+        else {"settings": {"pretrain": {"sources": sources}}}
+    )
+    with pytest.raises(sb.ParamsError, match="Prepare it again with both"):
+        sb.synthesize(prepared(tmp_path), method=METHOD, **given)
+    with pytest.raises(sb.InputError, match="fewer private records"):
+        prepared(tmp_path, **given)
+
+
+def test_a_sample_of_private_records_is_refused(tmp_path: Path) -> None:
+    """Which records it contains depends on how many there are."""
+    project = Project(tmp_path, settings=params(privacy__purpose="release", prepare__file="x.csv"))
+    with pytest.raises(sb.PrivacyError, match="only for public data"):
+        corpus_of_project(project, limit=5)
 
 
 @pytest.mark.slow

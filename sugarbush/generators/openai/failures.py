@@ -134,7 +134,7 @@ def explain(error: BaseException, params: EndpointSettings) -> str:
             )
         case openai.APIConnectionError():
             return (
-                f"{where} cannot be reached ({_reason(error.__cause__, params)}). Check that the "
+                f"{where} cannot be reached ({_reason(error, params)}). Check that the "
                 "server runs and that http or https, host and port are right."
             )
     return (
@@ -143,10 +143,11 @@ def explain(error: BaseException, params: EndpointSettings) -> str:
     )
 
 
-def _reason(error: BaseException | None, params: EndpointSettings) -> str:
+def _reason(error: BaseException, params: EndpointSettings) -> str:
     """The message of a local error, shortened. It may quote what the endpoint sent."""
-    words = "" if params.reads_private_text else " ".join(str(error or "").split())
-    return words[:_QUOTED_CHARACTERS] or type(error).__name__
+    reason = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
+    words = "" if params.reads_private_text else _quoted(str(reason or ""), error)
+    return words or type(reason).__name__
 
 
 def _explain_status(error: openai.APIStatusError, params: EndpointSettings, where: str) -> str:
@@ -154,8 +155,8 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
     said = _said(error, words, params)
     match error.status_code:
         case 301 | 302 | 303 | 307 | 308:
-            place = error.response.headers.get("location", "elsewhere")[:_QUOTED_CHARACTERS]
-            place = "elsewhere" if params.reads_private_text else place
+            place = error.response.headers.get("location", "elsewhere")
+            place = "elsewhere" if params.reads_private_text else _quoted(place, error)
             problem = (
                 f"redirects to {place}, and redirects are not followed. If that is the endpoint, "
                 "set base_url to its address, without /chat/completions."
@@ -208,10 +209,17 @@ def _said(error: openai.APIStatusError, words: str, params: EndpointSettings) ->
     text."""
     if params.reads_private_text or not words:
         return ""
-    sent = error.request.headers.get("authorization", "").removeprefix("Bearer ")
-    if sent:
-        words = words.replace(sent, "...")
-    return f" It says: {' '.join(words.split())[:_QUOTED_CHARACTERS]}"
+    return f" It says: {_quoted(words, error)}"
+
+
+def _quoted(words: str, error: BaseException) -> str:
+    """What the endpoint sent: shortened, and without the key, which it may repeat anywhere."""
+    request = getattr(error, "request", None)
+    sent = "" if request is None else request.headers.get("authorization", "")
+    words = " ".join(words.split())
+    if key := sent.removeprefix("Bearer "):
+        words = words.replace(key, "...")
+    return words[:_QUOTED_CHARACTERS]
 
 
 def asked_wait_s(error: BaseException | None) -> float | None:

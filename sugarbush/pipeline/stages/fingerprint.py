@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
@@ -36,6 +36,7 @@ from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.results import digest_of
+from sugarbush.settings import Section
 
 NAME = "fingerprint"
 CARD = "release_card.json"
@@ -50,14 +51,16 @@ def run(project: Project, *, only_look: bool = False) -> None:
         _warn_of_another_project(project)
     donated = [] if settings.prepare.donated is None else [settings.prepare.donated]
     public = list(settings.generator.chosen.public_files())
+    which: list[Section] = [settings.generator.chosen]
     if any(method.starts_from_pretrained for method in settings.chosen):
         public += [source.file for source in settings.pretrain.sources]
+        which.append(settings.pretrain)
     policy = [named for method in settings.chosen for named in method.public_files()]
     digests = {
         "corpus": _digest(project, [settings.prepare.file], "prepare.file"),
         "schema": hashlib.sha256(project.schema.model_dump_json().encode()).digest(),
         "donated": _digest(project, donated, "prepare.donated"),
-        "pool": _digest(project, public, "generator.pool.sources"),
+        "pool": _digest(project, public, "generator.pool.sources") + _selections(which),
         "policy": _digest(
             project, [name for name, _ in policy], ", ".join(setting for _, setting in policy)
         ),
@@ -133,6 +136,14 @@ def forget_digests_without_files(project: Project) -> None:
 
 def _digest(project: Project, names: list[str], setting: str) -> bytes:
     return digest_of_files(project.base, names, setting=setting)
+
+
+def _selections(sections: Iterable[Section]) -> bytes:
+    """Which texts of their public files the `sections` use; nothing if they name no file. The other
+    texts of the same file may be private."""
+    fields = {"sources": {"__all__": {"text_column", "rows", "share"}}}
+    found = [section.model_dump(mode="json", include=fields) for section in sections]
+    return json.dumps(found).encode() if any(own.get("sources") for own in found) else b""
 
 
 def _plan(project: Project) -> dict[str, Any]:

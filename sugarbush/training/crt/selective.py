@@ -60,6 +60,8 @@ def marked_units(
         add_special_tokens=False,
         split_special_tokens=True,
         return_offsets_mapping=True,
+        truncation=True,  # else the tokenizer prints the length of a long text
+        max_length=max_length,
     )
     units = []
     for ids, offsets, spans in zip(

@@ -61,6 +61,7 @@ def test_no_value_of_an_id_or_text_column_gets_into_the_draft():
 def test_a_column_named_as_another_attribute_keeps_both():
     schema = draft(topic=["a", "b"] * (len(TEXTS) // 2))
     assert schema.names == ("topic", "topic_2")
+    assert draft(round=["a", "b"] * (len(TEXTS) // 2)).names == ("round_2", "topic")
 
 
 def test_the_file_reads_back_as_the_same_schema(tmp_path):

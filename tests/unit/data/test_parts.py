@@ -246,7 +246,14 @@ def test_a_record_without_an_id_changes_no_other_id(kind: type) -> None:
 @pytest.mark.parametrize("column", ["id_column", "user_column"])
 def test_ids_that_may_be_rounded_are_refused_and_never_dropped(column: str) -> None:
     settings = PrepareSettings.model_validate({column: "n", "bad_rows": "drop"})
-    for value, fits in ((2**60, True), (float(2**53), True), (float(2**60), False)):
+    for value, fits in ((2**60, True), (float(2**53 - 1), True), (float(2**53 + 1), False)):
         row = Row(7, {"n": value, "text": "letter"})
         with nullcontext() if fits else pytest.raises(InputError, match="row 7: column 'n' has a"):
             usable([row], settings, ONE, source="f", setting="s")
+
+
+def test_a_user_whose_name_has_two_encodings_is_one_user() -> None:
+    settings = PrepareSettings.model_validate({"user_column": "n"})
+    rows = [Row(i, {"n": n, "text": f"letter {i}"}) for i, n in enumerate(["é", "e\u0301 ", "E"])]
+    records, _ = usable(rows, settings, ONE, source="f", setting="s")
+    assert [record.user for record in records] == ["é", "é", "E"]

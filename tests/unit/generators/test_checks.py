@@ -227,6 +227,14 @@ def test_brackets_and_hashtags_alone_are_no_markup(text: str) -> None:
     assert problem_of(text, RandomRequest(subject="letters")) is None
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("unit", [" ", "{", "[", "\n", "# ", "*", "<a ", "_ ", "(", '"', "“"])
+def test_an_endpoint_cannot_stop_the_checks_with_a_long_answer(unit: str) -> None:
+    for start in ("", "{", "example"):
+        answer = start + unit * (200_000 // len(unit)) + "x"
+        check(bare_text(answer, ASK), ASK, "stop")
+
+
 def test_json_is_right_where_the_examples_are_json() -> None:
     corpus = RandomRequest(subject="records", examples=('{"item": "chair"}',))
     assert problem_of('{"item": "lamp"}', corpus) is None

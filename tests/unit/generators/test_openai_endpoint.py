@@ -131,6 +131,14 @@ def test_no_message_holds_the_key_and_each_names_the_address(status: int) -> Non
     assert str(status) in told
 
 
+def test_no_message_holds_a_key_that_the_endpoint_sends_back_elsewhere() -> None:
+    lost = openai.APIConnectionError(request=REQUEST)
+    lost.__cause__ = httpx2.RemoteProtocolError(f"illegal header line: {KEY}")
+    moved = status_error(302, location=f"http://y/?key={KEY}")
+    assert "illegal header line: ..." in explain(lost, params())
+    assert "redirects to http://y/?key=..." in explain(moved, params())
+
+
 def test_a_long_answer_of_the_endpoint_is_cut() -> None:
     assert len(explain(status_error(400, "x" * 5000), params())) < 700
 

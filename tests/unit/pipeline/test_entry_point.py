@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.errors import BudgetExceededError, InputError
-from sugarbush.pipeline.entry_point import run_with_error_report
+from sugarbush.errors import BudgetExceededError, GeneratorError, InputError
+from sugarbush.pipeline.entry_point import format_error, run_with_error_report
 
 SECRET = "canary-7731"
 
@@ -87,3 +87,10 @@ def test_objects_of_a_failed_stage_do_not_write_to_the_terminal_of_a_flow(
     gc.collect()
     assert "canary" not in capfd.readouterr().err
     assert "canary" in (tmp_path / "reports/internal/stderr.log").read_text()
+
+
+def test_a_message_cannot_change_what_else_the_terminal_shows() -> None:
+    message = "http://x says:\x1b]52;c;aGk=\x07 \x1b[2J\x9b1m\rno\u202e\nstöp 日本"
+    assert format_error(GeneratorError(message))[0].split() == [
+        "http://x", "says:", "]52;c;aGk=", "[2J", "1m", "no", "stöp", "日本"
+    ]  # fmt: skip

@@ -75,6 +75,20 @@ def test_the_pools_files_count_only_where_the_pool_writes(base: Path) -> None:
     assert after[1] != before[1]
 
 
+def test_other_texts_of_the_same_public_file_change_its_stamp(base: Path) -> None:
+    """They may be private records, which stage prepare then removes."""
+    source: dict[str, Any] = {"file": "public.jsonl", "text_column": "text", "share": 0.2}
+
+    def stamp(**changes: Any) -> str:
+        sources = [source | changes]
+        pool = own(generator__pool__sources=sources, generator__provider="pool")
+        model = own(pretrain__sources=sources, methods=["dpft"])
+        return stamps(base, pool)["pool"] + stamps(base, model)["pool"]
+
+    assert stamp() == stamp()
+    assert len({stamp(), stamp(share=0.9), stamp(share=None), stamp(rows=3)}) == 4
+
+
 def test_another_installations_key_gives_other_stamps_of_the_same_file(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -299,6 +299,16 @@ def test_a_snapshot_does_not_see_later_charges_and_cannot_be_charged(tmp_path: P
         charge(snapshot)
 
 
+def test_a_snapshot_has_no_fingerprint(tmp_path: Path) -> None:
+    """A release has a snapshot and may be pickled; fingerprints in it show what changed between two
+    releases."""
+    ledger = ledger_at(tmp_path)
+    charge(ledger, dataset_fingerprint=make_dataset_fingerprint(["a b"], key=bytes(32)))
+    assert ledger.entries()[0].dataset_fingerprint
+    assert not ledger.snapshot().entries()[0].dataset_fingerprint
+    assert ledger.snapshot().total() == ledger.total()
+
+
 def test_a_ledger_is_read_with_one_look_at_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,13 @@ def test_one_endless_sentence_stays_one():
     assert len(sentence.text) == 5 * 200_000 - 1
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("unit", [".", ".'", "a.", ". ", "?\n", "'"])
+def test_sentences_take_time_linear_in_the_text(unit):
+    text = unit * (100_000 // len(unit)) + "x"
+    assert "".join(s.text + s.space for s in split(text)) == text
+
+
 def test_from_the_second_occurrence_on_a_sentence_is_a_mask():
     assert deduplicated(["Hi there. My PIN is 7.", "My PIN is 7. Bye.\nHi there.", "Bye."]) == [
         "Hi there. My PIN is 7.",

@@ -84,6 +84,14 @@ def test_another_text_or_argument_is_another_run(
     assert charges(tmp_path) == 2
 
 
+def test_a_lost_ledger_stops_further_training(saved_model: Path, tmp_path: Path) -> None:
+    train(saved_model, tmp_path, "one")
+    for path in (tmp_path / "state" / "ledgers" / "release").iterdir():
+        path.unlink()
+    with pytest.raises(sb.LedgerError, match="lacks 1 charges that results name"):
+        train(saved_model, tmp_path, "two", texts=TEXTS[:-1])
+
+
 def test_two_trainings_at_once_do_not_draw_twice_on_one_charge(
     saved_model: Path, tmp_path: Path
 ) -> None:

@@ -142,6 +142,9 @@ def test_lora_on_a_model_without_blocks_is_an_error_that_names_the_setting():
 def test_nothing_is_logged_of_a_long_text(loaded, caplog):
     """By default, tokenizers log a warning with the number of tokens if a text is too long for the
     model."""
+    from sugarbush.training.crt.patterns import RegexDetector
+    from sugarbush.training.crt.redact import Policy
+    from sugarbush.training.crt.selective import marked_units
     from sugarbush.training.dpsgd.data import token_ids
 
     _, tokenizer = loaded
@@ -149,6 +152,10 @@ def test_nothing_is_logged_of_a_long_text(loaded, caplog):
     logging.getLogger("transformers").propagate = True
     try:
         token_ids(tokenizer, ["a long private text, " * 50], at_most=5)
+        texts = ["a long private text, " * 50]
+        policy = Policy([RegexDetector(["EMAIL"])])
+        ((unit,),) = marked_units(texts, policy=policy, tokenizer=tokenizer, max_length=5)
+        assert len(unit.tokens) == len(unit.private) == 5
         assert caplog.text == ""
         token_ids(tokenizer, ["a long private text, " * 50])
         assert "longer than" in caplog.text  # the test would have seen the warning
