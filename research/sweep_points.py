@@ -147,8 +147,8 @@ def points(
 
     So a stopped sweep has its first arms on all data sets. `base` is a complete params.yaml, and
     `files` contains the settings files of the data sets. Raises ParamsError if the settings of a
-    point are invalid, or do not declare its data public. A sweep compares methods by their distance
-    to real texts. On private data, the choice of a method would then depend on private data.
+    point are invalid, or do not declare its data public. The data must be public because a sweep
+    compares methods by their distance to real texts: a choice of a method would depend on them.
     """
     for arm_name, arm in sweep.arms.items():
         for set_name in sweep.sets if arm.sets is None else arm.sets:

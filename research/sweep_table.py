@@ -7,7 +7,7 @@ Reads    data/private/sweeps/<sweep>/<set>/<point>/: reports/internal/figures.cs
          data/released/{initial,evolve}/<method>/usage.json
 Writes   reports/internal/sweeps/<sweep>/   figures.csv (everything), table.csv (the final sets),
                                             index.html
-Spends   nothing; all values were computed on real texts and stay internal
+Spends   nothing. All values were computed on real texts, so the output is internal
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
 class _Leak:
     """The chart of one value against gamma.
 
-    `y` is the unit of the y axis, `floor` is its start. `guess` maps the number of canaries to the
-    value that an attack reaches by guessing. Whiskers end at `most`; the table contains the whole
-    interval.
+    `y` is the unit of the y axis, `floor` is its start. `guess` returns the value that random
+    guesses reach with a given number of canaries. Whiskers end at `most`. The table contains the
+    whole interval.
     """
 
     title: str

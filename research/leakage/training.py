@@ -97,7 +97,7 @@ class Trial:
 
     @property
     def rehearsal(self) -> list[Example]:
-        """Examples of the public texts, which each public pass trains on."""
+        """Return the public texts as examples. Each public pass trains on them."""
         return [example for (example,) in self.start.examples(self.corpus.public)]
 
     def units(self, texts: sb.Private[str]) -> sb.Private[Any]:
@@ -121,7 +121,7 @@ def train_point(trial: Trial) -> Trained:
 
 
 def _on_public(model: Any, trial: Trial) -> Trained:
-    """Make only the passes over the public texts that the confidential methods also make.
+    """Train on the public texts only, in the same passes as the confidential methods.
 
     This baseline shows the effect of those passes alone.
     """
