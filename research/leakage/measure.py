@@ -49,7 +49,7 @@ class Losses:
 
 
 def losses_of(model: Any, start: FirstModel, corpus: Corpus) -> Losses:
-    """Compute the losses for the attacks on membership. There are as many members as other texts."""
+    """Compute the losses for the attacks on membership, for as many members as other texts."""
     (members, _), (others, whole) = (
         _mean_losses(model, start.examples(texts[: len(corpus.others)]))
         for texts in (corpus.members, corpus.others)
