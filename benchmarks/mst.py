@@ -1,4 +1,4 @@
-"""The MST mechanism, a baseline for AIM. It only uses noisy answers of a `MarginalMeasurer`."""
+"""The MST mechanism, a baseline for AIM. MST only uses noisy answers of a `MarginalMeasurer`."""
 
 from __future__ import annotations
 
