@@ -50,7 +50,8 @@ class Decoder:
 class TokenScores:
     """The scores of each held-out text. All arrays are `(n,)`.
 
-    The scores are the number of predicted tokens, the number of correct predictions, and the log likelihood in nats.
+    The scores are the number of predicted tokens, the number of correct predictions, and the log
+    likelihood in nats.
     """
 
     tokens: NDArray[np.int64]

@@ -4,8 +4,8 @@ A sweep file lists data sets, epsilons, seeds, and methods with changed settings
 such a method an arm (section `arms`). A data set is a settings file that is merged into
 params.yaml. The settings of the section `evolution` are applied to all arms first. So all methods
 have equal rounds, candidates and variations, unless an arm sets another value. A point is one arm
-on one data set at one epsilon and seed. A point has a complete params.yaml. The data must be declared
-public.
+on one data set at one epsilon and seed. A point has a complete params.yaml. The data must be
+declared public.
 """
 
 from __future__ import annotations

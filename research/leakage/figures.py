@@ -97,7 +97,8 @@ def summarised(done: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return one row per condition: the mean of each value over seeds, with `_low` and `_high`.
 
     These bounds are NaN if there is only one seed. `perplexity_ratio` is the perplexity divided by
-    the perplexity of `nonprivate` with the same seed. The ratio is NaN until the point of `nonprivate` is finished.
+    the perplexity of `nonprivate` with the same seed. The ratio is NaN until the point of
+    `nonprivate` is finished.
     """
     frame = pd.DataFrame(done)
     same = ["set_name", "model", "seed"]
