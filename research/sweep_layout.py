@@ -46,7 +46,7 @@ _DVC = """\
 def sweep_folder(base: Path, file: Path) -> Path:
     """Return the folder of a sweep.
 
-    It is under data/private, although the data is declared public.
+    The folder is under data/private, although the data is declared public.
     """
     return Roots(base).private / "sweeps" / file.stem
 
