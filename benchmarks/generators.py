@@ -2,12 +2,12 @@
 
     python -m benchmarks.generators [--near]
 
-The pool computes its similarities by one float32 matrix product. Its times are divided by the time
-of this product. `--near` embeds 200 texts for each kind of request with the bundled model, which
-takes minutes on two cores. For each corpus text it computes the cosine to the nearest generated
-text, and prints the mean. It also prints the AUC of a logistic regression that separates corpus
-texts from generated texts by their embeddings (0.5 is chance). The row "(corpus)" shows both values
-for other corpus texts in place of generated texts.
+The pool computes its similarities by one float32 matrix product. The times of the pool are divided
+by the time of this product. `--near` embeds 200 texts for each kind of request with the bundled
+model, which takes minutes on two cores. For each corpus text it computes the cosine to the nearest
+generated text, and prints the mean. `--near` also prints the AUC of a logistic regression that
+separates corpus texts from generated texts by their embeddings (0.5 is chance). The row "(corpus)"
+shows both values for other corpus texts in place of generated texts.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
 A server in another process answers at once. Four cases are compared: the SDK alone at the same
 concurrency, the generator (with cache, journal, limits, retries, checks), the generator with faults
 in a tenth of the calls, and a rerun with all answers cached. Ratios compare with the SDK alone in
-the same run. Then two servers answer `--shared` calls. They put calls in a queue, as vLLM does, and
-the second has half the speed of the first. Each answers all calls alone, and then both together.
-The ideal time together is two thirds of the time of the fast server.
+the same run. Then two servers answer `--shared` calls. The servers put calls in a queue, as vLLM
+does, and the second has half the speed of the first. Each answers all calls alone, and then both
+together. The ideal time together is two thirds of the time of the fast server.
 """
 
 from __future__ import annotations

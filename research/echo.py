@@ -3,9 +3,10 @@
     python -m research.echo FILE --text text --epsilons inf 4
 
 For each canary of `sugarbush.audits.echo_canaries`, a random bit decides whether the records
-contain it once. First, a tiny GPT-2 is trained on other texts of the file. Then it is trained on
-the records, without DP (`inf`) or by DP-SGD, and writes texts. The attack computes a score of every
-canary from these texts. The file must be public. Source: Meeus et al. 2025, "The Canary's Echo".
+contain it once. First, a tiny GPT-2 is trained on other texts of the file. Then the model is
+trained on the records, without DP (`inf`) or by DP-SGD, and writes texts. The attack computes a
+score of every canary from these texts. The file must be public. Source: Meeus et al. 2025, "The
+Canary's Echo".
 """
 
 from __future__ import annotations

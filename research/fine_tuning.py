@@ -12,9 +12,9 @@ is measured on 400 texts of the test split, given their control codes. With `--t
 on texts of the training split that no model is trained on. Use `--tune` to choose settings.
 
 `--texts N` adds a small version of Table 1 of Yue et al. A classifier of TF-IDF features is trained
-on N real texts, and on N texts written by each model (also by the first model). It is tested on the
-test split. As in the paper, the models write texts for the codes of training records. This use of
-the codes is not private, so the data sets must be public.
+on N real texts, and on N texts written by each model (also by the first model). The classifier is
+tested on the test split. As in the paper, the models write texts for the codes of training records.
+This use of the codes is not private, so the data sets must be public.
 """
 
 from __future__ import annotations

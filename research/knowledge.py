@@ -13,9 +13,9 @@ retrieved  the share of facts for which one text contains both product and proce
 cloze      a classifier is trained on the sentences of the release, and chooses among all
            procedures. The value is the share of facts for which it is right; chance is 1/procedures
 advantage  a bound on the difference between true-positive and false-positive rate of any test for
-           the fact. It follows from the guarantee for one record. `advantage` is for Gaussian
-           mechanisms without subsampling, `advantage_any` for any (epsilon, delta)-DP method, such
-           as dpft
+           the fact. The bound follows from the guarantee for one record. `advantage` is for
+           Gaussian mechanisms without subsampling, `advantage_any` for any (epsilon, delta)-DP
+           method, such as dpft
 
 `real` measures the corpus in place of a release. Values are means over runs with 95% intervals by
 Student's t. Every run has new facts and new noise. The output is

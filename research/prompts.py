@@ -6,8 +6,8 @@ For each data set, the command makes `--texts` requests of every kind. The kinds
 subject; metadata; metadata and three examples; a parent with half its words blanked; a parent to
 rephrase. The provider `huggingface` repeats a request if the answer fails the checks. The column
 `usable` shows the number of requests with an answer that passed. The column `near` shows how
-similar these answers are to real texts. It is the mean cosine to the nearest of 500 texts of the
-test split, by the bundled encoder. `real`, above the table, is the same mean for the real texts
+similar these answers are to real texts. The value is the mean cosine to the nearest of 500 texts of
+the test split, by the bundled encoder. `real`, above the table, is the same mean for the real texts
 that the prompts show.
 """
 

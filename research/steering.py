@@ -15,8 +15,8 @@ Only the direction of each layer is used, so the number of records is not needed
 writes, the vector is added after each layer, at the last position of the prompt and at every new
 token.
 
-Guarantee: one discrete Gaussian mechanism of L2 sensitivity 2^20 for one record. It is charged
-before its noise is drawn. Records are not sampled. The centre and the scale are public.
+Guarantee: one discrete Gaussian mechanism of L2 sensitivity 2^20 for one record. The mechanism is
+charged before its noise is drawn. Records are not sampled. The centre and the scale are public.
 
 The command compares three generators on the same requests: without a vector, with a random vector
 of the same length, and with the vector at --epsilon. The output is

@@ -69,8 +69,8 @@ def calls_by_round(folder: Path, method: sb.Method) -> dict[int, int]:
 def collected(base: Path, file: Path, *, without: Collection[Path] = ()) -> SweepPage:
     """Collect the figures of all finished points. Raises MissingInputError if there are none.
 
-    `without` lists the folders of points that failed. They are left out, because figures in these
-    folders may come from earlier settings.
+    `without` lists the folders of points that failed. Failed points are left out, because figures
+    in these folders may come from earlier settings.
     """
     _, points = points_of(base, file)
     folder = sweep_folder(base, file)

@@ -10,8 +10,8 @@ release `maple-1000`. Values are means over runs with 95% intervals by Student's
 Every release is measured at its own size and at each smaller size in --texts. At each size, the
 same number of texts is chosen at random from every release, and from the held-out texts if there
 are enough. The release `real` has the same number of real training texts, with their real values.
-Its distances are between two parts of the held-out texts, because the TF-IDF space is fitted to the
-training texts.
+The distances of `real` are between two parts of the held-out texts, because the TF-IDF space is
+fitted to the training texts.
 
 mauve, mean, distinct_n   as in `sugarbush.evaluate`; --second is a feature space that no vote used;
                           mean: the square root of the JSD, averaged over attributes

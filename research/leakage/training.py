@@ -48,9 +48,9 @@ PERFORMANCE = Performance(
 class Trained:
     """A trained model, its noise multiplier (0 if there is no noise), and its epsilon at `delta`.
 
-    The meaning of `epsilon` depends on the method. For dpsgd, it holds for adding or removing one
-    record. For crt, it is Bayesian. For sdp at gamma 0, it holds for one secret. For public, it is
-    0. In all other cases it is infinite.
+    The meaning of `epsilon` depends on the method. For dpsgd, epsilon holds for adding or removing
+    one record. For crt, it is Bayesian. For sdp at gamma 0, it holds for one secret. For public, it
+    is 0. In all other cases it is infinite.
     """
 
     model: Any
