@@ -5,10 +5,10 @@
 
 The modes run `--rounds` times in turn, each in a separate process; a row of the table shows the
 best round. The column `micro-batch` includes forward pass, backward pass, clipping and adding up.
-The column `step` also includes noise and AdamW, with one micro-batch per step. This is the worst
-case, because a real step has many micro-batches. On a GPU, ordinary training and Opacus use
-bfloat16 by autocast; our training must compute in float32. Speeds are in samples per CPU-second on
-one thread (on a GPU, per second of wall time). Ratios compare with ordinary training in the same
+The column `step` also includes noise and AdamW, with one micro-batch per step. A step with one
+micro-batch is the worst case, because a real step has many. On a GPU, ordinary training and Opacus
+use bfloat16 by autocast; our training must compute in float32. Speeds are in samples per CPU-second
+on one thread (on a GPU, per second of wall time). Ratios compare with ordinary training in the same
 run. Memory is the peak minus the memory of the loaded model. Weights and tokens are random.
 """
 

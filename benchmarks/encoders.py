@@ -1,15 +1,15 @@
-"""Encoders by speed, and by the quality of a release that was made with them.
+"""Compares encoders by their speed, and by the quality of a release that was made with each.
 
     python -m benchmarks.encoders bundled --data DATA
     python -m benchmarks.encoders bundled static=/models/static mpnet=/models/all-mpnet-base-v2
 
-DATA has airline_tweets/ and yelp/, which are not part of the project. `mosaic` at `--epsilon` gets
-1,500 tweets as private records, with a pool of 500 other tweets and of 1,000 reviews that are cut
-to 30 words: the DP table and the scores must find the tweets. The encoder serves pool, scores and
-regression. The release is compared with 800 held-out tweets, in the bundled encoder's space and
-in that of TF-IDF whatever the encoder is. Each value is the mean of `--seeds` runs with its 95%
-interval (Student's t). Speed is in texts per CPU second, for the tweets and for reviews of 100
-words, at `embedding.max_tokens` 128.
+DATA contains airline_tweets/ and yelp/, which are not part of the project. The private records are
+1,500 tweets. The pool has 500 other tweets, and 1,000 reviews that are cut to 30 words. So the DP
+table and the scores must find the tweets. `mosaic` runs at `--epsilon`, and uses the encoder for
+pool, scores and regression. The release is compared with 800 held-out tweets. The spaces of this
+comparison are the same for every encoder: the bundled encoder's space and TF-IDF. Each value is
+the mean of `--seeds` runs with its 95% interval (Student's t). Speed is in texts per CPU second,
+for the tweets and for reviews of 100 words, at `embedding.max_tokens` 128.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def _judges(private: list[str], held_out: list[str]) -> list[Judge]:
-    """Each space, and the held-out texts in it."""
+    """Return each feature space with the held-out texts as features."""
     spaces = [
         Encoder(EmbeddingSettings(), cache=None).encode,
         latent_space(tuple(private), seed=0).encode,
@@ -95,7 +95,7 @@ def _speed(model: str, texts: Sequence[str]) -> float:
 def _runs(
     model: str, private: pd.DataFrame, pool: list[str], judges: list[Judge], options: Any
 ) -> Iterator[list[float]]:
-    """The values of each run. The texts are embedded once for all runs."""
+    """Return the values of each run. The texts are embedded once for all runs."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pool.jsonl"
         pd.DataFrame({"text": pool}).to_json(file, orient="records", lines=True)

@@ -2,12 +2,12 @@
 
     python -m benchmarks.extraction                       # 1,000 test texts of every data set
 
-Reads ../shared/data. The table has the accuracy on the test split. Zero-shot uses the descriptions
-below, which were written from the names of the values alone. "calibrated" uses 50 labelled donated
-examples from the training split (mean of 5 disjoint samples). "told 75%" is the threshold above
-which 75% of the texts get a value, and the accuracy on these texts. There are two baselines: the
-most common value of the training split, and TF-IDF with logistic regression, which is trained on 50
-texts and on all training texts.
+Reads ../shared/data. The table shows the accuracy on the test split. Zero-shot uses the
+descriptions below, which were written from the names of the values alone. "calibrated" uses 50
+labelled donated examples from the training split (mean of 5 disjoint samples). "told 75%" shows the
+threshold above which 75% of the texts get a value, and the accuracy on these texts. There are two
+baselines. One is the most common value of the training split. The other one is TF-IDF with logistic
+regression, which is trained on 50 texts and on all training texts.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     python -m benchmarks.generators [--near]
 
-The times of the pool are reported relative to the time of one float32 matrix product, which
-computes its similarities. `--near` embeds 200 texts for each kind of request with the bundled
-model, which takes minutes on two cores. It prints the mean over the corpus texts of the cosine to
-the nearest generated text. It also prints the AUC of a logistic regression that separates corpus
-texts from generated texts by their embeddings (0.5 is chance). The row "(corpus)" shows both values
-for other corpus texts in place of generated texts.
+The pool computes its similarities by one float32 matrix product. The times of the pool are divided
+by the time of this product. `--near` embeds 200 texts for each kind of request with the bundled
+model, which takes minutes on two cores. For each corpus text it computes the cosine to the nearest
+generated text, and prints the mean. `--near` also prints the AUC of a logistic regression that
+separates corpus texts from generated texts by their embeddings (0.5 is chance). The row "(corpus)"
+shows both values for other corpus texts in place of generated texts.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def requests_by_arm(
 ) -> dict[str, list[Request]]:
     """Return requests of three kinds, by name, as in MAPLE.
 
-    They are without metadata, with the metadata of corpus records, and with the metadata and the
-    donated texts that are nearest to it.
+    The first kind has no metadata. The second has the metadata of corpus records. The third also
+    has the donated texts that are nearest to the metadata.
     """
     arms: dict[str, list[Request]] = {"nothing": [], "metadata": [], "metadata and examples": []}
     for i, record in enumerate(corpus[:TEXTS]):

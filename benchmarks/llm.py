@@ -1,13 +1,13 @@
-"""Measures the time that the `openai` generator adds to a call, the time of a cached rerun, and how
-several endpoints share the calls.
+"""Measures the overhead of the `openai` generator per call, and the time with several endpoints.
 
     python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64] [--shared 300]
 
 A server in another process answers at once. Four cases are compared: the SDK alone at the same
 concurrency, the generator (with cache, journal, limits, retries, checks), the generator with faults
 in a tenth of the calls, and a rerun with all answers cached. Ratios compare with the SDK alone in
-the same run. Then servers that queue, as vLLM does, answer `--shared` calls: a fast one and one of
-half its speed, each alone and both together. Two thirds of the fast one's time is the ideal.
+the same run. Then two servers answer `--shared` calls. The servers put calls in a queue, as vLLM
+does, and the second has half the speed of the first. Each answers all calls alone, and then both
+together. The ideal time together is two thirds of the time of the fast server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The MST mechanism, a baseline for AIM. It only uses noisy answers of a `MarginalMeasurer`."""
+"""The MST mechanism, a baseline for AIM. MST only uses noisy answers of a `MarginalMeasurer`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RARE_SIGMAS: Final = 3.0
 
 
 def mst(measurer: MarginalMeasurer, *, max_cells: int) -> Synthesis:
-    """Make synthetic rows from a tree of two-way marginals, which are chosen by their dependence.
+    """Make synthetic rows from a tree of two-way marginals with strong dependence.
 
     Each of at most d - 1 choices joins two components of the tree (Kruskal's algorithm with noise).
     Pairs of more than `max_cells` cells are excluded, so the result may be a forest. Source:

@@ -1,10 +1,11 @@
-"""What DVC and Prefect add to a run: seconds by the clock and CPU seconds with all children.
+"""Measures the time that DVC and Prefect add to a run: wall seconds, and CPU seconds with children.
 
     python -m benchmarks.overheads
 
-A project of 140 invented letters, method maple, the tests' tiny encoder. After its first run, each
-line is a run in which nothing is stale, or one in which another `evaluate.seed` makes two stages
-stale. `flow` is `python -m flows.pipeline` with a Prefect server that is up (SQLite).
+The project has 140 invented letters, the method `maple` and the tiny encoder of the tests. The
+project runs once before the measurement. Then each line shows one run. Either no stage is stale, or
+a new value of `evaluate.seed` makes two stages stale. `flow` is `python -m flows.pipeline`; its
+Prefect server (SQLite) is already running.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Redaction: its speed, and what it misses on sets that it was not made with.
+"""Measures the speed of redaction, and the secrets that it misses on sets that did not train it.
 
-python -m benchmarks.redaction speed --sentences 1000000
-python -m benchmarks.redaction left-out --data FOLDER --texts 1000
-python -m benchmarks.redaction own-labels --data FOLDER --set pii_presidio_synth --texts 300
-python -m benchmarks.redaction file --sentences 1000000
+    python -m benchmarks.redaction speed --sentences 1000000
+    python -m benchmarks.redaction left-out --data FOLDER --texts 1000
+    python -m benchmarks.redaction own-labels --data FOLDER --set pii_presidio_synth --texts 300
+    python -m benchmarks.redaction file --sentences 1000000
 
 FOLDER has NAME/NAME.parquet for each set below, with columns `text`, `spans` (JSON: start, end,
-label). A row `default` is the default policy: its redactor saw generated text alone. A row
-`default + others` has a redactor that was tuned on all sets except the left-out one. Nothing
-is chosen on a judged set.
+label). A row `default` is the default policy: its redactor was trained on generated text alone. A
+row `default + others` has a redactor that was tuned on all sets except the one that it is tested
+on. No setting is chosen on a set that it is tested on.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHO
 
 @dataclass(frozen=True)
 class LabelledSet:
-    """The secrets of a set, as the kinds of the redactor, and what was written next to it."""
+    """A labelled set: the redactor's kind for each label that counts.
+
+    `patterns_written_with` is true if the patterns were written while looking at the set.
+    """
 
     kinds: dict[str, str]
     patterns_written_with: bool = False
@@ -69,7 +72,7 @@ SETS = {
     ),
     "ner_real_names": LabelledSet({"PERSON": NAME}),
 }  # fmt: skip
-_TRAINING = PoissonGaussian(noise_multiplier=2.17, rate=0.25, count=12)  # that of docs/log/crt.md
+_TRAINING = PoissonGaussian(noise_multiplier=2.17, rate=0.25, count=12)  # as in docs/log/crt.md
 _DELTA = 1e-5
 POLICIES = ("patterns", "default", "default + others")
 _OF_OTHERS = 60_000  # characters of each other set
@@ -87,7 +90,10 @@ def sentences(count: int) -> Iterator[list[Sentence]]:
 
 
 def speed(count: int, learned: int) -> None:
-    """Deduplication and redaction of `count` sentences; the classifier reads `learned` of them."""
+    """Measure deduplication and redaction of `count` sentences.
+
+    The classifier reads only `learned` sentences.
+    """
     print(_SPEED)
     start = _now()
     for _ in mask_duplicates(sentences(count)):
@@ -116,7 +122,7 @@ def _row(what: str, count: int, start: tuple[float, float]) -> None:
 
 
 def labelled(data: Path, name: str, texts: int) -> list[LabelledText]:
-    """The `texts` texts of a set with the smallest hashes, with its secrets."""
+    """Return the `texts` texts of a set with the smallest hashes, and their secrets."""
     kinds = SETS[name].kinds
     frame = pd.read_parquet(data / name / f"{name}.parquet", columns=["text", "spans"])
     frame = frame.sort_values("text", key=lambda column: column.map(hash_share))[:texts]
@@ -134,20 +140,23 @@ def labelled(data: Path, name: str, texts: int) -> list[LabelledText]:
 
 
 def some_of(sample: Sequence[LabelledText]) -> Iterator[LabelledText]:
-    """The first texts, up to a number of characters."""
+    """Return the first texts, up to a number of characters."""
     characters = accumulate(len(one.text) for one in sample)
     return (one for one, so_far in zip(sample, characters, strict=True) if so_far <= _OF_OTHERS)
 
 
 def default_policy(redactor: LearnedDetector) -> Policy:
-    """The default policy with this redactor, as `make_policy` combines them."""
+    """Return the default policy with this redactor, combined as in `make_policy`."""
     return Policy([RegexDetector([label for label in PATTERNS if label not in WEAK]), redactor])
 
 
 def missed_by_kind(
     sample: Sequence[LabelledText], masked: Sequence[Sequence[TextSpan]]
 ) -> dict[str, Share]:
-    """Distinct secrets of each kind that are not masked whole, with two-sided 95% bounds."""
+    """Return the share of distinct secrets of each kind that are not completely masked.
+
+    Each share has two-sided 95% bounds.
+    """
     missed: dict[str, dict[object, bool]] = {}
     for one, own in zip(sample, masked, strict=True):
         for start, end, kind in one.spans:
@@ -161,7 +170,7 @@ def missed_by_kind(
 def over_masking(
     sample: Sequence[LabelledText], masked: Sequence[Sequence[TextSpan]]
 ) -> tuple[float, float]:
-    """The share of words that are masked, and the share of masked spans that meet a secret."""
+    """Return the share of masked words, and the share of masked spans that overlap a secret."""
     words = hidden = spans = meeting = 0
     for one, own in zip(sample, masked, strict=True):
         for word in re.finditer(r"\S+", one.text):
@@ -202,7 +211,7 @@ def _missed(found: Share) -> str:
 def left_out(
     data: Path, names: Sequence[str], texts: int, traced: int, policies: Sequence[str]
 ) -> None:
-    """The table of every set, left out: patterns, the default, the default tuned on other sets."""
+    """Print a table for every set: patterns, the default, and the default tuned on other sets."""
     print(
         "| left out | policy | made with it | kind | missed | share (95%) | gamma | epsilon | "
         "words masked | precision | texts/CPU-s |\n" + "|---" * 11 + "|"
@@ -230,7 +239,7 @@ def left_out(
 def tuned(
     base: LearnedDetector, labelled: Sequence[LabelledText], *, seed: int
 ) -> Iterator[LearnedDetector]:
-    """The redactor, tuned on labelled texts as `sugarbush train-redactor --labelled` does it."""
+    """Return the redactor, tuned on labelled texts as by `sugarbush train-redactor --labelled`."""
     with tempfile.TemporaryDirectory() as folder:
         yield train_redactor(
             replace(OWN_LABELS, seed=seed), Path(folder) / "tuned", start=base.folder,
@@ -241,7 +250,7 @@ def tuned(
 def own_labels(
     data: Path, name: str, texts: int, counts: Sequence[int], seeds: Sequence[int]
 ) -> None:
-    """The curve by the number of the user's own labelled texts, judged on others of the set."""
+    """Print the misses by the number of own labelled texts, measured on other texts of the set."""
     every = labelled(data, name, texts + _MOST_TEXTS)
     judged, rest = every[:texts], every[texts:]
     print(
@@ -269,7 +278,7 @@ def own_labels(
 
 
 def file(count: int) -> None:
-    """`sugarbush redact` of a file with `count` sentences, by patterns alone: time and memory."""
+    """Print time and memory of `sugarbush redact`, by patterns alone, for `count` sentences."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "in.csv"
         with source.open("w", encoding="utf-8") as rows:

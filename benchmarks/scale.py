@@ -1,13 +1,14 @@
-"""Seconds and peak memory of every stage, on invented records.
+"""Measures the time and the peak memory of every stage, on invented records.
 
     python -m benchmarks.scale --records 20000
     python -m benchmarks.scale --records 1000000 --folder /large/disk --csv docs/log/scale.csv
 
-Each stage is a process of its own, as DVC starts it. A record has 100 words and 8 attributes from
-columns. The encoder is one embedding layer of 384 dimensions, and the simulator writes candidates:
-so what remains is the cost of the stages themselves. `maple` votes twice. A line per stage shows
-wall seconds, CPU seconds, records per CPU second, and the largest resident size: `peak_mb X`. With
-`--csv`, the lines are also added to a table, which `benchmarks.scale_plot` draws.
+Each stage is a separate process, as under DVC. A record has 100 words and 8 attributes from
+columns. The encoder has one embedding layer of 384 dimensions, and the simulator writes candidates.
+Both are fast, so the figures show the cost of the stages themselves. `maple` has two votes. Each
+stage has one line: wall seconds, CPU seconds, records per CPU second, and the largest resident
+size: `peak_mb X`. With `--csv`, the lines are also added to a table, which `benchmarks.scale_plot`
+draws.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def main() -> None:
     options = _options()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         base = Path(folder)
-        # In another process, so that stages do not inherit its size as theirs.
+        # In another process: a stage would report the memory of its parent as its own.
         writer = get_context("spawn").Process(
             target=_write_project, args=(base, options.records, not options.one_file)
         )
@@ -113,7 +114,7 @@ def _write_project(base: Path, records: int, parts: bool) -> None:
 def invented_records(
     start: int, stop: int, words: list[str], rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Records with words that depend on their first attribute."""
+    """Return records with words that depend on their first attribute."""
     codes = rng.integers(0, VALUES, (stop - start, ATTRIBUTES))
     places = (rng.random((stop - start, WORDS)) ** 2 * VOCABULARY).astype(np.int64)
     places = (places + codes[:, :1] * (VOCABULARY // VALUES)) % VOCABULARY

@@ -2,8 +2,8 @@
 
     python -m benchmarks.scale_plot docs/log/scale.csv docs/pictures/scale.svg
 
-The table has columns records, stage, wall_s, cpu_s, peak_mb (`benchmarks.scale --csv`). Of several
-measurements of one stage and number of records, the last one is drawn.
+The table has columns records, stage, wall_s, cpu_s, peak_mb (`benchmarks.scale --csv`). If a stage
+was measured several times with one number of records, the plot shows the last measurement.
 """
 
 from __future__ import annotations

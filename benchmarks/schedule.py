@@ -1,15 +1,15 @@
-"""A run of 100 million records and 10 million calls: what it needs, with names and sizes only.
+"""Simulates a run of 100 million records and 10 million calls, and computes the resources it needs.
 
     python -m benchmarks.schedule                           # the simulation
-    python -m benchmarks.schedule --measure 6104            # and tasks without work on real workers
+    python -m benchmarks.schedule --measure 6104            # also empty tasks on real workers
 
-The corpus does not exist. A part is a number of records, and its work is its size times the unit
-costs that `UNIT` lists, each with the benchmark that measured it. The simulation starts parts in
-the order in which a worker becomes free, as the Dask engine does, one after the other at the
-scheduler. Workers differ in speed, single parts take longer, and workers are killed: their part is
-computed again. `--measure` runs the engine of `run.cluster` itself on two local workers, with the
-candidates in the function and one integer a candidate returned. It prints the time a part beyond
-its work, and compares the simulation with parts that sleep.
+The corpus does not exist. A part is a number of records. The work of a part is its number of
+records times the unit costs in `UNIT`, which names the benchmark of each cost. Like the Dask
+engine, the simulation gives the next part to the first free worker. The scheduler starts one part
+at a time. Workers have different speeds, and some parts take longer. A killed worker computes its
+part again. `--measure` runs the engine of `run.cluster` on two local workers. As in a vote, the
+candidates are sent with the function, and each part returns one integer per candidate. The command
+prints the overhead of a part, and compares the simulation with parts that sleep.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ FAILURES = {"none": 0.0, "one per worker and day": 1 / 86_400, "one per worker a
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Workers of one core each. Rates are per worker and second."""
+    """A cluster of workers with one core each. Rates are per worker and second."""
 
     workers: int
     overhead_s: float = 0.0046  # at the scheduler, per part (--measure)
-    speed_spread: float = 0.1  # of the workers, and again of the parts: sigma of a lognormal
-    slow_share: float = 0.02  # of the workers, `slowdown` times slower
+    speed_spread: float = 0.1  # sigma of a lognormal, for workers and again for parts
+    slow_share: float = 0.02  # share of workers that are `slowdown` times slower
     slowdown: float = 3.0
     failure_rate: float = 0.0
-    restart_s: float = 60.0  # until a worker that was killed works again
-    notice_s: float = 5.0  # until the scheduler knows
+    restart_s: float = 60.0  # seconds until a killed worker works again
+    notice_s: float = 5.0  # seconds until the scheduler detects a killed worker
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one stage: its duration, the work that was done again, the failures."""
+    """The duration of one stage, its repeated work, and its number of failures."""
 
     wall_s: float
     repeated_s: float
@@ -123,7 +123,7 @@ def main() -> None:
 
 
 def _distributed(options: argparse.Namespace, workers: int) -> dict[str, float]:
-    """Seconds of one part, by stage. All workers share the bandwidth of the file system."""
+    """Return the seconds of one part, by stage. All workers share the file system's bandwidth."""
     cpu_and_bytes = {
         "extract": (UNIT["extract a record"], TEXT_BYTES),
         "embed": (UNIT["embed a record"], TEXT_BYTES + 4 * DIM),
@@ -162,7 +162,7 @@ def _sizes(options: argparse.Namespace, parts: int) -> None:
 
 
 def _measure(options: argparse.Namespace) -> float:
-    """Seconds that a part costs beyond its work, on two local workers."""
+    """Return the overhead of a part in seconds, on two local workers."""
     vectors = np.zeros((options.candidates, DIM), dtype=np.float32)
     sums = np.zeros(options.candidates, dtype=np.int64)
 
@@ -193,7 +193,7 @@ def _measure(options: argparse.Namespace) -> float:
 def timed(
     engine: Dask, function: Callable[..., object], parts: list[str], combine: Callable[..., object]
 ) -> tuple[float, float]:
-    """Seconds by the clock, and CPU seconds of this process."""
+    """Return wall seconds, and CPU seconds of this process."""
     start, cpu = time.perf_counter(), time.process_time()
     engine(function, parts, combine)
     return time.perf_counter() - start, time.process_time() - cpu

@@ -1,11 +1,12 @@
-"""The time of kernel scores, compared with a bare matrix product, and of herding.
+"""Measures the time of kernel scores, compared with a matrix product alone, and of herding.
 
     python -m benchmarks.scores                       # 50k x 5k, and 5k of 20k
     python -m benchmarks.scores --repeats 9
 
-Scores and product run in turn. The last lines are `ratio R` of their shortest times (other work on
-the machine only adds to a time) and `herding_s S`. The sum is that of a vote, with the check of
-every row's norm, and has no noise. The vectors are those of `benchmarks.voting`.
+Scores and product run in turn. The last lines are `ratio R`, the ratio of their shortest times, and
+`herding_s S`. The shortest time is used because other processes can only increase a time. The sum
+checks the norm of every row, as a mechanism does, but adds no noise. The vectors are the same as in
+`benchmarks.voting`.
 """
 
 from __future__ import annotations

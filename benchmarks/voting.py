@@ -6,11 +6,10 @@
 Each row of a table is one variant. The variants run in turn in this process, `--repeats` times, and
 the table shows medians. A ratio is the time of the faster matrix product of the same turn, divided
 by the time of the variant. So a vote with ratio 1.00 is as fast as the product alone. Extra memory
-is the highest resident size during the call minus the resident size before the call. The resident
-size is sampled during the call.
+is the highest resident size during the call (sampled) minus the resident size before the call.
 
-The vectors are unit vectors around 500 centres. They are as close to each other as the embeddings
-of real texts: the nearest candidate has a cosine of about 0.8.
+The vectors are unit vectors around 500 centres. Like embeddings of real texts, their nearest
+candidate has a cosine of about 0.8.
 """
 
 from __future__ import annotations

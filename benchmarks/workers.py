@@ -1,11 +1,11 @@
-"""How much faster two workers embed than one.
+"""Measures how much faster two workers embed than one worker.
 
     OMP_NUM_THREADS=1 python -m benchmarks.workers --texts 3000
 
-Invented texts of 100 words, the bundled encoder at 128 tokens, parts of 64 texts, no cache. A line
-per engine shows seconds by the clock, the CPU seconds of the worker that has most of them (from its
-start: the model is loaded in it), and both as ratios to one worker. On a machine with other work
-the second ratio counts: it leaves out the time in which a worker waits for a core.
+The bundled encoder embeds invented texts of 100 words, cut at 128 tokens, in parts of 64 texts,
+without a cache. Each engine has one line: wall seconds, the CPU seconds of the worker with the
+most CPU time, and the ratios of both to one worker. CPU seconds include loading the model. If other
+processes use the machine, use the second ratio: it does not count waiting for a core.
 """
 
 from __future__ import annotations

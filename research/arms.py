@@ -1,14 +1,14 @@
-"""Runs methods (`arms`) at several epsilons with many seeds; computes intervals over runs.
+"""Runs methods (here called arms) at several epsilons with many seeds.
 
     python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the data
     python -m research.arms research/settings/sweep.yaml --seeds 10
 
-Writes to reports/internal/sweeps/<sweep>-replayed/: figures.csv, table.csv and index.html, like a
-sweep, and also runs.csv with one row per value of each run. A run is one call of
-`sugarbush.synthesize` on a data set that is prepared once, with a separate ledger. A value is the
-mean over seeds, with a 95% interval by Student's t over seeds. The noise is drawn as in a real
-release and has no seed, so the values of a second grid differ within these intervals. The same
-texts are held out for all seeds.
+The command writes figures.csv, table.csv and index.html to
+reports/internal/sweeps/<sweep>-replayed/, like a sweep. It also writes runs.csv, with one row per
+value of each run. A run is one call of `sugarbush.synthesize` with a separate ledger. The data set
+of a run is prepared once. A value is the mean over seeds, with a 95% interval by Student's t over
+seeds. Noise has no seed, as in a real release, so a second grid has other values, within these
+intervals. The same texts are held out for all seeds.
 """
 
 from __future__ import annotations
@@ -48,10 +48,12 @@ class Scale:
 
 
 def arms_of(scale: Scale) -> dict[str, Variant]:
-    """Methods with equal rounds, candidates, variations and calls; `augpe-10` has its own number of
-    rounds. `mosaic` scores as many texts as a vote has candidates, and `mosaic-4` four for each
-    released one. `augpe-scores` is `augpe` with kernel scores and herding in place of votes by
-    label. `augpe-once` is `mosaic-4` from AugPE's first texts, without metadata and examples.
+    """Return the methods by name, with equal rounds, candidates, variations and calls.
+
+    `augpe-10` is an exception: it has ten rounds. `mosaic` scores as many texts as a vote has
+    candidates. `mosaic-4` scores four texts for each released text. `augpe-scores` is `augpe` with
+    kernel scores and herding in place of votes by label. `augpe-once` is `mosaic-4` with AugPE's
+    first texts, without metadata and examples.
     """
     size = {"candidates": scale.candidates, "rounds": 2, "variations": scale.variations}
     survivors = scale.candidates // scale.variations
@@ -104,7 +106,7 @@ def runs(
     seeds: int,
     done: Collection[tuple[Any, ...]] = (),
 ) -> Iterator[list[dict[str, Any]]]:
-    """Run all methods; for each run, return one row per value. Runs in `done` are left out.
+    """Run all methods, without the runs in `done`. For each run, yield one row per value.
 
     Methods with ten rounds run only at the epsilons in `slow`. Runs are ordered by seed, so that a
     stopped grid has all runs of its first seeds.
@@ -147,8 +149,9 @@ def averaged(rows: pd.DataFrame) -> pd.DataFrame:
         value=("value", "mean"), sd=("value", "std"), n=("value", "size"), calls=("calls", "mean")
     )
     reach = student.ppf(0.975, found["n"] - 1) * found["sd"] / found["n"] ** 0.5
-    # Shares, MAUVE and the square root of the JSD are at most 1, so intervals are cut at 1.
-    most = np.where(found["value"] > 1, math.inf, 1)  # perplexities and counts have no upper limit
+    # Shares, MAUVE and the square root of the JSD are at most 1, so intervals are cut at 1. A value
+    # above 1 is a perplexity or a count, which has no upper limit.
+    most = np.where(found["value"] > 1, math.inf, 1)
     found["low"] = (found["value"] - reach).clip(lower=0)
     found["high"] = (found["value"] + reach).clip(upper=most)
     return found.drop(columns=["sd", "n"]).reset_index().assign(seed=0)

@@ -99,9 +99,9 @@ class FeatureReader:
 class BenchmarkDataset:
     """A public data set with the features that the metrics of all its runs need.
 
-    Every release has `texts` texts. The metrics use as many of every round and final set, and MAUVE
-    uses `texts` / 10 clusters. With `state`, runs store their results and answers there, and a
-    repeated run restores them. Without it, every run draws new noise.
+    Every release has `texts` texts. The metrics use `texts` texts of every round and final set, and
+    MAUVE uses `texts` / 10 clusters. If `state` is given, runs store their results and answers in
+    it, and a repeated run restores them. Otherwise every run draws new noise.
     """
 
     def __init__(self, corpus: sb.Corpus, *, name: str, texts: int, state: Path | None) -> None:
@@ -124,7 +124,7 @@ class BenchmarkDataset:
         self.heldout = self.features(heldout.texts, private=True)
 
     def features(self, texts: Sequence[str], *, private: bool = False) -> TextFeatures:
-        """Compute the features of the texts. `private` says in which cache embeddings are stored.
+        """Compute the features of the texts. `private` selects the cache of their embeddings.
 
         The codes come from classifiers that are trained on real training texts.
         """
@@ -168,7 +168,7 @@ def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
     evolution = release.evolution
     first = evolution.rounds[0].population if evolution.rounds else evolution.final
     first = first.take(np.flatnonzero(first.rounds == 0))
-    calls = int(first.ids.max()) + 1  # with the repeats that were dropped
+    calls = int(first.ids.max()) + 1  # also counts texts that were dropped as repetitions
 
     def at(number: int | None, population: Any) -> RoundSnapshot:
         return RoundSnapshot(

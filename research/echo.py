@@ -1,11 +1,12 @@
-"""Can membership be seen in synthetic texts alone?
+"""Measures whether synthetic texts alone reveal which canaries were in the training.
 
     python -m research.echo FILE --text text --epsilons inf 4
 
-A coin decides for each canary of `sugarbush.audits.echo_canaries` whether it is among the records
-once. A tiny GPT-2, which was trained on other texts of the file, is trained further on the records,
-without DP (`inf`) or by DP-SGD, and writes texts. The attack scores every canary by the texts. The
-file must be public. Source: Meeus et al. 2025, "The Canary's Echo".
+For each canary of `sugarbush.audits.echo_canaries`, a random bit decides whether the records
+contain it once. First, a tiny GPT-2 is trained on other texts of the file. Then the model is
+trained on the records, without DP (`inf`) or by DP-SGD, and writes texts. The attack computes a
+score of every canary from these texts. The file must be public. Source: Meeus et al. 2025, "The
+Canary's Echo".
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ SHAPE = ModelShape(layers=2, width=128, heads=4, context=64)
 
 
 def started(texts: list[str]) -> tuple[Any, Any]:
-    """A tiny model and its tokenizer, trained on texts that are not among the records."""
+    """Return a tiny model and its tokenizer, trained on texts that are not among the records."""
     tokenizer = train_tokenizer(texts, vocabulary=1500)
     model = new_model(tokenizer, SHAPE, seed=1)
     examples = plain_examples(texts, tokenizer=tokenizer, max_length=SHAPE.context)
@@ -64,7 +65,10 @@ def started(texts: list[str]) -> tuple[Any, Any]:
 
 
 def report(texts: list[str], canaries: list[str], members: np.ndarray) -> str:
-    """AUC, and a lower bound on epsilon from the third of the canaries with extreme scores."""
+    """Return the AUC and a lower bound on epsilon as text.
+
+    The bound uses the third of the canaries with the most extreme scores.
+    """
     scores = echo_scores(texts, canaries)
     auc = attack(scores[members], scores[~members]).auc
     outcome = outcome_of(guess_extremes(scores, guesses=len(scores) // 3), members)

@@ -1,8 +1,8 @@
 """A downstream metric: a classifier is fine-tuned on synthetic texts and tested on real texts.
 
-The classifier is an encoder with a new classification head. It is trained to predict the attribute
-value that each synthetic text was requested to have. This takes longer than the other metrics.
-Source of the learning rate: Xie et al. 2024, for RoBERTa.
+The classifier is an encoder with a new classification head. The training teaches it to predict the
+attribute value that each synthetic text was requested to have. The metric takes longer than the
+other metrics. Source of the learning rate: Xie et al. 2024, for RoBERTa.
 """
 
 from __future__ import annotations

@@ -4,17 +4,17 @@
     python -m research.fine_tuning yelp --start /tmp/start --epsilons 4 inf --texts 2000
     python -m research.fine_tuning yelp --start /tmp/start --epsilons 4 --rate 4e-3 --tune
 
-First, a small GPT-2 is trained on pieces of nine *other* data sets, and on texts that the simulator
-writes for codes drawn uniformly from the three schemas. `--start` is a folder in which this model
-is stored for later runs, or the folder of another model of the GPT-2 or Llama family. Then the
-model is fine-tuned on the named data set by DP-SGD. The perplexity is measured on 400 texts of the
-test split, given their control codes. With `--tune`, it is measured on texts of the training split
-that no model is trained on. Use `--tune` to choose settings.
+First, a small GPT-2 is trained on pieces of nine *other* data sets and on texts of the simulator.
+The simulator writes for codes that are drawn uniformly from the three schemas. This model is stored
+in the folder `--start` for later runs. `--start` may also be the folder of another model of the
+GPT-2 or Llama family. Then the model is fine-tuned on the named data set by DP-SGD. The perplexity
+is measured on 400 texts of the test split, given their control codes. With `--tune`, it is measured
+on texts of the training split that no model is trained on. Use `--tune` to choose settings.
 
 `--texts N` adds a small version of Table 1 of Yue et al. A classifier of TF-IDF features is trained
-on N real texts, and on N texts written by each model (also by the first model). It is tested on the
-test split. As in the paper, the models write texts for the codes of training records. This use of
-the codes is not private, so the data sets must be public.
+on N real texts, and on N texts written by each model (also by the first model). The classifier is
+tested on the test split. As in the paper, the models write texts for the codes of training records.
+This use of the codes is not private, so the data sets must be public.
 """
 
 from __future__ import annotations

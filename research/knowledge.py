@@ -3,23 +3,24 @@
     python -m research.knowledge --methods public augpe maple mosaic --epsilons 1 4 --runs 3
     python -m research.knowledge --methods dpft crt --epsilons 1 8 1000
 
-A fact says that an invented product is repaired by an invented procedure; no data set contains the
-words. Facts with 5, 50 and 500 carriers are planted in records of a public data set: a carrier is a
-record with a sentence that states the fact. Facts without carriers are the control. For every
-release and number of carriers:
+A fact states that an invented procedure repairs an invented product. No data set contains these
+words. A carrier of a fact is a record with a sentence that states the fact. Facts with 5, 50 and
+500 carriers are planted in a public data set. Facts without carriers are the control. For every
+release and number of carriers, the command computes:
 
-retrieved  share of facts of which a text contains product and procedure. `null` is the share of
-           wrong pairs, a planted product with another fact's procedure, that a text contains
-cloze      share of facts of which a classifier that is trained on the sentences of the release
-           chooses the procedure among all procedures; 1/procedures is chance
-advantage  the largest difference between true-positive and false-positive rate that any test for
-           the fact can have by the guarantee for one record: `advantage` for Gaussian mechanisms
-           without subsampling, `advantage_any` for any (epsilon, delta)-DP method, such as dpft
+retrieved  the share of facts for which one text contains both product and procedure. `null` is the
+           same share for wrong pairs: a planted product with the procedure of another fact
+cloze      a classifier is trained on the sentences of the release, and chooses among all
+           procedures. The value is the share of facts for which it is right; chance is 1/procedures
+advantage  a bound on the difference between true-positive and false-positive rate of any test for
+           the fact. The bound follows from the guarantee for one record. `advantage` is for
+           Gaussian mechanisms without subsampling, `advantage_any` for any (epsilon, delta)-DP
+           method, such as dpft
 
-`real` is the corpus as its own release. Values are means over runs with 95% intervals by Student's
-t; a run has its own facts and noise. The output is reports/internal/knowledge/<set>.csv, the page
-reports/internal/sweeps/<set>/index.html, and a table. After ContinuousBench
-(arXiv 2606.01849).
+`real` measures the corpus in place of a release. Values are means over runs with 95% intervals by
+Student's t. Every run has new facts and new noise. The output is
+reports/internal/knowledge/<set>.csv, the page reports/internal/sweeps/<set>/index.html, and a
+table. Source of the idea: ContinuousBench (arXiv 2606.01849).
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def invented_words(count: int, *, unlike: set[str], rng: Rng) -> list[str]:
 
 
 def make_facts(counts: Mapping[int, int], *, known: set[str], rng: Rng) -> list[Fact]:
-    """Return facts by number of carriers. Procedures occur in turn, so none is most common."""
+    """Return facts by number of carriers. All procedures are equally common."""
     words = invented_words(sum(counts.values()) + PROCEDURES, unlike=known, rng=rng)
     procedures, products = words[:PROCEDURES], iter(words[PROCEDURES:])
     return [
@@ -120,9 +121,9 @@ def retrieved(texts: Sequence[str], pairs: Sequence[tuple[str, str]]) -> float:
 
 
 class Cloze:
-    """Chooses the procedure in a sentence about a product. It learns from a release's sentences.
+    """A classifier that names the procedure for a product. It learns from a release's sentences.
 
-    If no sentence names a procedure, it answers at random: `right` is the chance.
+    If no sentence names a procedure, it answers at random, and `right` is 1/procedures.
     """
 
     def __init__(self, texts: Sequence[str], procedures: Sequence[str]) -> None:
@@ -152,13 +153,13 @@ class Cloze:
 
 
 def advantages(carriers: int, *, epsilon: float, delta: float) -> dict[str, float]:
-    """Return upper bounds on true-positive rate less false-positive rate of any test for a fact.
+    """Return upper bounds on the advantage of any test for a fact.
 
-    The test decides whether the corpus contains the `carriers` records of the fact, so the two
-    corpora differ by so many records. Group privacy: k times mu of Gaussian DP (Dong, Roth, Su
-    2022, Theorem 2.14), and (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) for any
-    mechanism (Vadhan 2017, Lemma 2.2). The advantage of (e, d) is at most (e^e - 1 + 2d) / (e^e +
-    1).
+    The advantage is the true-positive rate minus the false-positive rate. The test decides whether
+    the corpus contains the k = `carriers` records of the fact, so the two corpora differ by k
+    records. Group privacy gives k times mu of Gaussian DP (Dong, Roth, Su 2022, Theorem 2.14). For
+    any mechanism it gives (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) (Vadhan 2017,
+    Lemma 2.2). The advantage under (e, d)-DP is at most (exp(e) - 1 + 2d) / (exp(e) + 1).
     """
     if not math.isfinite(epsilon) or epsilon <= 0:
         visible = float(epsilon > 0 and carriers > 0)
@@ -175,7 +176,7 @@ def advantages(carriers: int, *, epsilon: float, delta: float) -> dict[str, floa
 def values(
     texts: Sequence[str], facts: Sequence[Fact], *, epsilon: float, delta: float
 ) -> Iterator[dict[str, Any]]:
-    """Ask a release for all facts; return one row per metric and number of carriers."""
+    """Measure all facts in a release. Yield one row per metric and number of carriers."""
     procedures = list(dict.fromkeys(fact.procedure for fact in facts))
     cloze = Cloze(texts, procedures)
     for carriers in sorted({fact.carriers for fact in facts}):
@@ -200,7 +201,7 @@ def run(
     seed: int,
     done: Collection[tuple[Any, ...]],
 ) -> Iterator[list[dict[str, Any]]]:
-    """Plant new facts and run all methods at all epsilons; for each run, return a row per value."""
+    """Plant new facts and run all methods at all epsilons. For each run, yield a row per value."""
     rng, privacy = public_rng(seed, "knowledge"), settings["privacy"]
     facts = make_facts(_FACTS, known=set().union(*map(words_of, frame["text"])), rng=rng)
     planted_texts = planted(frame["text"].tolist(), facts, rng=rng)

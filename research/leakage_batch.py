@@ -5,8 +5,8 @@
 Reads    the grid file and the file of the data set
 Writes   data/private/leakage/           first models, and the measured miss rates of policies
          data/private/leakage/<grid>/    one file per finished point (research/leakage_points.py)
-Spends   no budget of a release, because the sets are declared public. Trainings are recorded in a
-separate ledger, and a corpus that the ledgers know from a release is refused
+Spends   no budget of a release, because the sets are declared public. A separate ledger records the
+         trainings. A corpus that is known from a release is refused
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ class Laboratory:
     def _measure_policy(self, set_name: str) -> float:
         """Return an upper bound of the share of labelled secrets that show in the public views.
 
-        This bound and the bound for secrets that leave a trace hold together with 95% confidence.
-        Raises ParamsError if the bound for secrets that leave a trace is larger than the miss rate
-        to which CRT's noise is calibrated.
+        A second bound is for secrets that leave a trace. Both bounds hold together with 95%
+        confidence. Raises ParamsError if the second bound is larger than the miss rate to which
+        CRT's noise is calibrated.
         """
         sizes = self._grid.sets[set_name]
         made_of = digest_of(

@@ -8,9 +8,9 @@ The first argument names the data set that the model will write for. This data s
 the training. Use the folder as `generator.huggingface.model`. Do not commit weights to the
 repository.
 
-Such a model can show that the pipeline runs with a language model, and how long this takes. It
-cannot show which method is better, because it writes like the four data sets that it was trained
-on, and because a few minutes of training on a CPU are not enough (docs/log/language_model.md).
+Such a model can show that the pipeline runs with a language model, and how long this takes. The
+model cannot show which method is better: it writes like its four training data sets, and a few
+minutes of training on a CPU are too short (docs/log/language_model.md).
 """
 
 from __future__ import annotations

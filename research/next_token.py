@@ -36,8 +36,9 @@ _IGNORED = -100  # transformers ignores targets with this value in the loss
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder:
-    """The decoder to train: a model by name or path, or a new model with the given number of layers
-    and width and the vocabulary of MiniLM.
+    """The decoder to train: a model by name or path, or a new model.
+
+    The new model has the given number of layers, the given width, and the vocabulary of MiniLM.
     """
 
     name: str | None = None
@@ -47,8 +48,10 @@ class Decoder:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenScores:
-    """For each held-out text: the number of predicted tokens, the number of correct predictions,
-    and the log likelihood in nats. All arrays are `(n,)`.
+    """The scores of each held-out text. All arrays are `(n,)`.
+
+    The scores are the number of predicted tokens, the number of correct predictions, and the log
+    likelihood in nats.
     """
 
     tokens: NDArray[np.int64]

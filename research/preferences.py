@@ -2,13 +2,13 @@
 
     python -m research.preferences research/settings/language_model.yaml yelp --model FOLDER
 
-The records score the first texts of `mosaic` once. The scores are released, so everything here is
-post-processing and costs no privacy. In each group of ten texts with similar requested values, the
-best is preferred to the fifth. The model learns the preferences by DPO with LoRA, and the release
-is written by the new model, which is a folder for `sugarbush.HuggingFace`.
+The records score the first texts of `mosaic` once. The scores are released, so all steps here are
+post-processing and cost no privacy. In each group of ten texts with similar requested values, the
+best text is preferred to the fifth. The model learns the preferences by DPO with LoRA. The new
+model is a folder for `sugarbush.HuggingFace`, and it writes the release.
 
-The command writes the first texts, trains, and prints what a pair costs. After POPri (ICML 2025),
-which scores texts by clipped cosines.
+The command writes the first texts, trains, and prints the cost of a pair. Source of the idea: POPri
+(ICML 2025), which scores texts by clipped cosines.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _GROUP, _WORSE = 10, 4  # the fifth of ten, as in POPri
 
 @dataclass(frozen=True)
 class Pair:
-    """After `prompt`, `better` is preferred to `worse`."""
+    """One preference: after `prompt`, the text `better` is preferred to the text `worse`."""
 
     prompt: str
     better: str
@@ -47,9 +47,9 @@ class Pair:
 def ranked_pairs(
     codes: NDArray[np.int64], scores: NDArray[np.int64], *, seed: int
 ) -> list[tuple[int, int]]:
-    """Return places of a better and a worse text for each whole group of ten.
+    """Return the indices of a better and a worse text for each complete group of ten.
 
-    `codes` (n, d) are requested values; texts with the same values come into the same group if
+    `codes` (n, d) are the requested values. Texts with the same values are in the same group if
     possible. `scores` (n,) are released.
     """
     mixed = public_rng(seed, "groups").permutation(len(codes))

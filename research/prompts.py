@@ -2,13 +2,13 @@
 
     python -m research.prompts FOLDER --sets yelp cfpb_complaints --texts 24 [--show 3]
 
-For each data set, `--texts` requests of every kind are made. The kinds are: only the subject;
-metadata; metadata and three examples; a parent with half its words blanked; a parent to rephrase.
-The provider `huggingface` repeats a request if the answer fails the checks. The column `usable` has
-the number of requests with an answer that passed. For the column `near`, each of these answers gets
-a similarity: its cosine to the nearest of 500 texts of the test split, by the bundled encoder. The
-column has the mean of these similarities. `real`, above the table, is the same mean for the real
-texts that the prompts show.
+For each data set, the command makes `--texts` requests of every kind. The kinds are: only the
+subject; metadata; metadata and three examples; a parent with half its words blanked; a parent to
+rephrase. The provider `huggingface` repeats a request if the answer fails the checks. The column
+`usable` shows the number of requests with an answer that passed. The column `near` shows how
+similar these answers are to real texts. The value is the mean cosine to the nearest of 500 texts of
+the test split, by the bundled encoder. `real`, above the table, is the same mean for the real texts
+that the prompts show.
 """
 
 from __future__ import annotations

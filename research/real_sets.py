@@ -2,9 +2,8 @@
 
     python -m research.real_sets cfpb_complaints
 
-The texts come from the 10% of the data set that count as public (the texts with the smallest
-hashes). The output is data/public/benchmarks/<set>_donated.parquet. The rest of the data set is not
-copied.
+The 10% of the texts with the smallest hashes count as public. The donated texts are chosen from
+these. The output is data/public/benchmarks/<set>_donated.parquet. No other text is copied.
 """
 
 import sys

@@ -4,9 +4,9 @@
     python -m research.selection research/settings/sweep.yaml --epsilon 1 --seeds 10
 
 A variant is MAPLE with changed settings. A difference is the value of a variant minus the value of
-`maple` with the same seed. Its 95% interval is by Student's t over seeds. Every run draws new
-noise. The values are MAUVE in both feature spaces and the mean JSD. They compare synthetic with
-held-out texts, on the same number of synthetic texts for every variant.
+`maple` with the same seed. The 95% interval of a difference is by Student's t over seeds. Every run
+draws new noise. The values are MAUVE in both feature spaces and the mean JSD. The metrics compare
+synthetic with held-out texts, on the same number of synthetic texts for every variant.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class Hyperparameters:
 def window(model: str, tokenizer: Any, max_tokens: int) -> int:
     """Return the number of tokens at which texts are cut.
 
-    It is `max_tokens`, or the limit of `model` if this is smaller. RoBERTa has two positions that
-    no token can use, so the limit of its tokenizer is used too.
+    The result is `max_tokens`, or the limit of `model` if this is smaller. RoBERTa has two
+    positions that no token can use, so the limit of its tokenizer is used too.
     """
     positions = getattr(AutoConfig.from_pretrained(model), "max_position_embeddings", max_tokens)
     return min(max_tokens, int(positions), int(tokenizer.model_max_length))

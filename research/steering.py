@@ -2,21 +2,27 @@
 
     python -m research.steering research/settings/language_model.yaml cfpb_complaints --model FOLDER
 
-The vector: for each record the mean over its first tokens of the residual stream after some layers,
-given the prompt of a request, less the mean of the model's own texts, divided for each layer by the
-median distance of the model's own texts from their mean. All layers together are clipped to norm
-1 and written as integers of 1/2^20. Their sum has noise; of each layer only the direction is used,
-so the number of records is not needed. While the model writes, the vector is added after each
-layer, at the last position of the prompt and at every new token.
+The vector is computed in these steps:
 
-Guarantee: one discrete Gaussian mechanism of L2 sensitivity 2^20 for one record, charged before its
-noise is drawn. There is no sampling of records. The centre and the scale are public.
+1. Each record is read after the prompt of a request. The residual stream after some layers is
+   averaged over the first tokens of the record.
+2. The mean for the model's own texts is subtracted.
+3. Each layer is divided by the median distance of the model's own texts from their mean.
+4. All layers together are clipped to norm 1 and written as integers in units of 1/2^20.
+5. The contributions of all records are added up, and the sum gets noise.
+
+Only the direction of each layer is used, so the number of records is not needed. While the model
+writes, the vector is added after each layer, at the last position of the prompt and at every new
+token.
+
+Guarantee: one discrete Gaussian mechanism of L2 sensitivity 2^20 for one record. The mechanism is
+charged before its noise is drawn. Records are not sampled. The centre and the scale are public.
 
 The command compares three generators on the same requests: without a vector, with a random vector
-of the same length, and steered at --epsilon. The output is reports/internal/steering/<set>/ and
-a table, with paired differences to the model without a vector.
+of the same length, and with the vector at --epsilon. The output is
+reports/internal/steering/<set>/ and a table, with paired differences to the model without a vector.
 
-Source: EPSVec (arXiv 2602.21218), with other accounting: one record changes a sum of clipped
+Source: EPSVec (arXiv 2602.21218). Our accounting differs: one record changes a sum of clipped
 differences by the clipping norm, and no amplification by sampling is claimed.
 """
 
@@ -48,12 +54,12 @@ from sugarbush.randomness import public_rng
 from sugarbush.settings import NOT_IN_OUTPUT
 
 ONE = 2**20
-_SHORTEST = 10  # a prompt shows some of so many short donated texts
+_SHORTEST = 10  # number of short donated texts from which prompts take their examples
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steering:
-    """`vectors` (l, h) are added after `layers` (l,). `ledger_ids` name the charges behind them."""
+    """A steering: `vectors` (l, h) are added after `layers` (l,), charged by `ledger_ids`."""
 
     layers: tuple[int, ...]
     vectors: NDArray[np.float32]
@@ -77,8 +83,8 @@ class Steering:
 def added(steering: Steering) -> Iterator[None]:
     """Add the vectors at the last position of every forward pass, in all models of this process.
 
-    In a pass over a prompt, padded on the left, this is the prompt's last token. Later passes have
-    one token. Works with models whose layers have `self_attn.layer_idx`, such as Llama and Qwen.
+    In a pass over a prompt with padding on the left, this is the prompt's last token. Later passes
+    have one token. The layers of the model must have `self_attn.layer_idx`, as in Llama and Qwen.
     """
     vectors = {
         layer: torch.tensor(vector)
@@ -122,7 +128,7 @@ class Steered(sb.HuggingFace):
         return replace(super().facts(), provider=self.name)
 
     def open(self, context: GeneratorContext) -> Any:
-        """The cache of answers does not know the vectors, so each file has a cache of its own."""
+        """Open the model. The keys of cached answers omit the vectors, so each file has a cache."""
         own = replace(context, state=context.state / f"steered-{self.digest()}")
         return _SteeredGenerator(super().open(own), Steering.load(Path(self.vectors)))
 
@@ -141,10 +147,10 @@ class _SteeredGenerator:
 
 
 class ActivationReader:
-    """The residual stream after `layers`, as a mean over the first `tokens` tokens of a text.
+    """Reads the residual stream after `layers`, averaged over the first `tokens` tokens of a text.
 
-    Every pass has `rows` texts of `tokens` tokens after the same prompt. With other shapes the
-    rounding of a text's row, in bfloat16 above all, would depend on the other texts.
+    Every pass has `rows` texts of `tokens` tokens after the same prompt. If shapes varied, the
+    rounding of a text's row would depend on the other texts, most of all in bfloat16.
     """
 
     def __init__(
@@ -160,7 +166,7 @@ class ActivationReader:
         self._layers, self._tokens, self._rows = list(layers), tokens, rows
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
         network = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval().model
-        # The last state that transformers returns is normalised, so one layer more is computed.
+        # The last state that transformers returns is normalised, so one more layer is computed.
         network.layers = network.layers[: max(layers) + 2]
         self._network = network
         ids = torch.tensor([self._tokenizer(prompt)["input_ids"]])
@@ -168,7 +174,7 @@ class ActivationReader:
             self._prompt = network(ids, use_cache=True).past_key_values
 
     def read(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The means, (n, l, h). Row i depends on text i alone."""
+        """Return the means, (n, l, h). Row i depends on text i alone."""
         chunks = [texts[i : i + self._rows] for i in range(0, len(texts), self._rows)]
         return np.concatenate([self._read(chunk)[: len(chunk)] for chunk in chunks])
 
@@ -193,7 +199,7 @@ class ActivationReader:
 def contributions(
     private: NDArray[np.float32], centre: NDArray[np.float32], scale: NDArray[np.float32]
 ) -> NDArray[np.int64]:
-    """One row per record, (n, l * h), of L2 norm at most ONE. Numbers are cut towards 0."""
+    """Return one row per record, (n, l * h), of L2 norm at most ONE, rounded towards 0."""
     rows = ((private - centre) / scale[:, None]).astype(np.float64).reshape(len(private), -1)
     rows /= np.sqrt(private.shape[1])
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
@@ -203,7 +209,7 @@ def contributions(
 def scaled(
     direction: NDArray[Any], scale: NDArray[np.float32], *, alpha: float
 ) -> NDArray[np.float32]:
-    """Vectors (l, h) of length `alpha` times `scale` (l,) in the directions (l * h,)."""
+    """Return vectors (l, h) of length `alpha` times `scale` (l,) in the directions (l * h,)."""
     rows = np.asarray(direction, dtype=np.float64).reshape(len(scale), -1)
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return (alpha * scale[:, None] * rows).astype(np.float32)
@@ -221,8 +227,8 @@ def learn(
 ) -> tuple[Steering, NDArray[np.float32]]:
     """Return the steering towards `texts`, and the public scale (l,).
 
-    `own_texts` are texts of the model, public or released. Guarantee: mu-GDP for one unit, but for
-    the discreteness, which the accounting includes. Raises BudgetExceededError before the draw.
+    `own_texts` are texts of the model, public or released. Guarantee: mu-GDP for one unit. The
+    accounting includes that the noise is discrete. Raises BudgetExceededError before the draw.
     """
     own = reader.read(own_texts)
     centre = own.mean(axis=0)
@@ -244,8 +250,8 @@ def learn(
 class Trial:
     """One comparison: the data set, the settings of the model, and the sizes.
 
-    `folder` keeps vectors, answers and the ledger, so a stopped run continues and draws no noise
-    again.
+    `folder` contains vectors, answers and the ledger. So a stopped run continues, and draws no
+    noise again.
     """
 
     dataset: BenchmarkDataset
@@ -254,7 +260,7 @@ class Trial:
     folder: Path
 
     def run(self, seed: int) -> Iterator[dict[str, Any]]:
-        """Write texts without a vector, with a random one, and steered; yield one row each."""
+        """Write texts without a vector, with a random one, and steered. Yield one row each."""
         asked, corpus = self.asked, self.dataset.corpus
         donated = sorted(corpus.donated.texts, key=len)[:_SHORTEST]
         chosen = public_rng(seed, "shown").choice(len(donated), size=asked.examples, replace=False)
@@ -273,7 +279,7 @@ class Trial:
     def _save_vectors(
         self, request: RandomRequest, plain: list[str], files: Mapping[str, Path], seed: int
     ) -> None:
-        """Draw the steering of a run, and a random vector of the same length."""
+        """Draw the noise of a run's steering, and a random vector of the same length."""
         asked = self.asked
         prompt = continuation(request, context_tokens=4096, max_tokens=self.model.max_tokens)
         reader = ActivationReader(

@@ -7,9 +7,9 @@ The grid file states the kind of its points. A point of the kind `pipelines` is 
 that DVC runs (docs/decisions/sweeps.md). A point of the kind `leakage` is a trained model; points
 that share a corpus run in one batch.
 
-The same command resumes a killed sweep. Finished points are kept. A result that several points use
-is drawn and charged once. A failed point does not stop the other points. The table and the page
-contain the finished points.
+To resume a killed sweep, run the same command again. The command skips finished points. A result
+that several points use is drawn and charged once. If a point fails, the other points still run. The
+table and the page contain the finished points.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def tell(page: str, file: str, failed: list[Path], *arguments: str) -> None:
 def first_of_each_group(wanted: list[Path]) -> list[Path]:
     """Return the first item of each parent folder.
 
-    It computes results that the other items of the folder reuse. If two items of a folder started
-    at the same time, both would compute these results.
+    The first item computes results that the other items of the folder reuse. If two items of a
+    folder started at the same time, both would compute these results.
     """
     firsts: dict[Path, Path] = {}
     for each in wanted:

@@ -7,10 +7,10 @@
 Reads    the sweep file, params.yaml, the settings of the data sets
 Writes   data/private/sweeps/<sweep>/<set>/<point>/: params.yaml, links to this checkout's code,
          and for a new point a copy of the data set's prepared folder (`ground`)
-Spends   nothing; the points charge the benchmark ledger of their dataset as other runs do
+Spends   nothing; each point charges the benchmark ledger of its dataset when it runs
 
 A point is a DVC project without git. To resume a killed sweep, run the same command again: DVC
-skips finished stages, and drawn results are restored. All points share the embeddings and DVC's
+skips finished stages, and stored results are restored. All points share the embeddings and DVC's
 cache. Without a shared cache, DVC would report the copied output of the first stages as missing.
 """
 
@@ -46,7 +46,7 @@ _DVC = """\
 def sweep_folder(base: Path, file: Path) -> Path:
     """Return the folder of a sweep.
 
-    It is under data/private, although the data is declared public.
+    The folder is under data/private, although the data is declared public.
     """
     return Roots(base).private / "sweeps" / file.stem
 
@@ -114,9 +114,9 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _begin(own: Path, ground: Path) -> None:
-    """Copy the prepared output to the folder of a point. dvc.lock is copied last.
+    """Copy the prepared output to the folder of a point.
 
-    If it is missing, the next call copies everything again.
+    dvc.lock is copied last. So if it is missing, the next call copies everything again.
     """
     for name in _PREPARED:
         if (ground / name).exists():

@@ -4,8 +4,8 @@ A sweep file lists data sets, epsilons, seeds, and methods with changed settings
 such a method an arm (section `arms`). A data set is a settings file that is merged into
 params.yaml. The settings of the section `evolution` are applied to all arms first. So all methods
 have equal rounds, candidates and variations, unless an arm sets another value. A point is one arm
-on one data set at one epsilon and seed. It has a complete params.yaml. The data must be declared
-public.
+on one data set at one epsilon and seed. A point has a complete params.yaml. The data must be
+declared public.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def points(
 
     So a stopped sweep has its first arms on all data sets. `base` is a complete params.yaml, and
     `files` contains the settings files of the data sets. Raises ParamsError if the settings of a
-    point are invalid, or do not declare its data public. A sweep compares methods by their distance
-    to real texts. On private data, the choice of a method would then depend on private data.
+    point are invalid, or do not declare its data public. The data must be public because a sweep
+    compares methods by their distance to real texts: a choice of a method would depend on them.
     """
     for arm_name, arm in sweep.arms.items():
         for set_name in sweep.sets if arm.sets is None else arm.sets:

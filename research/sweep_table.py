@@ -7,7 +7,7 @@ Reads    data/private/sweeps/<sweep>/<set>/<point>/: reports/internal/figures.cs
          data/released/{initial,evolve}/<method>/usage.json
 Writes   reports/internal/sweeps/<sweep>/   figures.csv (everything), table.csv (the final sets),
                                             index.html
-Spends   nothing; all values were computed on real texts and stay internal
+Spends   nothing. All values were computed on real texts, so the output is internal
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def calls_by_round(folder: Path, method: sb.Method) -> dict[int, int]:
 def collected(base: Path, file: Path, *, without: Collection[Path] = ()) -> SweepPage:
     """Collect the figures of all finished points. Raises MissingInputError if there are none.
 
-    `without` lists the folders of points that failed. They are left out, because figures in these
-    folders may come from earlier settings.
+    `without` lists the folders of points that failed. Failed points are left out, because figures
+    in these folders may come from earlier settings.
     """
     _, points = points_of(base, file)
     folder = sweep_folder(base, file)

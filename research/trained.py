@@ -4,11 +4,12 @@
     python -m research.trained research/settings/sweep.yaml yelp --attribute category
 
 A run of a method (an arm of the sweep) is one call of `sugarbush.synthesize`. Two models are
-trained on its final set, and for comparison on the same number of real training texts. A small
-decoder predicts held-out real texts. The bundled MiniLM is fine-tuned to predict one attribute. Its
-baseline always predicts the most common attribute value of the training texts. The label of a
-synthetic text is the value that it was requested to have. Intervals are 95% by Student's t over
-runs. The same texts are held out in all runs.
+trained on the final set of a run. For comparison, two more are trained on the same number of real
+training texts. The first model is a small decoder, which predicts held-out real texts. The second
+is the bundled MiniLM, which is fine-tuned to predict one attribute. Its baseline always predicts
+the most common attribute value of the training texts. The label of a synthetic text is the value
+that was requested for it. Intervals are 95% by Student's t over runs. The same texts are held out
+in all runs.
 
 The output is written to reports/internal/sweeps/<sweep>-trained-<set>/, with the files that
 `research.arms` writes. A run that is in runs.csv is not trained again, so a stopped grid can be
@@ -75,7 +76,7 @@ class Models:
 def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> dict[str, float]:
     """Train the models on `own`, and return their metrics.
 
-    The classifier is left out if no text of `own` was requested to have a value of the attribute.
+    If no value of the attribute was requested for any text of `own`, there is no classifier.
     """
     found: dict[str, float] = {}
     if models.decoding is not None:

@@ -7,18 +7,20 @@ FOLDER has one parquet or CSV file per release, with the column `text` and a col
 values for each attribute, like `Release.frame`. The file `maple-1000.0.parquet` is run 0 of the
 release `maple-1000`. Values are means over runs with 95% intervals by Student's t over runs.
 
-Every release is measured at each size in --texts that it has, and at its own size. At a size, all
-releases have equally many texts, chosen at random, and so have the held-out texts if there are
-enough. The release `real` is as many real training texts, with their own values. Its distances are
-between two parts of the held-out texts, because the TF-IDF space is fitted to the training texts.
+Every release is measured at its own size and at each smaller size in --texts. At each size, the
+same number of texts is chosen at random from every release, and from the held-out texts if there
+are enough. The release `real` has the same number of real training texts, with their real values.
+The distances of `real` are between two parts of the held-out texts, because the TF-IDF space is
+fitted to the training texts.
 
 mauve, mean, distinct_n   as in `sugarbush.evaluate`; --second is a feature space that no vote used;
                           mean: the square root of the JSD, averaged over attributes
 near_duplicates           share of texts that have a cosine of 0.95 or more with an earlier text
-accuracy, macro_f1, f1    logistic regression trained on the texts to predict the requested value,
-                          tested on all held-out texts; next to the most common value (majority)
-adherence                 share of texts that have the requested value, as read by a logistic
-                          regression on real training texts; for `real`: on held-out texts
+accuracy, macro_f1, f1    of a logistic regression that is trained on the texts to predict the
+                          requested value, and tested on all held-out texts. The baseline
+                          `majority` predicts the most common value
+adherence                 share of texts that have the requested value, by a logistic regression
+                          that is trained on real training texts; for `real`: of held-out texts
 
 The output is reports/internal/usefulness/<folder>-<set>.csv and two tables.
 """
@@ -58,7 +60,7 @@ SHOWN = ("mauve/encoder", "mauve/tf-idf", f"mauve/{SECOND}", "mean/attribute", "
 
 @dataclass(frozen=True)
 class Requested:
-    """Texts and the codes (n, a) that were requested for them; -1 where none was."""
+    """Texts and their requested codes (n, a). A code is -1 if no value was requested."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]

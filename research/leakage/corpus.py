@@ -40,7 +40,7 @@ def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
 
 @dataclass
 class _Spans:
-    """The spans of some detectors, kept: methods that share a corpus redact the same texts."""
+    """Stores the spans of some detectors: methods with the same corpus redact the same texts."""
 
     policy: Policy
     known: dict[str, list[TextSpan]] = field(default_factory=dict)

@@ -22,9 +22,9 @@ _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
 class _Leak:
     """The chart of one value against gamma.
 
-    `y` is the unit of the y axis, `floor` is its start. `guess` maps the number of canaries to the
-    value that an attack reaches by guessing. Whiskers end at `most`; the table contains the whole
-    interval.
+    `y` is the unit of the y axis, `floor` is its start. `guess` returns the value that random
+    guesses reach with a given number of canaries. Whiskers end at `most`. The table contains the
+    whole interval.
     """
 
     title: str
@@ -97,8 +97,8 @@ def summarised(done: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return one row per condition: the mean of each value over seeds, with `_low` and `_high`.
 
     These bounds are NaN if there is only one seed. `perplexity_ratio` is the perplexity divided by
-    the perplexity of `nonprivate` with the same seed. It is NaN until the point of `nonprivate` is
-    finished.
+    the perplexity of `nonprivate` with the same seed. The ratio is NaN until the point of
+    `nonprivate` is finished.
     """
     frame = pd.DataFrame(done)
     same = ["set_name", "model", "seed"]
@@ -201,7 +201,7 @@ def over_epsilon(table: pd.DataFrame, grid: Grid) -> CurveFigure:
 def accounting() -> CurveFigure:
     """Return figure 6: the largest epsilon of DP-SGD for which a given Bayesian epsilon holds.
 
-    It needs no training.
+    The figure needs no training.
     """
     return CurveFigure(
         name="inner_by_bayesian",

@@ -21,7 +21,7 @@ from sugarbush.training import (
 )
 
 MICRO_BATCH_TOKENS = 8192
-_SEED = 1  # seed of the first weights and of the order of the public texts
+_SEED = 1  # the seed of the initial weights, and of the order of the public texts
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class TrainingSettings(Section):
     """Epochs, batch sizes and learning rates.
 
     Noisy training uses the `noisy_` values. The public passes of the confidential methods use the
-    others.
+    values without this prefix.
     """
 
     public_epochs: Annotated[float, Field(gt=0)]

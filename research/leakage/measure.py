@@ -84,8 +84,8 @@ def attacks(
 ) -> dict[str, Any]:
     """Run three attacks: exposure of canaries, membership of texts, membership of groups of texts.
 
-    `before` contains the losses of the first model, which was trained on neither members nor other
-    texts. They are the reference of the attacks on membership.
+    `before` contains the losses of the first model, which was not trained on members or other
+    texts. The attacks on membership use these losses as the reference.
     """
     exposed = ranked(candidate_losses(model, *candidates), planted.canaries)
     scores = [by_perplexity(own.members), by_perplexity(own.others)]

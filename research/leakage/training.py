@@ -48,9 +48,9 @@ PERFORMANCE = Performance(
 class Trained:
     """A trained model, its noise multiplier (0 if there is no noise), and its epsilon at `delta`.
 
-    The meaning of `epsilon` depends on the method. For dpsgd, it holds for adding or removing one
-    record. For crt, it is Bayesian. For sdp at gamma 0, it holds for one secret. It is 0 for
-    public, and infinite in all other cases.
+    The meaning of `epsilon` depends on the method. For dpsgd, epsilon holds for adding or removing
+    one record. For crt, it is Bayesian. For sdp at gamma 0, it holds for one secret. For public, it
+    is 0. In all other cases it is infinite.
     """
 
     model: Any
@@ -97,7 +97,7 @@ class Trial:
 
     @property
     def rehearsal(self) -> list[Example]:
-        """Examples of the public texts, which each public pass trains on."""
+        """Return the public texts as examples. Each public pass trains on them."""
         return [example for (example,) in self.start.examples(self.corpus.public)]
 
     def units(self, texts: sb.Private[str]) -> sb.Private[Any]:
@@ -121,7 +121,7 @@ def train_point(trial: Trial) -> Trained:
 
 
 def _on_public(model: Any, trial: Trial) -> Trained:
-    """Make only the passes over the public texts that the confidential methods also make.
+    """Train on the public texts only, in the same passes as the confidential methods.
 
     This baseline shows the effect of those passes alone.
     """
