@@ -282,7 +282,7 @@ class Method(Section):
 
     @property
     def vote_unit(self) -> int:
-        """The value that one whole vote adds to the released counts."""
+        """The number in the released counts that stands for one vote."""
         return 1
 
     def public_files(self) -> Sequence[tuple[str, str]]:

@@ -193,7 +193,7 @@ def test_what_does_not_affect_the_output_is_left_out_of_what_a_stage_depends_on(
         ("privacy.records_per_user", 3, "needs `unit: user`"),
         ("prepare.user_column", "author", "protects each record and not the user"),
         ("evolve.maple.rounds", -1, "greater than or equal to 0"),
-        ("evolve.augpe.selection", "kernel_herding", "goes with by_label: false"),
+        ("evolve.augpe.selection", "kernel_herding", "needs by_label: false"),
         ("evolve.maple.noise_multipler", 4.0, "not a known setting"),
         ("synthesize_metadata.engine", "magic", "engine"),
         ("methods", [], "methods"),
