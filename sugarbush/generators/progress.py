@@ -1,5 +1,4 @@
-"""Progress of a batch of requests on stderr: answers, rate, time left, cost. It never shows a
-text."""
+"""Shows the progress of a batch of requests on stderr: answers, rate, time left and cost."""
 
 from __future__ import annotations
 
@@ -34,9 +33,9 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress(total: int, *, what: str, console: Console | None = None) -> Iterator[Advance]:
-    """A progress bar on a terminal; elsewhere a line every half minute.
+    """Show a progress bar on a terminal; elsewhere print a line every half minute.
 
-    Yields `advance(answers, note)`; `note` is the cost so far.
+    Yields a function `advance(answers, note)`; `note` is the cost so far.
     """
     console = console or Console(file=sys.stderr)
     if console.is_terminal:
@@ -60,7 +59,7 @@ def _bar(console: Console) -> Progress:
 
 
 class _Lines:
-    """A line every half minute, for logs."""
+    """Prints a line every half minute, for logs."""
 
     def __init__(self, total: int, what: str, console: Console) -> None:
         self._total, self._what, self._console = total, what, console
