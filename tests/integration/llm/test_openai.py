@@ -312,7 +312,7 @@ def test_a_run_that_ends_waits_for_no_rate_limit_and_no_backoff(bench: Start) ->
 
 def test_max_calls_stops_cleanly_and_the_next_run_goes_on(bench: Start) -> None:
     run = bench(behave=lambda number, body: completion(good_text(body), delay_s=0.005))
-    with pytest.raises(GeneratorError, match=r"max_calls=70 is reached.*raise the cap"):
+    with pytest.raises(GeneratorError, match=r"max_calls=70 is reached.*Raise the cap"):
         run.generator(max_calls=70, concurrency=16).generate(wishes(100))
     assert len(run.server.answered) == 70
     with pytest.raises(GeneratorError, match="max_calls=70"):

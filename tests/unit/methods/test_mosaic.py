@@ -141,6 +141,6 @@ def test_a_pool_that_is_too_small_says_so_once(tmp_path: Path) -> None:
         state=tmp_path / "state",
         report=said.append,
     )
-    (line,) = [line for line in said if "asked for" in line]
+    (line,) = [line for line in said if "were requested" in line]
     assert "500" in line and f"{len(found.texts)}" in line
     assert len(found.texts) <= 60
