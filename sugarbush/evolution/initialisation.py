@@ -6,7 +6,6 @@ metadata. `public` uses neither. All values here are public or post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,10 +17,9 @@ from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.selection import apportion
 from sugarbush.evolution.settings import CandidateSettings, FirstLength, PromptContent
+from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import Answer, RandomRequest
 from sugarbush.randomness import Rng, public_rng, seed_of
-
-ChooseExamples = Callable[[NDArray[np.int64], int], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +101,6 @@ def first_requests(
     params: CandidateSettings,
     length: FirstLength,
     donated: Donated | None,
-    choose: ChooseExamples,
     seed: int,
 ) -> tuple[RandomRequest, ...]:
     """Make one RANDOM_API request per target. `params.prompt` decides its content.
@@ -118,7 +115,8 @@ def first_requests(
     shown: list[tuple[str, ...]] = [()] * len(targets.labels)
     if params.shows_examples and donated is not None:
         if params.prompt is PromptContent.BOTH:
-            places = choose(targets.codes, params.examples)
+            near = public_rng(seed, "near")
+            places = choose_examples(targets.codes, donated.codes, k=params.examples, rng=near)
         else:
             places = _any_examples(len(targets.labels), len(donated.texts), params.examples, seed)
         shown = [tuple(donated.texts[i] for i in row) for row in places]

@@ -293,7 +293,4 @@ def _script_of(letter: str) -> str:
 
 
 _BAD_ENDINGS = {"length": Problem.TRUNCATED, "content_filter": Problem.REFUSAL}
-_LOOKS = (
-    (Problem.REFUSAL, _refuses),
-    (Problem.NOT_TEXT, _is_no_text),
-)
+_LOOKS = ((Problem.REFUSAL, _refuses), (Problem.NOT_TEXT, _is_no_text))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -114,16 +115,13 @@ class Usage:
 
 def usage_of(answers: Sequence[Answer]) -> Usage:
     """Return the total cost of `answers`."""
-    problems: dict[str, int] = {}
-    for answer in answers:
-        if answer.problem is not None:
-            problems[answer.problem.value] = problems.get(answer.problem.value, 0) + 1
+    problems = Counter(a.problem.value for a in answers if a.problem is not None)
     return Usage(
         calls=sum(not a.cached for a in answers),
         cached_calls=sum(a.cached for a in answers),
         prompt_tokens=sum(a.prompt_tokens for a in answers if not a.cached),
         completion_tokens=sum(a.completion_tokens for a in answers if not a.cached),
-        problems=problems,
+        problems=dict(problems),
     )
 
 

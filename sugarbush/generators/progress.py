@@ -39,23 +39,19 @@ def progress(total: int, *, what: str, console: Console | None = None) -> Iterat
     """
     console = console or Console(file=sys.stderr)
     if console.is_terminal:
-        with _bar(console) as bar:
+        columns: tuple[ProgressColumn, ...] = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=console) as bar:
             task = bar.add_task(what, total=total, note="")
             yield lambda answers, note: bar.update(task, advance=answers, note=note)
     else:
         yield _Lines(total, what, console).advance
-
-
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=console,
-    )
 
 
 class _Lines:

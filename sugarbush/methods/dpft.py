@@ -46,7 +46,7 @@ from sugarbush.training.dpsgd.settings import (
 
 if TYPE_CHECKING:
     from sugarbush.training.dpsgd.language_modelling import Example
-    from sugarbush.training.dpsgd.train import Mechanism, Performance, Progress
+    from sugarbush.training.dpsgd.train import Mechanism, Performance
 
 STAGE = "finetune"  # this name is in ledgers and result stores
 _MODEL, _STEPS = "model", "steps.json"
@@ -316,7 +316,10 @@ class DPFT(Method):
                 run=run,
                 dataset_fingerprint=inputs.corpus.dataset_fingerprint(),
             ),
-            report=lambda progress: inputs.report(_progress_line(progress)),
+            report=lambda progress: inputs.report(
+                f"{STAGE}: step {progress.step} of {progress.steps}, epsilon "
+                f"{rounded_up(progress.epsilon, 3)} by the plan"
+            ),
         )
         if store is None:
             return {}
@@ -413,10 +416,3 @@ def _load_start(settings: DpSgdSettings, pretrained: Path, device: Any) -> tuple
     model, tokenizer = models.load(name, device=device)
     models.refuse_beyond_context(model, settings.max_length)
     return model, tokenizer
-
-
-def _progress_line(progress: Progress) -> str:
-    return (
-        f"{STAGE}: step {progress.step} of {progress.steps}, epsilon "
-        f"{rounded_up(progress.epsilon, 3)} by the plan"
-    )

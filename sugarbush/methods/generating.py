@@ -34,7 +34,6 @@ from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.evolution.selection import select_by_rank
 from sugarbush.evolution.settings import CandidateSettings, EvolutionSettings, FirstLength
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
-from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import RandomRequest, Request, Usage, usage_of
 from sugarbush.methods.interface import FinalSet, Initial, Method, MethodInputs, PlannedCalls
 from sugarbush.privacy.data_types import Private, Released
@@ -95,19 +94,12 @@ class GeneratingMethod(CandidateSettings, Method):
         self, targets: Targets, inputs: MethodInputs, *, seed: int
     ) -> tuple[Request, ...]:
         """Make one RANDOM_API request per target."""
-        donated = inputs.donated
         return first_requests(
             targets,
             schema=inputs.schema,
             params=self,
             length=inputs.length,
-            donated=donated,
-            choose=lambda codes, k: choose_examples(
-                codes,
-                donated.codes if donated else codes[:0],
-                k=k,
-                rng=public_rng(seed, "near"),
-            ),
+            donated=inputs.donated,
             seed=seed,
         )
 

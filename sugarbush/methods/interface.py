@@ -136,20 +136,13 @@ class FinalSet:
     ) -> FinalSet:
         """Return the texts of a trained model, with the codes (n, d) that were requested."""
         from sugarbush.evolution.evolve import Evolution
-        from sugarbush.evolution.population import NO_PARENT, Population
+        from sugarbush.evolution.population import Population
         from sugarbush.generators.interface import Usage
 
-        count, redrawn = len(made.value.texts), made.value.redrawn
-        final = Population(
-            ids=np.arange(count, dtype=np.int64),
-            texts=made.value.texts,
-            codes=codes,
-            labels=np.zeros(count, dtype=np.int64),
-            parents=np.full(count, NO_PARENT, dtype=np.int64),
-            rounds=np.zeros(count, dtype=np.int64),
-        )
+        redrawn = made.value.redrawn
+        final = Population.first(made.value.texts, codes=codes)
         usage = Usage(
-            calls=count + redrawn,
+            calls=len(final) + redrawn,
             completion_tokens=made.value.tokens,
             problems={"empty": redrawn} if redrawn else {},
         )

@@ -189,6 +189,7 @@ def _costs(data: PublicData) -> dict[str, Any]:
 def _browser(data: PublicData) -> dict[str, Any]:
     """Return the controls of the text browser, and its rows as JSON for the script."""
     attributes = data.release.schema.attributes
+    facts, starts_from = data.release.generator, data.release.starts_from
     shown = [
         (number, method, item)
         for number, method in enumerate(data.methods)
@@ -221,7 +222,11 @@ def _browser(data: PublicData) -> dict[str, Any]:
         "columns": list(rows[0]) if rows else [],
         "methods": [m.name for m in data.methods],
         "scored": [m.scored for m in data.methods],
-        "of_table": [_rows_of_table(data, m) for m in data.methods],
+        # Whether every text of a method was requested with a complete row of the DP table.
+        "of_table": [
+            data.table is not None and all(c >= 0 for text in m.texts.value for c in text.codes)
+            for m in data.methods
+        ],
         "origins": list(origins),
         "attributes": [(a.name, a.domain) for a in attributes],
         "donated": {i: data.donated[i] for i in sorted({i for *_, t in shown for i in t.examples})},
@@ -237,25 +242,13 @@ def _browser(data: PublicData) -> dict[str, Any]:
         "methods": [(number, m.name) for number, m in enumerate(data.methods) if m.texts.value],
         "final": sum(origins.values()),
         "voted": any(item.votes is not None for _, _, item in shown),
-        "from_pool": _all_from_pool(data.release),
+        "from_pool": facts is not None and facts.provider == "pool" and starts_from is None,
         "ancestors": any(not item.final for _, _, item in shown),
         "size": sum(m.final_texts for m in data.methods),
     }
-
-
-def _rows_of_table(data: PublicData, method: MethodData) -> bool:
-    """Whether every text of the method was requested with a complete row of the DP table."""
-    texts = method.texts.value
-    return data.table is not None and all(code >= 0 for text in texts for code in text.codes)
 
 
 def _inline_json(content: object) -> Markup:
     """Write JSON for a script element. It contains no "<", so no text can end the element."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))
-
-
-def _all_from_pool(release: Release) -> bool:
-    """Whether every text comes from a pool of public texts, so that no model wrote a text."""
-    by_pool = release.generator is not None and release.generator.provider == "pool"
-    return by_pool and release.starts_from is None

@@ -44,7 +44,11 @@ def _dialogue(case: Case, rng: SeededRandom, slots: dict[str, Slot]) -> list[str
     turns = [("Desk", say(f"open_{case.channel}")), ("Member", say("give_docket"))]
     if rng.chance(0.22):
         turns += [("Desk", say(f"ask_{check}")), ("Member", say(f"give_{check}"))]
-    found = [say(_lookup_rule(case, rng))] if rng.chance(0.5) else []
+    found = []
+    if rng.chance(0.5):
+        # The desk quotes a waybill if something was shipped, and sometimes in other cases.
+        shipped = case.issue not in _WITHOUT_WAYBILL or rng.chance(0.3)
+        found.append(say("look" if shipped else "look_home"))
     answer = " ".join([*found, say(f"do_{case.resolution}")])
     turns.append(("Desk", say("invite")))
     turns.append(("Member", f"{say(f'mood_{case.sentiment}')} {say(f'tell_{case.issue}')}"))
@@ -72,12 +76,6 @@ def _log(case: Case, rng: SeededRandom, slots: dict[str, Slot]) -> list[str]:
         " ".join(sentence for sentence in body if sentence),
         f"ACTION {note(f'act_{case.resolution}')} {note('log_close')}",
     ]
-
-
-def _lookup_rule(case: Case, rng: SeededRandom) -> str:
-    """Return the rule for the desk's answer. It quotes a waybill if something was shipped, and
-    sometimes in other cases."""
-    return "look" if case.issue not in _WITHOUT_WAYBILL or rng.chance(0.3) else "look_home"
 
 
 def _slots(case: Case, rng: SeededRandom) -> dict[str, Slot]:

@@ -126,7 +126,8 @@ class HuggingFaceGenerator:
             prompt = local.chat(message)
         else:
             if request.words is not None:
-                limit = min(limit, _tokens_for(request.words))
+                tokens = math.ceil(_TOKENS_PER_WORD * request.words)
+                limit = min(limit, max(_LEAST_TOKENS, tokens))
             prompt = continuation(
                 request,
                 context_tokens=context_tokens,
@@ -215,7 +216,3 @@ def _first_of_list(text: str, *, ended: bool) -> tuple[str, bool]:
     if not ends or ends[-1] < _LEAST_KEPT_SHARE * len(first):
         return first, False
     return first[: ends[-1]], True
-
-
-def _tokens_for(words: int) -> int:
-    return max(_LEAST_TOKENS, math.ceil(_TOKENS_PER_WORD * words))

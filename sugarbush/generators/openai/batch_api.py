@@ -124,7 +124,8 @@ class BatchApi:
                     continue
                 # Other runs' answers are collected too, because they are already paid.
                 unknown = [key for key in job.keys if not self.is_cached(key)]
-                mine = {key: waiting.get(key, _call_of_another_run(key)) for key in unknown}
+                other = Call(key="", prompt="", seed=0, worst_cost=0.0)
+                mine = {key: waiting.get(key, replace(other, key=key)) for key in unknown}
                 for key in await self._resume(job, mine):
                     waiting.pop(key, None)
 
@@ -179,19 +180,15 @@ class BatchApi:
         lock.acquire()
         try:
             save_job(self.folder, job)
-            self._count_on_file(mine)
+            # From now on, all runs count these calls in the job file.
+            for call in mine.values():
+                self.meter.release(call.worst_cost)
+            self.meter.count_batches()
             job, batch = await self._created(job, mine)
         except BaseException:
             lock.release()
             raise
         return lock, job, batch
-
-    def _count_on_file(self, mine: dict[str, Call]) -> None:
-        """Release the calls' reservations, because from now on all runs count the calls in the job
-        file."""
-        for call in mine.values():
-            self.meter.release(call.worst_cost)
-        self.meter.count_batches()
 
     async def _created(self, job: Job, mine: dict[str, Call]) -> tuple[Job, Batch]:
         try:
@@ -302,10 +299,6 @@ class BatchApi:
             return await attempts(ask, argument)
         except FAULTS as error:
             raise call_error(error, self.params) from None
-
-
-def _call_of_another_run(key: str) -> Call:
-    return Call(key=key, prompt="", seed=0, worst_cost=0.0)
 
 
 def _line(call: Call, params: EndpointSettings) -> bytes:

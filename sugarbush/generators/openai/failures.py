@@ -95,17 +95,12 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
     return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds())
 
 
-def worth_retrying(error: BaseException) -> bool:
-    """Whether the same request may succeed."""
-    return verdict_on(error) is Verdict.RETRY
-
-
 def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
     """Make a function that repeats an attempt until it succeeds or `stop` is true.
 
     It raises the last failure, and it raises at once a failure that is not worth retrying.
     """
-    retry = retry_if_exception(worth_retrying)
+    retry = retry_if_exception(lambda error: verdict_on(error) is Verdict.RETRY)
     return AsyncRetrying(retry=retry, wait=wait_s, stop=stop, reraise=True, **options)
 
 
