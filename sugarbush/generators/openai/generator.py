@@ -17,14 +17,7 @@ from pathlib import Path
 from sugarbush.errors import SugarbushError
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
-from sugarbush.generators.interface import (
-    NO_REQUESTS,
-    Answer,
-    Request,
-    Usage,
-    released_requests,
-    usage_of,
-)
+from sugarbush.generators.interface import NO_REQUESTS, Answer, Request, released_requests
 from sugarbush.generators.openai.batch_api import BatchApi, Receive
 from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
 from sugarbush.generators.openai.batch_jobs import jobs_with
@@ -52,7 +45,7 @@ _CUT = (
 
 
 class OpenAiGenerator:
-    """An open endpoint. `usages` lists the cost of each batch of requests, in order."""
+    """An open endpoint."""
 
     def __init__(
         self,
@@ -64,7 +57,6 @@ class OpenAiGenerator:
         stage: str,
         say: Callable[[str], None],
     ) -> None:
-        self.usages: list[tuple[str, Usage]] = []
         self._params, self._seed, self._state, self._say = params, seed, state, say
         self._meter = Meter(state, account=account, stage=stage, params=params)
 
@@ -92,9 +84,7 @@ class OpenAiGenerator:
         """
         wanted = released_requests(requests)
         with open_cache(self._state) as cache:
-            answers = self._answers(wanted, cache, what)
-        self.usages.append((what, usage_of(answers)))
-        return Released(answers, requests.ledger_ids)
+            return Released(self._answers(wanted, cache, what), requests.ledger_ids)
 
     def _answers(
         self, wanted: tuple[Request, ...], cache: AnswerCache, what: str

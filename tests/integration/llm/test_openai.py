@@ -15,7 +15,7 @@ import pytest
 
 from sugarbush.errors import GeneratorError, ParamsError, PrivacyError, StorageError
 from sugarbush.generators.answer_cache import AnswerCache, Completion
-from sugarbush.generators.interface import Problem, RandomRequest, VariationRequest
+from sugarbush.generators.interface import Problem, RandomRequest, VariationRequest, usage_of
 from sugarbush.generators.openai.cost import journal_path, read_journal
 from sugarbush.privacy.data_types import Private, Released
 from tests.integration.llm.conftest import Bench, wishes
@@ -206,7 +206,6 @@ def test_an_unusable_answer_is_asked_for_once_more_with_another_seed_and_then_dr
     one, two = run.server.asked
     assert one["seed"] != two["seed"]
     assert one["messages"] == two["messages"]
-    assert generator.usages[0][1].problems == {problem.value: 1}
     run.generator().generate(wishes(1))
     assert len(run.server.asked) == 2
 
@@ -369,14 +368,13 @@ def test_a_cap_holds_for_runs_at_once(bench: Start) -> None:
 def test_what_was_paid_is_written_down_by_stage_and_batch(bench: Start) -> None:
     run = bench()
     generator = run.generator()
-    generator.generate(wishes(3), what="round 1")
-    generator.generate(wishes(5), what="round 2")
+    batches = {"round 1": wishes(3), "round 2": wishes(5)}
+    one, two = (usage_of(generator.generate(r, what=w).value) for w, r in batches.items())
     paid = read_journal(journal_path(run.state, "tickets"))
     assert [(p.stage, p.what, p.prompt_tokens) for p in paid] == [
         *[("evolve", "round 1", 11)] * 3,
         *[("evolve", "round 2", 11)] * 2,
     ]
-    (_, one), (_, two) = generator.usages
     assert (one.calls, one.cached_calls, two.calls, two.cached_calls) == (3, 0, 2, 3)
 
 
