@@ -25,8 +25,8 @@ from sugarbush.randomness import public_rng
 
 RATIO = 2  # kernel herding chooses from this many texts for each text of the release
 BATCH = 1000  # this many requests get their table rows and examples together
-_REQUESTS_PER_TEXT = 2  # after this many requests per missing text, the release stays smaller
-_REPEATED_SHARE = 0.5  # a text that shares more of its runs of words repeats the other text
+_REQUESTS_PER_TEXT = 2  # at most this many requests are sent for each further text
+_REPEATED_SHARE = 0.5  # if two texts share more of their word runs, one repeats the other
 _WIDTH = 1.0  # kernel width of the regression; 0.2 was worse (docs/decisions/mosaic.md)
 _MOST_ANCHORS = 2000
 _HERDED_AT_ONCE = 4000
@@ -37,12 +37,12 @@ Requests = Released[tuple[Targets, tuple[Request, ...]]]
 class DifferentTexts:
     """A set of texts that do not repeat each other.
 
-    A text repeats another text if they share more than half of their runs of eight words.
+    A text repeats another text if they share more than half of their runs of eight words in a row.
     """
 
     def __init__(self) -> None:
         self._sizes: list[int] = []
-        self._first: dict[int, int] = {}  # the first text that contains a run, by the run's digest
+        self._first: dict[int, int] = {}  # digest of a run -> number of the first text with it
 
     def add(self, text: str) -> bool:
         """Add `text` unless it repeats an earlier text. Returns whether it was added."""

@@ -83,9 +83,8 @@ class Writer:
             kinds = ", ".join(f"{k}: {n}" for k, n in usage_of(answers).problems.items())
             raise GeneratorError(
                 f"{what}: {requested} texts requested, {len(answers) - dropped} usable"
-                f"{' (' + kinds + ')' if kinds else ''}; more than the share "
-                f"generator.max_dropped_share={self.max_dropped_share:g} is missing. "
-                + _advice(answers)
+                f"{' (' + kinds + ')' if kinds else ''}; the missing share is above "
+                f"generator.max_dropped_share={self.max_dropped_share:g}. " + _advice(answers)
             )
 
 
@@ -121,8 +120,8 @@ def evolve(
     to one record). With kernel herding, each round is one `noisy_sum` (L2 sensitivity RESOLUTION to
     one record). If the stddev is None, there is no noise and no guarantee. All other steps are
     post-processing of the rounds, of `first` (already charged) and of public seeds. `voting` may be
-    None only without rounds. Its session must belong to the run of `store`. Raises
-    BudgetExceededError before a vote that the cap does not allow, and GeneratorError if the
+    None only if there are no rounds. The session of `voting` must belong to the run of `store`.
+    Raises BudgetExceededError before a vote that the cap does not allow, and GeneratorError if the
     generator returns too few texts.
     """
     if voting is not None:
@@ -192,7 +191,7 @@ class _RoundSteps:
     seed: int
 
     def varied(self, parents: _Parents, name: str, number: int) -> tuple[Population, Usage]:
-        """Return the parents and their variations. They are restored if the store has them."""
+        """Return the parents and their variations, from the store if it has them."""
         done = self.store.finished(name)
         if done is not None:
             population = load_population(done / "candidates.parquet", self.schema.names)

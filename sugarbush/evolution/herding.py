@@ -27,13 +27,14 @@ def herd(
 ) -> NDArray[np.int64]:
     """Choose `count` different candidates and return their indices.
 
-    The chosen candidates score the candidates too, and the sum of their scores approximates a
-    multiple of `scores`. Each step chooses the candidate where the sum is farthest below this
-    multiple, so candidates similar to a chosen one come late. If the sum of the noisy scores is not
-    positive, the scores count as 0, and the choices are as unlike each other as possible.
-    Guarantee: post-processing. Shapes: `scores` (m,) noisy sums in any unit, `embeddings` (m, d) of
-    the candidates, unit vectors. Raises InvariantError if there are fewer than `count` candidates.
-    Source: Chen, Welling & Smola 2010, "Super-samples from kernel herding", Eq. 8.
+    A candidate gives kernel scores to all candidates, as a record does. The sum of the chosen
+    candidates' scores approximates a multiple of `scores`. Each step chooses the candidate where
+    the sum is farthest below this multiple, so candidates similar to a chosen one come late. If the
+    sum of the noisy scores is not positive, the scores count as 0, and the choices are as unlike
+    each other as possible. Guarantee: post-processing. Shapes: `scores` (m,) noisy sums in any
+    unit, `embeddings` (m, d) of the candidates, unit vectors. Raises InvariantError if there are
+    fewer than `count` candidates. Source: Chen, Welling & Smola 2010, "Super-samples from kernel
+    herding", Eq. 8.
 
     >>> candidates = np.eye(3, dtype=np.float32)
     >>> herd(np.array([60, 10, 30]), candidates, width=0.2, count=2).tolist()
@@ -56,10 +57,10 @@ def herd(
 
 
 class _OwnScores:
-    """The scores (m, m) that the candidates give to each other, and the exact sum of all."""
+    """The scores (m, m) that the candidates give to each other, and their exact sum."""
 
     def __init__(self, embeddings: NDArray[np.float32], *, width: float) -> None:
-        # The grid of earlier versions, so that restored rounds choose the same texts as before.
+        # Earlier versions used this grid, so restored rounds choose the same texts as before.
         self._scores = KernelScores(embeddings, width=width, grid=FINE)
         self._embeddings = embeddings
         count = len(embeddings)

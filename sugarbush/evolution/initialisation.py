@@ -140,7 +140,7 @@ def first_population(targets: Targets, answers: tuple[Answer, ...]) -> Populatio
 
 
 def _attributes(row: NDArray[np.int64], schema: Schema) -> tuple[tuple[str, str], ...]:
-    """Return name and value of each requested attribute, without the value for all others."""
+    """Return name and value of each requested attribute, except the value for all other values."""
     return tuple(
         (attribute.name, attribute.domain[code])
         for attribute, code in zip(schema.attributes, row, strict=True)

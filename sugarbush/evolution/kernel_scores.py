@@ -2,8 +2,8 @@
 
 A record's scores are exp(cosine / width) for every candidate, scaled to norm 1. The sum over all
 records estimates the density of records at each candidate. One record changes this sum as much as
-one vote would (L2 norm 1), but its scores have information on all candidates. So the noise hides
-less (docs/decisions/kernel-scores.md).
+one vote would (L2 norm 1), but its scores have information on all candidates. So a sum of scores is
+more exact than a count of votes with the same noise (docs/decisions/kernel-scores.md).
 
 A record's scores depend only on that record and the candidates, bit for bit:
 
@@ -83,7 +83,7 @@ class KernelScores:
         """
         dim, count = self._candidates.shape
         if not 0 < count <= _MOST_CANDIDATES or records.shape[1] != dim:
-            raise InvariantError("records (n, d) need candidates (m, d) of the same d to score")
+            raise InvariantError("records (n, d) and candidates (m, d) must have the same d")
         products = _on_grid(records, self._grid) @ self._candidates
         size = max(1, min(len(products), _CACHED_NUMBERS // count))
         steps = np.empty((size, count), dtype=np.int64)

@@ -20,7 +20,7 @@ from sugarbush.errors import InvariantError
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
 _SCORE_BYTES = 256 * 2**20  # for all blocks of scores that exist at one time
-_MAX_BLOCK_ROWS = 1024  # the fastest of 512, 1024, 2048 (benchmarks/voting.py)
+_MAX_BLOCK_ROWS = 1024  # faster than 512 and 2048 (benchmarks/voting.py)
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
@@ -86,9 +86,9 @@ def _check(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> Non
 class _Target:
     """The distinct candidates, prepared for the matrix product.
 
-    `vectors` (u, d) are the distinct candidates c. `places` (u,) are their lowest indices among all
-    candidates, in increasing order. `augmented` (u, d+1) contains (c, -|c|^2/2). The product of
-    this row with (x, 1) is x.c - |c|^2/2, which is largest where |x - c| is smallest.
+    `vectors` (u, d) are the distinct candidates c. `places` (u,) has the lowest index of each
+    candidate, in increasing order. `augmented` (u, d+1) has the rows (c, -|c|^2/2). The product of
+    such a row with (x, 1) is x.c - |c|^2/2, which is largest where |x - c| is smallest.
     `largest_norm` is the largest |c|.
     """
 
@@ -101,7 +101,7 @@ class _Target:
 def _target(candidates: NDArray[np.float32]) -> _Target:
     rows = np.ascontiguousarray(candidates)
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    places = np.sort(np.unique(keys, return_index=True)[1])  # a repeated candidate loses every tie
+    places = np.sort(np.unique(keys, return_index=True)[1])  # a later copy gets no vote
     vectors = np.ascontiguousarray(candidates[places])
     squares = _squared_norms(vectors)
     augmented = np.concatenate([vectors, (-squares / 2)[:, None]], axis=1)

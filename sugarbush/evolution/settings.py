@@ -53,7 +53,7 @@ class Selection(StrEnum):
 
 
 class CandidateSettings(Section):
-    """The requests of a method to the generator, and the number of its candidates."""
+    """Settings of the requests to the generator, and the number of candidates."""
 
     prompt: PromptContent = PromptContent.BOTH
     """Content of the first prompt: independent (no data), metadata, examples, or both."""

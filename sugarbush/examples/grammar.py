@@ -101,7 +101,7 @@ def unmark(text: str) -> tuple[str, tuple[LabelledSpan, ...]]:
 
 
 def tidy(text: str) -> str:
-    """Correct blanks, blanks before punctuation, `a` before a vowel, and capitals of sentences."""
+    """Remove extra blanks, write `an` before a vowel, and begin sentences with a capital."""
     text = re.sub(r"[ \t]+", " ", text)
     text = re.sub(r" (?=[,.;:!?](?:\s|$))", "", text)
     text = re.sub(r"\b([Aa]) (?=[aeioAEIO])(?!one\b)", r"\1n ", text)

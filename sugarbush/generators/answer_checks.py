@@ -30,10 +30,10 @@ Run = tuple[str, ...]
 _RUN = 8
 # The largest share of runs of words that an answer and an example may have in common.
 _COPIED_EXAMPLE_SHARE = 0.3
-# A variation always shares runs with its parent: about 0.66 of them if the smallest share of words
-# (5%) changes, and 0.9 of them if one word in eighty changes. A larger share is a copy.
+# A variation always shares runs with its parent. If 5% of the words change, which is the smallest
+# setting, about 0.66 of the runs are shared. If one word in eighty changes, 0.9 are shared.
 _COPIED_PARENT_SHARE = 0.9
-# Only so many characters are searched, because a refusal or a comment comes before the text.
+# Only the first characters are searched, because a refusal or a comment comes before the text.
 _OPENING_CHARACTERS = 240
 
 _TOKEN = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
@@ -93,9 +93,9 @@ _QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*example\s+\d+\s*:", re.IGNORECASE)
 
-# Three conditions decide the language of a text: it has enough different frequent words of the
-# language; they are a large enough share of all words; and they are at least _LEAST_LEAD times as
-# many as those of the second-best language. The script is the script of the first letters.
+# A text has a language if it contains enough different frequent words of the language. They must
+# be a large enough share of all words, and at least _LEAST_LEAD times as many as the frequent words
+# of any other language. The first letters decide the script.
 _FEWEST_WORDS = 20
 _FEWEST_FREQUENT = 4
 _LEAST_SHARE = 0.1

@@ -33,7 +33,7 @@ from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import Rng, public_rng
 
-_EXAMPLES_A_QUERY = 3  # the search is near the mean embedding of so many examples
+_EXAMPLES_A_QUERY = 3  # the search is near the mean embedding of this many examples
 _PAIRS_A_BLOCK = 1 << 24  # pairs (request, pool text) at a time; their cosines need 64 MiB
 _TINY = np.finfo(np.float32).tiny
 
@@ -113,7 +113,7 @@ class PoolGenerator:
         embed: Embed,
     ) -> None:
         if len(embeddings) != len(texts):
-            raise InvariantError(f"{len(embeddings)} embeddings for {len(texts)} pool texts")
+            raise InvariantError(f"{len(texts)} pool texts have {len(embeddings)} embeddings")
         self._texts = tuple(texts)
         self._embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
         self._params = params

@@ -31,7 +31,7 @@ TEXT_ALONE = (
 
 # With a smaller share, a text has almost no blanks to fill, so the prompt requests a rephrasing.
 _REPHRASE_BELOW = 0.05
-# A chat format adds at most about so many tokens, with a system message of 20 to 40 tokens.
+# Reserved for the chat format, which may add a system message of 20 to 40 tokens.
 _TEMPLATE_TOKENS = 64
 # English has about four bytes per token, and most other languages have three. Some vocabularies
 # need more tokens for a language, so a caller can pass another counter.

@@ -15,5 +15,5 @@ def method_class(name: str) -> type[Method]:
     """Load the class of a method. Raises ParamsError with the known names if `name` is unknown."""
     found: type[Method] = load_plugin(METHODS, name)
     if getattr(found, "name", None) != name:
-        raise ParamsError(f"the plug-in of method '{name}' calls itself {found.name!r}")
+        raise ParamsError(f"the plug-in of method '{name}' has another name: {found.name!r}")
     return found

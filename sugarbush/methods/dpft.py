@@ -119,9 +119,9 @@ class DPFT(Method):
     def preflight(self, schema: Schema) -> None:
         """Check that the model loads, that a text fits its context, and that clipping is exact.
 
-        Stage `pretrain` may not have written the tiny model yet. So the check of clipping then
-        uses a new GPT-2, and is skipped for our own clipper, which works with every GPT-2. Raises
-        ParamsError and PrivacyError.
+        Stage `pretrain` may not have written the tiny model yet, so clipping is then checked on a
+        new GPT-2. Our own clipper works with every GPT-2 and needs no check. Raises ParamsError and
+        PrivacyError.
         """
         settings, how = self.training.chosen, self.training
         if settings.model == TINY and how.clipping == "book_keeping":
@@ -151,7 +151,7 @@ class DPFT(Method):
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
     ) -> BudgetPlan:
-        """Return `plan` with the noise of training. It covers the steps that may be repeated."""
+        """Return `plan` with the noise of training. The noise covers repeated steps too."""
         if not plan.holds(TRAINING):
             return plan
         schedule = self._schedule(metadata, records_per_user=privacy.records_per_user)
@@ -225,9 +225,9 @@ class DPFT(Method):
     def _schedule(self, metadata: MetadataRelease, *, records_per_user: int) -> Any:
         """Compute the sampling rate and the steps from the DP record count.
 
-        The setting `records` of the preset replaces this count. The number of users is unknown, so
-        the lowest one is used: the count divided by `records_per_user`. If there are more users, a
-        step samples more than `batch_size` of them. The accounting uses the actual rate.
+        The setting `records` of the preset replaces this count. The number of users is unknown. The
+        lowest possible number is used: the count divided by `records_per_user`. If there are more
+        users, a step samples more than `batch_size` of them. The accounting uses the actual rate.
         """
         from sugarbush.training.dpsgd.sampling import make_schedule
 
@@ -258,7 +258,7 @@ class DPFT(Method):
         )
 
     def _cache_key(self, inputs: MethodInputs, mechanism: Mechanism) -> dict[str, Any]:
-        """Return everything that affects the trained weights. Only a change here trains again."""
+        """Return all values that affect the trained weights. Only their change trains again."""
         settings = self.training.chosen
         start = settings.model
         if start == TINY:

@@ -28,12 +28,13 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
     def first_count(self, record_count: float | None) -> int:
         """Return how many first candidates to request.
 
-        In a round each of them becomes `variations` texts, so the number is divided by this.
+        Each of them becomes `variations` candidates of a round, so fewer are requested.
         """
         return max(1, super().first_count(record_count) // self.variations)
 
     def texts_before(self, first: int) -> int:
-        """Return the number of survivors; with kernel scores, of candidates in the last round."""
+        """Return the number of texts before `enlarge`: survivors or, with kernel scores, all
+        candidates of the last round."""
         return first * self.variations if self.vote_unit > 1 else first
 
     def share_requests(self) -> tuple[ShareRequest, ...]:

@@ -81,7 +81,9 @@ class GeneratingMethod(CandidateSettings, Method):
         answers = inputs.writer(stage).write(requests, what="first texts")
         population = first_population(targets.value, answers)
         if not len(population):
-            raise GeneratorError(f"{stage}: the generator returned no usable text")
+            raise GeneratorError(
+                f"{stage}: the generator returned no usable text. Check its settings"
+            )
         ids = targets.ledger_ids
         return Initial(
             population=population,
@@ -114,7 +116,7 @@ class GeneratingMethod(CandidateSettings, Method):
     ) -> FinalSet:
         """Run the rounds of `params`; finished rounds are restored."""
         if first is None:
-            raise ParamsError(f"method {self.name} needs first candidates")
+            raise ParamsError(f"method {self.name} needs first candidates: run stage initialise")
         with self.open_store(inputs, first.value, forced=forced) as store:
             evolution = evolve(
                 first,
@@ -154,7 +156,7 @@ class GeneratingMethod(CandidateSettings, Method):
         )
 
     def cache_key(self, inputs: MethodInputs, first: Population) -> dict[str, Any]:
-        """Return everything that affects a round. Only a change here draws the votes again."""
+        """Return all values that affect a round. Only their change draws the votes again."""
         plan, part = inputs.budget, self.vote_part
         return {
             "version": versions.EVOLUTION,
@@ -232,7 +234,7 @@ class GeneratingMethod(CandidateSettings, Method):
     def _batches(
         self, inputs: MethodInputs, ids: tuple[str, ...], *, seed: int
     ) -> Callable[[int], Requests]:
-        """Return a function from a number to a batch of further requests, in random order."""
+        """Return a function that makes batch number i of further requests, in random order."""
         known: dict[int, Requests] = {}
 
         def batch(number: int) -> Requests:
@@ -310,7 +312,7 @@ class GeneratingMethod(CandidateSettings, Method):
         )
 
     def planned_first(self, record_count: float | None) -> int:
-        """Return the number of first requests; without a DP record count, the largest one."""
+        """Return the number of first requests. Without a DP record count, it is the maximum."""
         if record_count is None:
             record_count = self.max_candidates / self.candidates_per_record + 1
         return self.first_count(record_count)

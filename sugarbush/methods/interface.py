@@ -47,7 +47,7 @@ class ReleaseSettings(Section):
     """Texts of each method; null: about the DP record count, at most 5,000."""
 
     def size(self, record_count: float | None) -> int:
-        """Return the number of texts to release; 1,000 if no setting and no count decides it.
+        """Return the number of texts to release; 1,000 without a setting and without a count.
 
         `record_count` must be the DP count, never the exact one.
 

@@ -22,8 +22,8 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
     """Measure how far each pair of columns is from independence, from 0 to 1. `codes` is (n, d).
 
     The measure is the total variation between the joint distribution and the product of the
-    marginals. This share of rows must change to make the columns independent. With few rows and
-    many cells, the measure is larger by chance.
+    marginals. It is the share of rows that must change to make the columns independent. With few
+    rows and many cells, the measure is larger by chance.
     """
     columns = [np.unique(column, return_inverse=True)[1] for column in codes.T]
     shares = [np.bincount(column) / len(codes) for column in columns]
@@ -89,8 +89,8 @@ def _strongest(
 ) -> list[dict[str, Any]]:
     """Return the most dependent pairs of the DP table, with the rounds that measured them.
 
-    If the table models no pairs, return the most dependent pairs of the real texts, `real`. This is
-    empty on the public page.
+    If the table models no pairs, return the most dependent pairs of the real texts. The argument
+    `real` has these pairs and is empty for the public page.
     """
     shown = real if is_independent(table) else found
     return [

@@ -199,9 +199,9 @@ class InternalData:
     `values` are the metrics. `by_texts` are metrics of final texts, by the number of texts used.
     `heldout` and `train` count the attribute values of the real texts. `dependence` measures how
     far each pair of attributes is from independence in the training texts. `read` counts the
-    attribute values of each method's final texts, read as those of real texts are. `heldout_map`
-    are the positions (n, 2) of real texts on each method's map. `audits` are the results of stage
-    audit for each method.
+    attribute values that the same reader finds in each method's final texts. `heldout_map` are the
+    positions (n, 2) of real texts on each method's map. `audits` are the results of stage audit for
+    each method.
     """
 
     values: tuple[MetricValue, ...] = ()

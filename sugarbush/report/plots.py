@@ -19,8 +19,8 @@ _SHADES = 6  # the style sheet has this many shades of one colour, from pale to 
 def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Markup:
     """Draw the noisy votes or scores of each round by rank, and the curve of noise alone.
 
-    A round whose curve equals the curve of noise alone has votes without information. If the left
-    part of its curve is above the curve of noise alone, the votes found good texts.
+    If a round's curve equals the curve of noise alone, its votes have no information. If the left
+    part of the round's curve is above the curve of noise alone, the votes found good texts.
     """
     curves = [np.sort(np.asarray(r.votes.value, dtype=float))[::-1] for r in rounds]
     noise = _noise_alone(max(map(len, curves)), stddev=max(r.stddev for r in rounds))
@@ -57,8 +57,7 @@ def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
 
 
 def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
-    """Draw one bar per round. Its parts are the survivors by the round for which they were
-    written."""
+    """Draw one bar per round. Its parts show for which rounds the survivors were written."""
     row, left, right, top = 26, 68, 118, 4
     height = top + row * len(rounds) + 8
     newest = max(int(r.written.max(initial=0)) for r in rounds)

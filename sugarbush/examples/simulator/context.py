@@ -28,8 +28,8 @@ _GRAMMAR = Grammar({rule: lines(text) for rule, text in _DATA["sentences"].items
 class TextContext:
     """The topic of one text, the words for its slots, and its random choices.
 
-    `phrases` express the issue, the resolution and the mood: the target values or, without a
-    target, random values.
+    `phrases` express the issue, the resolution and the mood. If one of them has no target value, a
+    random value is expressed.
     """
 
     subject: str
@@ -52,8 +52,7 @@ class TextContext:
         return _GRAMMAR.fill(self.rng.choice(templates), self.rng, self.slots) if templates else ""
 
     def say_target(self, target: Target, role: Role) -> str:
-        """Write a sentence that expresses a target. Without a sentence of `role`, use another
-        role's."""
+        """Write a sentence of `role`, or else of another role, that expresses a target."""
         templates = target.phrases.templates
         said = next(templates[r] for r in (role, *_OTHER_ROLES) if r in templates)
         slots = dict(self.slots)
@@ -76,7 +75,7 @@ class TextContext:
 def new_context(
     subject: str, targets: tuple[Target, ...], rng: SeededRandom, *, product: str | None = None
 ) -> TextContext:
-    """Make a context with the target values, and with random known values without a target."""
+    """Make a context with the targets. Kinds without a target get random known values."""
 
     def phrases(kind: AttributeKind) -> Phrases:
         target = first_of_kind(targets, kind)

@@ -1,4 +1,4 @@
-"""Writes generic dialogues and tickets with a fixed order of turns. They need no examples."""
+"""Writes dialogues and tickets with a fixed order of turns, for requests without examples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MENTIONED = {
     AttributeKind.MOOD,
     AttributeKind.CHANNEL,
 }
-# Greetings and signatures have about so many words. A detail rarely follows such a short sentence.
+# Greetings and signatures have about five words. A detail rarely follows such a short sentence.
 _SHORT = 5
 
 _Sentence = tuple[str, Importance]

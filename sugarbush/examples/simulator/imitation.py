@@ -48,7 +48,7 @@ class PlacedUtterance:
 
 
 class SourceSentences:
-    """The sentences of some texts. They may replace sentences of another text."""
+    """The sentences of some texts, which may replace sentences of another text."""
 
     def __init__(self, texts: Sequence[str], context: TextContext) -> None:
         self._placed = [placed for text in texts for placed in place_utterances(text)]
@@ -104,8 +104,7 @@ class SourceSentences:
         return [replace(utterance, text=text, importance=Importance.REQUIRED)]
 
     def _about_product(self, utterance: Utterance, said: Sequence[Utterance]) -> str | None:
-        """Choose a sentence about the target product; None if `utterance` is about no other
-        product."""
+        """Choose a sentence about the target product, if `utterance` is about another product."""
         target = self._context.target(AttributeKind.PRODUCT)
         if target is None or target.is_shown(utterance.text):
             return None
@@ -174,7 +173,7 @@ def _weight(text: str, targets: Sequence[Target]) -> float:
 
 
 def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
-    """Turn steps into details, except the first and last utterance and utterances with a code."""
+    """Make steps less important (details), except the first, the last and those with a code."""
     ends = {0, len(utterances) - 1}
     return [
         replace(said, importance=Importance.DETAIL)

@@ -141,9 +141,9 @@ def _is_a_call(target: Target, utterances: Sequence[Utterance]) -> bool:
 
 
 def _place_for(target: Target, utterances: Sequence[Utterance]) -> int:
-    """Return the index of the utterance before an inserted target.
+    """Return the index of the utterance after which a target is inserted.
 
-    The agent says the shop's decisions, late in the text. The customer says all other values.
+    The agent states the shop's decisions late in the text. The customer states all other values.
     """
     late = target.kind in {AttributeKind.RESOLUTION, AttributeKind.PRIORITY}
     wanted = Role.AGENT if late else Role.CUSTOMER

@@ -71,7 +71,7 @@ PRODUCTS = {
 }
 
 _attributes = load_yaml(_DATA / "attributes.yaml")
-# An attribute has the first kind that lists a word of the attribute's name.
+# The kind of an attribute is the first kind that lists a word of the attribute's name.
 NAME_WORDS = {AttributeKind(kind): words(text) for kind, text in _attributes["name_words"].items()}
 VALUE_SYNONYMS: dict[str, str] = _attributes["value_synonyms"]
 # Templates for unknown values. `{attribute}` is the attribute's name.

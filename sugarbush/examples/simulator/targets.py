@@ -35,8 +35,8 @@ class Target:
     """One attribute value that a text should show.
 
     `known` is the value's name in the simulator's lists, or None. `bounds` are the ends of a
-    numeric bin, and each text gets a number inside the bin. Targets have no `==`, but `target_for`
-    returns the same object for equal values.
+    numeric bin, and each text gets a number inside the bin. Targets are compared by identity:
+    `target_for` returns the same object for equal values.
     """
 
     name: str

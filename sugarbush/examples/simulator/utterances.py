@@ -105,10 +105,10 @@ def fit(
 ) -> list[Utterance]:
     """Shorten or extend `utterances` to about `length` words: within 10%, or within four words.
 
-    The least important utterances are removed first, but not REQUIRED ones and not the last one
-    left. Among equally important utterances, the removal of the chosen one brings the text nearest
-    to `length`. `more` returns a sentence and the index of the utterance before it; None if there
-    is no further sentence.
+    The least important utterances are removed first. If several are equally important, the length
+    decides which one is removed. REQUIRED utterances and a single utterance are never removed.
+    `more` returns a further sentence and the index of the utterance before it; None if there is no
+    further sentence.
     """
     fitted = list(utterances)
     slack = max(4, length // 10)

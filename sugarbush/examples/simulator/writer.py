@@ -99,8 +99,7 @@ def _is_spoken(context: TextContext) -> bool:
 
 
 def _is_shop(context: TextContext) -> bool:
-    """Whether the text is about a shop. The targets decide or, without such targets, the
-    subject."""
+    """Whether the text is about a shop. If no target decides this, the subject does."""
     decisive = [target for target in context.targets if target.kind in _SHOP_KINDS]
     if decisive:
         return any(target.known for target in decisive)

@@ -30,8 +30,8 @@ from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.prompts import SEPARATOR
 
 _TAIL_TOKENS = 6  # the separator has at most five tokens, so the last six are searched for it
-_SEGMENT_TOKENS = 32  # after each segment of so many tokens, finished rows leave the batch
-_LIKELIEST = 512  # so many tokens are searched for the nucleus before all tokens are sorted
+_SEGMENT_TOKENS = 32  # after each segment of this many tokens, finished rows leave the batch
+_LIKELIEST = 512  # only if the nucleus has more tokens than this, all tokens are sorted
 
 
 @dataclass(frozen=True, kw_only=True)

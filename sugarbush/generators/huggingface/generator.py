@@ -164,7 +164,7 @@ class HuggingFaceGenerator:
         cache: AnswerCache,
         what: str,
     ) -> dict[str, Completion]:
-        """Return answers by key to the prompts without an answer in `had`. Caches each finished
+        """Write the answers that `had` lacks, and return them by key. Caches each finished
         batch."""
         written: dict[str, Completion] = {}
         if not prompts.keys() - had.keys():

@@ -35,7 +35,7 @@ _CANNOT_LOAD = (
     UnpicklingError,
     SafetensorError,
 )
-_VALUES = 1024  # a model's fingerprint uses about so many values of each tensor
+_VALUES = 1024  # a model's fingerprint uses about this many values of each tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def load_model(params: HuggingFace) -> LocalModel:
     if params.max_tokens >= local.context_tokens:
         raise ParamsError(
             f"generator.huggingface.max_tokens={params.max_tokens} leaves no room for a prompt: "
-            f"the model has a context of {local.context_tokens} tokens"
+            f"the model has a context of {local.context_tokens} tokens. Lower max_tokens"
         )
     return local
 
@@ -115,7 +115,8 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
     known = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
     if not known or max(known) >= model.get_input_embeddings().num_embeddings:
         raise ParamsError(
-            f"generator.huggingface.model='{name}' has no tokenizer that fits its weights"
+            f"generator.huggingface.model='{name}' has no tokenizer that fits its weights. Add the "
+            "model's tokenizer to its folder, or use another model"
         )
     context_tokens = _context_of(model, tokenizer)
     tokenizer.model_max_length = sys.maxsize  # prompts are measured before they are shortened

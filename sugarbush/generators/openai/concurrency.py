@@ -48,11 +48,11 @@ class ConcurrencyLimit:
         self._answers += 1
         self._in_flight += in_flight
         self._latency_s += latency_s
-        # A round at the best value is three times as long as a round at a value on trial.
+        # A round at the best value is three times as long as a round that tries another value.
         times = 1 if self._probing or not self.round else 3
         if self._answers < times * max(self.value, _START):
             return
-        # With throughput n / T, the power throughput^3 / T is n^3 / T^4, here up to a factor.
+        # The throughput is n / T, so throughput^3 / T is n^3 / T^4. Constant factors are omitted.
         power = self._in_flight**3 * self._answers / max(self._latency_s, 1e-9) ** 4
         self.round += 1
         self._answers, self._in_flight, self._latency_s = 0, 0, 0.0

@@ -304,7 +304,7 @@ class _Journal:
         self._unsettled = False
 
     def recover(self) -> None:
-        """Append the line in `.settling`, which a dead run has left, unless the journal has it."""
+        """Append the line of a dead run in `.settling`, unless the journal has it."""
         with _storage(self.path):
             written = self._settling.read_bytes() if self._settling.exists() else b""
             place, _, line = written.partition(b"\n")
@@ -341,7 +341,7 @@ class _Journal:
 
 
 def _ends_a_line(descriptor: int) -> bool:
-    """Whether the file is empty or its last line is complete, which a kill may prevent."""
+    """Whether the file is empty or ends with a whole line. A kill may cut the last line."""
     size = os.fstat(descriptor).st_size
     return not size or os.pread(descriptor, 1, size - 1) == b"\n"
 

@@ -262,7 +262,7 @@ class _Workers:
             self._meter.release(call.worst_cost)
             if self._end is None:
                 self._failed(str(error))
-        except Exception as error:  # also for a bug in Sugarbush: await the running calls first
+        except Exception as error:  # even after a bug in Sugarbush, running calls are awaited
             self._meter.release(call.worst_cost)
             self._stop(error)
 

@@ -101,7 +101,7 @@ def longest_question(tokens: int) -> str:
 
 
 async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens: int = 0) -> Probed:
-    """Send a short prompt; if the context length is unknown, one of about `tokens` tokens.
+    """Send a short prompt, or one of about `tokens` tokens if the context length is unknown.
 
     Raises GeneratorError or ParamsError, which says what to change.
     """

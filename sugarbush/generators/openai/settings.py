@@ -52,7 +52,7 @@ class EndpointSettings(Section):
     setting: ClassVar[str]
     """The name of the section in messages."""
     reads_private_text: ClassVar[bool] = False
-    """Whether the endpoint receives private text. If true, no message repeats its words."""
+    """Whether the endpoint receives private text. If so, no message quotes the endpoint."""
 
     base_url: str | Sequence[str] = "http://localhost:8000/v1"
     """Address of the API, without /chat/completions. Servers of a list share the calls."""
@@ -81,7 +81,7 @@ class EndpointSettings(Section):
     requests_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 3000
     """Rate limit of one address: calls per minute."""
     tokens_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 2_000_000
-    """Rate limit of one address: tokens per minute. A call counts its prompt and max_tokens."""
+    """Rate limit of one address: tokens per minute. A call counts as its prompt plus max_tokens."""
     timeout_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 120
     """Time limit of one attempt, in seconds."""
     deadline_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 600
@@ -150,7 +150,7 @@ class EndpointSettings(Section):
         if self.max_tokens >= self.context_tokens:
             raise ValueError(
                 f"max_tokens={self.max_tokens} leaves no room for a prompt in "
-                f"context_tokens={self.context_tokens}"
+                f"context_tokens={self.context_tokens}. Lower max_tokens"
             )
         if self.mode is CallMode.BATCH and len(self.base_urls) > 1:
             raise ValueError(
