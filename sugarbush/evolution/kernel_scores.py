@@ -1,4 +1,4 @@
-"""Kernel scores measure how near a record is to every candidate. A vote names only the nearest.
+"""Kernel scores measure how near a record is to each candidate. A vote only names the nearest one.
 
 A record's scores are exp(cosine / width) for every candidate, scaled to norm 1. The sum over all
 records estimates the density of records at each candidate. One record changes this sum as much as

@@ -135,7 +135,7 @@ class PoolGenerator:
         A text's probability is proportional to exp(cosine / temperature). The cosine compares the
         text with the mean of three examples or, without examples, with the attribute values. If
         there are neither, the choice is uniform. VARIATION_API chooses from the `neighbours`
-        nearest to the parent. An answer fails if the request contains every text of this choice.
+        nearest to the parent. An answer fails if no text is left to choose.
         """
         return requests.map(self._answers)
 

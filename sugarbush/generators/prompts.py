@@ -54,8 +54,9 @@ def render(
 ) -> str:
     """Write the message for `request`, and leave room for `max_tokens` in the context.
 
-    While the prompt is too long, its longest example is removed; of equally long examples, the last
-    one. Raises GeneratorError if the prompt is too long without any example.
+    While the prompt is too long, its longest example is removed. If several examples are equally
+    long, the last of them is removed. Raises GeneratorError if the prompt is too long without any
+    example.
     """
     room = context_tokens - max_tokens - _TEMPLATE_TOKENS
     return _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)

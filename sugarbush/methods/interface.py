@@ -214,7 +214,7 @@ class MethodInputs:
         return {"texts": self.digests["texts"], "codes": self.digests["codes"]}
 
     def session(self, *, stage: str, run: str) -> PrivacySession:
-        """Return the session of a mechanism. `run` is the run of its store."""
+        """Return the privacy session of a mechanism. `run` is the `run` of its result store."""
         return PrivacySession(
             ledger=self.ledger(),
             stage=stage,

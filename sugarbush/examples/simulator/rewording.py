@@ -44,7 +44,7 @@ def reword(text: str, rng: SeededRandom, *, rate: float) -> str:
 
 
 def add_opening(text: str, rng: SeededRandom) -> str:
-    """Put an opening before `text` that does not change its meaning."""
+    """Begin `text` with a short phrase, without a change of meaning."""
     first = re.match(r"\w+", text)
     is_word = first is not None and first.group().lower() in _LOWER_CASE
     return rng.choice(_OPENINGS) + (text[0].lower() + text[1:] if is_word else text)

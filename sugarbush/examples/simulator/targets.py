@@ -160,7 +160,7 @@ def _quoted(
 
 
 def _plain(text: str) -> str:
-    """Remove the characters from a value that have a meaning in templates."""
+    """Remove brackets and bars from a value, because templates use these characters."""
     return re.sub(r"[{}\[\]|]", " ", text).strip()
 
 

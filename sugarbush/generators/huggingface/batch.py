@@ -177,8 +177,7 @@ def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: 
 
 
 def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw indices (b,) with probability proportional to `weights` (b, v). Weight 0 is never
-    drawn."""
+    """Draw indices (b,) in proportion to `weights` (b, v), but never an index of weight 0."""
     sums = weights.cumsum(dim=-1)
     whole = sums[:, -1]
     # Rounding may make a mark equal to the whole sum. Then no index would be left.

@@ -78,7 +78,7 @@ class HuggingFaceGenerator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """Return one answer per request, in order. An answer without a text has a problem.
+        """Return one answer per request, in order. An answer has a text or a `problem`.
 
         The progress bar shows `what`. A request fails only if its prompt is too long. Raises
         PrivacyError for requests that are not released, ParamsError if the model cannot be used,
@@ -139,8 +139,7 @@ class HuggingFaceGenerator:
         return _Prompt(request=request, ids=ids, limit=limit, left_out=left_out)
 
     def _key(self, local: LocalModel, prompt: _Prompt, attempt: int) -> str:
-        """Return the cache key. It has a hash of the weights, because a model's name may get other
-        weights."""
+        """Return the cache key. It has a hash of the weights, which may change under one name."""
         return call_key(
             provider=PROVIDER,
             model=local.fingerprint,

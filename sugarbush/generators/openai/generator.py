@@ -76,7 +76,7 @@ class OpenAiGenerator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """Return one answer per request, in order. An answer without a text has a problem.
+        """Return one answer per request, in order. An answer has a text or a `problem`.
 
         The journal of paid calls and the progress bar show `what`. Raises PrivacyError for requests
         that are not released. Raises GeneratorError if the endpoint refuses every call, or if a cap
@@ -262,7 +262,7 @@ class _Workers:
             self._meter.release(call.worst_cost)
             if self._end is None:
                 self._failed(str(error))
-        except Exception as error:  # even after a bug in Sugarbush, running calls are awaited
+        except Exception as error:  # a bug in Sugarbush must not lose the running calls
             self._meter.release(call.worst_cost)
             self._stop(error)
 
