@@ -25,7 +25,7 @@ from sugarbush.evolution.settings import EvolutionSettings, Selection
 from sugarbush.evolution.variation import variation_requests, with_variations
 from sugarbush.evolution.voting import VotingSession
 from sugarbush.generators.interface import Answer, Generator, Problem, Request, Usage, usage_of
-from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.privacy.results import ResultStore
 from sugarbush.randomness import public_rng
 
@@ -133,20 +133,14 @@ def evolve(
     run = _RoundSteps(
         params=params, schema=schema, writer=writer, encode=encode, store=store, seed=seed
     )
-    parents = _Parents(
-        population=first.value, ledger_ids=first.ledger_ids, next_id=len(first.value)
-    )
-    rounds: list[Round] = []
+    parents, next_id, rounds = first, len(first.value), list[Round]()
     for number in range(1, params.rounds + 1):
         assert voting is not None
-        population, usage = run.varied(parents, f"population-{number:03d}", number)
+        population, usage = run.varied(parents, number, next_id)
         votes = run.votes(population, number, voting)
         places = run.survivors(population, votes.value, number, quota, voting.stddev or 0.0)
-        parents = _Parents(
-            population=population.take(places),
-            ledger_ids=tuple(dict.fromkeys((*parents.ledger_ids, *votes.ledger_ids))),
-            next_id=int(population.ids.max()) + 1,
-        )
+        parents = Released(population.take(places), merge_ids(parents, votes))
+        next_id = int(population.ids.max()) + 1
         rounds.append(
             Round(number=number, population=population, votes=votes, survivors=places, usage=usage)
         )
@@ -156,7 +150,7 @@ def evolve(
         )
     return Evolution(
         rounds=tuple(rounds),
-        final=parents.population,
+        final=parents.value,
         usage=Usage(),
         ledger_ids=parents.ledger_ids,
     )
@@ -171,18 +165,7 @@ def _refuse_early(voting: VotingSession, params: EvolutionSettings, store: Resul
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Parents:
-    """The survivors of a round, which are the parents of the next round."""
-
-    population: Population
-    ledger_ids: tuple[str, ...]
-    next_id: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class _RoundSteps:
-    """The steps of a round. The fields are the same in all rounds."""
-
     params: EvolutionSettings
     schema: Schema
     writer: Writer
@@ -190,14 +173,17 @@ class _RoundSteps:
     store: ResultStore
     seed: int
 
-    def varied(self, parents: _Parents, name: str, number: int) -> tuple[Population, Usage]:
+    def varied(
+        self, parents: Released[Population], number: int, next_id: int
+    ) -> tuple[Population, Usage]:
         """Return the parents and their variations, from the store if it has them."""
+        name = f"population-{number:03d}"
         done = self.store.finished(name)
         if done is not None:
             population = load_population(done / "candidates.parquet", self.schema.names)
             return population, Usage(**json.loads((done / "usage.json").read_text()))
         requests = variation_requests(
-            parents.population,
+            parents.value,
             schema=self.schema,
             params=self.params,
             round_=number,
@@ -205,11 +191,7 @@ class _RoundSteps:
         )
         answers = self.writer.write(Released(requests, parents.ledger_ids), what=f"round {number}")
         population = with_variations(
-            parents.population,
-            answers,
-            params=self.params,
-            round_=number,
-            next_id=parents.next_id,
+            parents.value, answers, params=self.params, round_=number, next_id=next_id
         )
         if self.params.distinct:
             population = population.distinct()

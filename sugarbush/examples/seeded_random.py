@@ -24,7 +24,6 @@ class SeededRandom:
         self._uniforms: list[float] = []
 
     def uniform(self) -> float:
-        """Draw a number in [0, 1)."""
         if not self._uniforms:
             self._uniforms = self._rng.random(_BLOCK).tolist()
         return self._uniforms.pop()
@@ -38,25 +37,20 @@ class SeededRandom:
         return low + self.below(high - low + 1)
 
     def chance(self, probability: float) -> bool:
-        """Return True with the given probability."""
         return self.uniform() < probability
 
     def choice(self, options: Sequence[T]) -> T:
-        """Choose one of the options; all are equally likely."""
         return options[self.below(len(options))]
 
     def weighted_key(self, weights: Mapping[T, float]) -> T:
-        """Choose a key. Its probability is proportional to its weight."""
         return self.weighted_choice(tuple(weights), tuple(weights.values()))
 
     def weighted_choice(self, options: Sequence[T], weights: Sequence[float]) -> T:
-        """Choose one of the options. Its probability is proportional to its weight."""
         ends = list(accumulate(weights))
         mark = self.uniform() * ends[-1]
         return next(option for option, end in zip(options, ends, strict=True) if mark < end)
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
-        """Return all options in random order."""
         rest = list(options)
         for last in range(len(rest) - 1, 0, -1):
             other = self.below(last + 1)

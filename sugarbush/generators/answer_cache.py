@@ -73,7 +73,6 @@ class AnswerCache:
                 return None
 
     def put(self, key: str, completion: Completion) -> None:
-        """Store an answer."""
         with _storage(self._folder):
             self._cache.set(key, asdict(completion))
 

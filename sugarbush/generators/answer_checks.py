@@ -282,7 +282,6 @@ def word_runs(text: str) -> frozenset[Run]:
 
 @lru_cache(maxsize=1024)
 def _tongue(text: str) -> tuple[str | None, str | None]:
-    """Return the script and, for the Latin script, the language."""
     own = script(text)
     return own, language(text) if own == "LATIN" else None
 

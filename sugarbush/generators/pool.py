@@ -81,7 +81,6 @@ class Pool(GeneratorSettings):
         )
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
-        """Check that the files can be read."""
         load_pool(self.sources, base=context.base)
 
     def public_files(self) -> tuple[str, ...]:

@@ -25,8 +25,6 @@ Advance = Callable[[int, str], None]
 
 
 class _Rate(ProgressColumn):
-    """Answers per second."""
-
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed or 0:.1f}/s")
 
@@ -55,8 +53,6 @@ def progress(total: int, *, what: str, console: Console | None = None) -> Iterat
 
 
 class _Lines:
-    """Prints a line every half minute, for logs."""
-
     def __init__(self, total: int, what: str, console: Console) -> None:
         self._total, self._what, self._console = total, what, console
         self._done = 0

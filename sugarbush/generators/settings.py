@@ -41,7 +41,6 @@ class GeneratorSection(Section):
         return found if isinstance(found, kind) else kind()
 
     def identity(self) -> dict[str, Any]:
-        """Return all settings that affect the texts, as JSON values for cache keys."""
         return {"provider": self.provider, "seed": self.seed, **self.chosen.identity()}
 
     def output_settings(self) -> dict[str, Any]:

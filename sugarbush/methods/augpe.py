@@ -35,7 +35,6 @@ class AugPE(EvolvingMethod):
     word_scale: NotNegative = 20.0
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """Request the votes. If votes are by label, also request DP counts of the label."""
         labels = ShareRequest(name=LABELS, share="metadata", count=1)
         return (*((labels,) if self.by_label else ()), *super().share_requests())
 

@@ -15,7 +15,7 @@ import numpy as np
 from sugarbush import versions
 from sugarbush.data.reading import read_rows
 from sugarbush.data.schema import Schema
-from sugarbush.errors import InputError, InvariantError, ParamsError
+from sugarbush.errors import InputError, ParamsError
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.methods.interface import FinalSet, Method, MethodInputs, TrainedModel
 from sugarbush.privacy.data_types import Private, Released
@@ -53,15 +53,11 @@ class CRT(Method):
 
     @classmethod
     def from_project(cls, settings: Any) -> CRT:
-        """Read the sections `crt` and `generate`."""
         return cls(training=settings.crt, sampling=settings.generate)
 
     def as_sections(self) -> dict[str, Any]:
-        """Return the sections of params.yaml with this method's settings."""
-        return {
-            "crt": self.training.model_dump(mode="json"),
-            "generate": self.sampling.model_dump(mode="json"),
-        }
+        settings = self.model_dump(mode="json")
+        return {"crt": settings["training"], "generate": settings["sampling"]}
 
     def check(self, settings: Any) -> None:
         """Refuse `unit: user`, because CRT protects only a secret in one record."""
@@ -73,7 +69,6 @@ class CRT(Method):
 
     @property
     def starts_from_pretrained(self) -> str | None:
-        """TINY or LSTM, if `training.model` names one of them."""
         return self.training.model if self.training.model in (TINY, LSTM) else None
 
     def public_files(self) -> tuple[tuple[str, str], ...]:
@@ -89,13 +84,14 @@ class CRT(Method):
         return tuple((file, setting) for file, setting in named if file is not None)
 
     def preflight(self, schema: Schema) -> None:
-        """Check that the start model can be loaded."""
         from sugarbush.training.crt.start import check_start
 
         check_start(self.training)
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """Measure the recall of the policy, screen the corpus, and train."""
+        from sugarbush.privacy.events import ConfidentialTraining
+        from sugarbush.training.crt.card import confidentiality_card
         from sugarbush.training.crt.confidentiality import agreed_gamma
         from sugarbush.training.crt.patterns import described
         from sugarbush.training.crt.policies import make_policy, make_public_policy
@@ -119,6 +115,8 @@ class CRT(Method):
         mechanism = self.mechanism(
             screened, gamma=gamma, delta=inputs.privacy.delta, delta_2=delta_2
         )
+        event = mechanism.event
+        assert isinstance(event, ConfidentialTraining)
         key: dict[str, Any] = {
             "version": versions.CRT,
             "patterns": described(),
@@ -127,9 +125,16 @@ class CRT(Method):
             "corpus": inputs.digests["texts"],
             "settings": {**settings.model_dump(mode="json"), **settings.removed_settings},
             "known": sorted(known),
-            "event": mechanism.event.as_dict(),
+            "event": event.as_dict(),
         }
         digest = digest_of(**key)
+        card = confidentiality_card(
+            event,
+            gamma=gamma,
+            delta=inputs.privacy.delta,
+            measured=measured,
+            all_private=settings.conservative is None,
+        )
         # The state folder counts the noisy steps. If the private root counted them, an old copy
         # of it would lower the count. The store's lock keeps two processes from training on one
         # charge. A forced run continues an unfinished run, so `forced` is False here.
@@ -140,7 +145,7 @@ class CRT(Method):
             save=lambda folder: save(trained.value, tokenizer, folder),
             ledger_ids=trained.ledger_ids,
             run=digest,
-            internal={"confidentiality": self._card(inputs, mechanism, gamma, measured, screened)},
+            internal={"confidentiality": card},
             clean_up=lambda: shutil.rmtree(checkpoints.folder, ignore_errors=True),
         )
 
@@ -303,25 +308,3 @@ class CRT(Method):
             session=PrivacySession(ledger=inputs.uncapped_ledger(LEDGER), stage=self.name, run=run),
         )
         return trained, tokenizer
-
-    def _card(
-        self,
-        inputs: MethodInputs,
-        mechanism: Mechanism,
-        gamma: float,
-        measured: RecallMeasurement | None,
-        screened: Screened,
-    ) -> dict[str, Any]:
-        from sugarbush.privacy.events import ConfidentialTraining
-        from sugarbush.training.crt.card import confidentiality_card
-
-        event = mechanism.event
-        if not isinstance(event, ConfidentialTraining):
-            raise InvariantError("the event of CRT must be ConfidentialTraining")
-        return confidentiality_card(
-            event,
-            gamma=gamma,
-            delta=inputs.privacy.delta,
-            measured=measured,
-            all_private=self.training.conservative is None,
-        )

@@ -68,15 +68,11 @@ class DPFT(Method):
 
     @classmethod
     def from_project(cls, settings: Any) -> DPFT:
-        """Read the sections `finetune` and `generate`."""
         return cls(training=settings.finetune, sampling=settings.generate)
 
     def as_sections(self) -> dict[str, Any]:
-        """Return the sections of params.yaml with this method's settings."""
-        return {
-            "finetune": self.training.model_dump(mode="json"),
-            "generate": self.sampling.model_dump(mode="json"),
-        }
+        settings = self.model_dump(mode="json")
+        return {"finetune": settings["training"], "generate": settings["sampling"]}
 
     def check(self, settings: Any) -> None:
         """Refuse a DP table that lacks attributes, because each control code contains all of
@@ -98,12 +94,10 @@ class DPFT(Method):
         }
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """Request the DP table and DP-SGD."""
         return (TABLE, ShareRequest(name=TRAINING, share="synthesis", count=0))
 
     @property
     def starts_from_pretrained(self) -> str | None:
-        """TINY, if the preset names this model."""
         return TINY if self.training.chosen.model == TINY else None
 
     @property
@@ -189,7 +183,6 @@ class DPFT(Method):
                 )
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
-        """Generate one text for each row that `_codes` chooses from the DP table."""
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.data import control_codes
@@ -407,7 +400,6 @@ class DPFT(Method):
 
 
 def _load_start(settings: DpSgdSettings, pretrained: Path, device: Any) -> tuple[Any, Any]:
-    """Load the start model and its tokenizer."""
     from sugarbush.training.dpsgd import models
 
     name = settings.model

@@ -38,7 +38,6 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
         return first * self.variations if self.vote_unit > 1 else first
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """Request the votes, if the method has rounds with noise."""
         if not (self.votes_with_noise and self.rounds):
             return ()
         return (
@@ -102,7 +101,6 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
         length: FirstLength,
         record_count: float | None,
     ) -> tuple[PlannedCalls, ...]:
-        """Plan the first requests and the requests of every round."""
         first = super().planned_calls(
             schema=schema, donated=donated, length=length, record_count=record_count
         )

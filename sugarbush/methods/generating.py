@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,7 +65,7 @@ class GeneratingMethod(CandidateSettings, Method):
         return Released(open_targets(wanted, inputs.schema))
 
     def first_count(self, record_count: float | None) -> int:
-        """Return how many first candidates to request."""
+        """Return the number of first candidates to request."""
         return candidate_count(self, record_count=record_count)
 
     def initialise(self, inputs: MethodInputs) -> Initial:
@@ -95,7 +96,6 @@ class GeneratingMethod(CandidateSettings, Method):
     def _requests(
         self, targets: Targets, inputs: MethodInputs, *, seed: int
     ) -> tuple[Request, ...]:
-        """Make one RANDOM_API request per target."""
         return first_requests(
             targets,
             schema=inputs.schema,
@@ -235,19 +235,15 @@ class GeneratingMethod(CandidateSettings, Method):
         self, inputs: MethodInputs, ids: tuple[str, ...], *, seed: int
     ) -> Callable[[int], Requests]:
         """Return a function that makes batch number i of further requests, in random order."""
-        known: dict[int, Requests] = {}
 
+        @cache
         def batch(number: int) -> Requests:
-            if number not in known:
-                own = seed_of(seed, number)
-                targets = self.targets(inputs, count=BATCH, seed=own)
-                order = public_rng(own, "order").permutation(BATCH)
-                mixed = Targets(
-                    codes=targets.value.codes[order], labels=targets.value.labels[order]
-                )
-                paid = tuple(dict.fromkeys((*ids, *targets.ledger_ids)))
-                known[number] = Released((mixed, self._requests(mixed, inputs, seed=own)), paid)
-            return known[number]
+            own = seed_of(seed, number)
+            targets = self.targets(inputs, count=BATCH, seed=own)
+            order = public_rng(own, "order").permutation(BATCH)
+            mixed = Targets(codes=targets.value.codes[order], labels=targets.value.labels[order])
+            paid = tuple(dict.fromkeys((*ids, *targets.ledger_ids)))
+            return Released((mixed, self._requests(mixed, inputs, seed=own)), paid)
 
         return batch
 
@@ -288,8 +284,6 @@ class GeneratingMethod(CandidateSettings, Method):
         record_count: float | None,
         texts: int,
     ) -> tuple[PlannedCalls, ...]:
-        """Plan the requests of stage `enlarge` for a release of `texts` texts, if all answers are
-        usable."""
         first = self.planned_first(record_count)
         wanted = RATIO * texts if self.vote_unit > 1 else texts
         return self._planned(
@@ -305,7 +299,6 @@ class GeneratingMethod(CandidateSettings, Method):
         length: FirstLength,
         record_count: float | None,
     ) -> tuple[PlannedCalls, ...]:
-        """Plan the first requests. Each has the greatest possible length."""
         return self._planned(
             ("initialise", "first texts", self.planned_first(record_count)),
             request=self.longest_request(schema, donated, length),

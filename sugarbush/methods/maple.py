@@ -28,11 +28,9 @@ class Maple(EvolvingMethod):
     name: ClassVar[str] = "maple"
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """Request the DP table and the votes."""
         return (TABLE, *super().share_requests())
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Return one row of the DP table for each text."""
         return table_targets(self, inputs, count=count, seed=seed)
 
 

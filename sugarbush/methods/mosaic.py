@@ -46,7 +46,6 @@ class Mosaic(GeneratingMethod):
     candidates_per_record: Positive = 2.0
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """Request the DP table and one noisy sum of kernel scores."""
         scores = ShareRequest(
             name=self.vote_part, share="synthesis", count=1, record_l2_sensitivity=RESOLUTION
         )
@@ -69,7 +68,6 @@ class Mosaic(GeneratingMethod):
         )
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Return one row of the DP table for each text."""
         return table_targets(self, inputs, count=count, seed=seed)
 
     def evolve(

@@ -53,7 +53,6 @@ class NonPrivatePE(EvolvingMethod):
         return Released(rows, (charge,))
 
     def voting(self, inputs: MethodInputs, *, run: str) -> VotingSession:
-        """Open a voting session with exact votes."""
         return VotingSession(
             embeddings=self.private_embeddings(inputs),
             stddev=None,

@@ -92,7 +92,7 @@ def _sources(
 
 
 def _count_error(name: str, data: PublicData) -> float | None:
-    """Half the width of a DP count's 95% interval; None if its noise is unknown."""
+    """Return half the width of a DP count's 95% interval; None if its noise is unknown."""
     stddev = None if data.metadata is None else data.metadata.stddev.get(name)
     return None if stddev is None else _NORMAL_95 * stddev
 

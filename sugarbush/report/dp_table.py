@@ -68,7 +68,7 @@ def is_independent(table: DpTable) -> bool:
 
 
 def _round(number: int, own: Sequence[Measurement], mu: float) -> dict[str, Any]:
-    """Describe one round. Costs are fractions of the table's mu^2."""
+    """Describe one round. Costs are shares of the table's mu^2."""
     single = [one.attributes[0] for one in own if len(one.attributes) == 1]
     return {
         "number": number,

@@ -64,7 +64,6 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
 
 
 def _headline(data: PublicData) -> list[tuple[str, str, str]]:
-    """Return the most important numbers, each with a label and a note."""
     release = data.release
     spent = release_epsilon(release)
     spends = [spend for method in data.methods for spend in method.spends]
@@ -89,14 +88,12 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
 
 
 def _written(data: PublicData) -> str:
-    """Name the methods, and the number of texts that were written after the last round."""
     named = "by " + ", ".join(m.name for m in data.methods)
     later = sum(m.written_afterwards for m in data.methods)
     return f"{named}; {later:,} written after the last round" if later else named
 
 
 def _generator(release: Release) -> str:
-    """Name the generator of the texts, or the model that was fine-tuned."""
     facts = release.generator
     words = [facts.provider, facts.model] if facts is not None else []
     if release.starts_from is not None:
@@ -154,7 +151,6 @@ def _round_row(round_: RoundData) -> dict[str, Any]:
 
 
 def _costs(data: PublicData) -> dict[str, Any]:
-    """Return calls, tokens and money by method and step."""
     rows: list[dict[str, Any]] = [
         {
             "method": method.name,

@@ -79,7 +79,6 @@ def _log(case: Case, rng: SeededRandom, slots: dict[str, Slot]) -> list[str]:
 
 
 def _slots(case: Case, rng: SeededRandom) -> dict[str, Slot]:
-    """Choose the words for one text. It has one member, one order and one product."""
     member = random_person(rng, towns=_TOWNS[case.region], phone="0555 01# ####")
     product = _PRODUCTS[case.product]
     others = [other["names"][0] for name, other in _PRODUCTS.items() if name != case.product]

@@ -39,11 +39,9 @@ class TextContext:
     rng: SeededRandom
 
     def target(self, kind: AttributeKind) -> Target | None:
-        """Return the first target of `kind`."""
         return first_of_kind(self.targets, kind)
 
     def write(self, rule: str) -> str:
-        """Write a text from a rule of the grammar."""
         return _GRAMMAR.write(rule, self.rng, self.slots)
 
     def say(self, phrases: Phrases, role: Role) -> str:

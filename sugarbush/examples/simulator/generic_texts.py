@@ -30,8 +30,9 @@ _Turn = tuple[str, Sequence[_Sentence]]
 def dialogue(context: TextContext) -> list[Utterance]:
     """Write a dialogue: greeting, problem, order number, lookup, resolution, goodbye."""
     rng = context.rng
+    greeting = _targets_of(context, AttributeKind.CHANNEL, Role.AGENT)
     turns: list[_Turn] = [
-        (_AGENT, [_opening(context)]),
+        (_AGENT, greeting or [_step(context, "greet")]),
         (_CUSTOMER, [*_problem(context), *_other_targets(context, Role.CUSTOMER)]),
         (_AGENT, [_detail(context, "feel_with"), *_comment(context), _step(context, "ask_order")]),
         (_CUSTOMER, [_step(context, "tell_order")]),
@@ -112,18 +113,11 @@ def _step(context: TextContext, rule: str) -> _Sentence:
 
 
 def _targets_of(context: TextContext, kind: AttributeKind, role: Role) -> list[_Sentence]:
-    """Write a sentence for the first target of `kind`, if there is a target."""
     target = context.target(kind)
     return [(context.say_target(target, role), Importance.REQUIRED)] if target else []
 
 
-def _opening(context: TextContext) -> _Sentence:
-    said = _targets_of(context, AttributeKind.CHANNEL, Role.AGENT)
-    return said[0] if said else _step(context, "greet")
-
-
 def _problem(context: TextContext) -> list[_Sentence]:
-    """Write the customer's greeting, problem and mood."""
     issue = context.target(AttributeKind.ISSUE)
     product = context.target(AttributeKind.PRODUCT)
     hello = context.write("hello")

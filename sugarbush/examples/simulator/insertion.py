@@ -96,7 +96,6 @@ def _names_of(product: str, examples: tuple[str, ...]) -> tuple[str, ...]:
 def _replace_words(
     utterances: list[Utterance], target: Target, context: TextContext, examples: Sequence[str]
 ) -> list[Utterance]:
-    """Replace other products, regions and numbers by those of the target."""
     if target.bounds is not None:
         number = context.say_number(target)
         return [

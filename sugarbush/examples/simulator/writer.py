@@ -84,7 +84,6 @@ def _write(request: Request, rng: SeededRandom) -> str:
 
 
 def _generic(context: TextContext) -> list[Utterance]:
-    """Write a generic text in the form that fits the channel or the subject."""
     if not _is_shop(context):
         return plain_text(context)
     return dialogue(context) if _is_spoken(context) else ticket(context)
@@ -111,7 +110,6 @@ def _has_word_of(subject: str, word_list: Sequence[str]) -> bool:
 
 
 def _product_of(text: str) -> str | None:
-    """Return the product that a text mentions most often."""
     shown = shown_values(AttributeKind.PRODUCT, text)
     return max(shown, key=shown.count) if shown else None
 

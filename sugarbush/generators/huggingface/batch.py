@@ -224,7 +224,6 @@ class _Ends(StoppingCriteria):
 
 
 def _completion(local: LocalModel, row: Row, tokens: list[int]) -> Completion:
-    """Return the added text up to the end token."""
     tokens = tokens[: len(row.uniforms)]
     length = next((i for i, token in enumerate(tokens) if token in local.end_ids), None)
     return Completion(

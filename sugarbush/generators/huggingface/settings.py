@@ -54,7 +54,6 @@ class HuggingFace(GeneratorSettings):
         return GeneratorFacts(provider=self.name, model=Path(self.model).name)
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
-        """Load the model and check that the longest prompts fit its context."""
         self.open(context).check(planned)
 
     @property

@@ -77,7 +77,6 @@ class Endpoint:
             await asyncio.sleep(pause_s)
 
     async def ask(self, body: dict[str, Any], clock: _Clock) -> Completion:
-        """Make one attempt."""
         clock.params = self.params
         round_, in_flight, started = self.limit.round, self.in_flight, time.monotonic()
         measured = True

@@ -200,7 +200,6 @@ class OpenAI(EndpointSettings, GeneratorSettings):
         return GeneratorFacts(provider=self.name, model=self.model, endpoint=self.address)
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
-        """Check key, address, model and context, with at most one paid call."""
         self.open(context).check(planned)
 
     @property
