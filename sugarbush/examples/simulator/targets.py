@@ -114,11 +114,6 @@ def target_for(name: str, value: str) -> Target:
     return Target(name=name, value=value, kind=kind, known=known, phrases=phrases, bounds=bounds)
 
 
-def targets_for(attributes: Iterable[tuple[str, str]]) -> tuple[Target, ...]:
-    """Return one target per attribute, in order."""
-    return tuple(target_for(name, value) for name, value in attributes)
-
-
 def first_of_kind(targets: Iterable[Target], kind: AttributeKind) -> Target | None:
     """Return the first target of `kind`."""
     return next((target for target in targets if target.kind is kind), None)

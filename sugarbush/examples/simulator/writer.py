@@ -13,7 +13,7 @@ from sugarbush.examples.simulator.generic_texts import dialogue, more_detail, pl
 from sugarbush.examples.simulator.imitation import imitate
 from sugarbush.examples.simulator.knowledge import SPOKEN_CHANNELS, AttributeKind, shown_values
 from sugarbush.examples.simulator.rewording import add_opening
-from sugarbush.examples.simulator.targets import targets_for
+from sugarbush.examples.simulator.targets import target_for
 from sugarbush.examples.simulator.utterances import Utterance, fit, render
 from sugarbush.examples.simulator.variation import vary
 from sugarbush.generators.answer_checks import check
@@ -67,7 +67,7 @@ class Simulator:
 
 
 def _write(request: Request, rng: SeededRandom) -> str:
-    targets = targets_for(request.attributes)
+    targets = tuple(target_for(name, value) for name, value in request.attributes)
     examples = _usable(request.examples)
     length = request.words or 0
     if isinstance(request, VariationRequest) and (parent := " ".join(_usable([request.parent]))):
