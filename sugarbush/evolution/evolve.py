@@ -149,10 +149,7 @@ def evolve(
             f"{len(places)} survive"
         )
     return Evolution(
-        rounds=tuple(rounds),
-        final=parents.value,
-        usage=Usage(),
-        ledger_ids=parents.ledger_ids,
+        rounds=tuple(rounds), final=parents.value, usage=Usage(), ledger_ids=parents.ledger_ids
     )
 
 
@@ -183,11 +180,7 @@ class _RoundSteps:
             population = load_population(done / "candidates.parquet", self.schema.names)
             return population, Usage(**json.loads((done / "usage.json").read_text()))
         requests = variation_requests(
-            parents.value,
-            schema=self.schema,
-            params=self.params,
-            round_=number,
-            seed=self.seed,
+            parents.value, schema=self.schema, params=self.params, round_=number, seed=self.seed
         )
         answers = self.writer.write(Released(requests, parents.ledger_ids), what=f"round {number}")
         population = with_variations(

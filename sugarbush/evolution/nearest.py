@@ -109,9 +109,7 @@ def _target(candidates: NDArray[np.float32]) -> _Target:
 
 
 def _search(
-    queries: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    candidates: NDArray[np.float32],
+    queries: NDArray[np.float32], rows: NDArray[np.int64], candidates: NDArray[np.float32]
 ) -> NDArray[np.int64]:
     """Compute `nearest` for the queries at `rows`, `(len(rows),)`."""
     target, threads = _target(candidates), thread_count()

@@ -46,11 +46,7 @@ def select_by_rank(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
 
 
 def select_within_label(
-    votes: Votes,
-    labels: NDArray[np.int64],
-    *,
-    counts: Mapping[int, int],
-    rng: Rng,
+    votes: Votes, labels: NDArray[np.int64], *, counts: Mapping[int, int], rng: Rng
 ) -> NDArray[np.int64]:
     """Choose the `counts[label]` best candidates of every label. Returns indices, by label.
 

@@ -12,12 +12,7 @@ from sugarbush.randomness import public_rng, seed_of
 
 
 def variation_requests(
-    parents: Population,
-    *,
-    schema: Schema,
-    params: EvolutionSettings,
-    round_: int,
-    seed: int,
+    parents: Population, *, schema: Schema, params: EvolutionSettings, round_: int, seed: int
 ) -> tuple[VariationRequest, ...]:
     """Make `variations` - 1 requests per parent, in order.
 

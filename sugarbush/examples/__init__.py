@@ -8,9 +8,4 @@ grammar.py, people.py, seeded_random.py, data_files.py   code for both
 
 from sugarbush.lazy_names import lazy_names
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "corpus": ("example_records", "example_schema"),
-    },
-)
+__getattr__ = lazy_names(__name__, {"corpus": ("example_records", "example_schema")})

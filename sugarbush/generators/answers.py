@@ -62,9 +62,7 @@ def fitting_prompts(
 
 
 def answer_all(
-    wanted: Sequence[Request],
-    places: Collection[int],
-    ask: Callable[[Sequence[int], int], Asked],
+    wanted: Sequence[Request], places: Collection[int], ask: Callable[[Sequence[int], int], Asked]
 ) -> tuple[Answer, ...]:
     """Return one answer per request, in order. A request fails if its index is not in `places`.
 

@@ -13,11 +13,7 @@ _BLOCK = 1024  # targets at a time, to limit the memory of the comparison (block
 
 
 def choose_examples(
-    target: NDArray[np.integer[Any]],
-    donated_codes: NDArray[np.integer[Any]],
-    *,
-    k: int,
-    rng: Rng,
+    target: NDArray[np.integer[Any]], donated_codes: NDArray[np.integer[Any]], *, k: int, rng: Rng
 ) -> NDArray[np.int64]:
     """Return the indices of the k nearest donated examples, nearest first.
 

@@ -173,11 +173,7 @@ def _list(request: Request) -> str:
 
 
 def _longest_that_fits(
-    request: Request,
-    write: Callable[[Request], str],
-    *,
-    room: int,
-    count_tokens: CountTokens,
+    request: Request, write: Callable[[Request], str], *, room: int, count_tokens: CountTokens
 ) -> str:
     while True:
         prompt = write(request)

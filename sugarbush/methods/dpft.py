@@ -392,10 +392,7 @@ class DPFT(Method):
             (folder / "model_card.json").write_text(json.dumps(card, indent=1) + "\n")
 
         return TrainedModel(
-            save=save,
-            ledger_ids=(*inputs.metadata.ledger_ids, *own),
-            run=run,
-            internal=internal,
+            save=save, ledger_ids=(*inputs.metadata.ledger_ids, *own), run=run, internal=internal
         )
 
 

@@ -106,10 +106,7 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
         )
         words = first[0].request.words or 0
         vary = VariationRequest(
-            subject=schema.subject,
-            parent="word " * words,
-            mask_share=self.mask_share,
-            words=words,
+            subject=schema.subject, parent="word " * words, mask_share=self.mask_share, words=words
         )
         calls = first[0].calls * (self.variations - 1)
         rounds = (("evolve", f"round {n}", calls) for n in range(1, self.rounds + 1))

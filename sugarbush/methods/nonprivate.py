@@ -72,10 +72,7 @@ class NonPrivatePE(EvolvingMethod):
             **inputs.cache_key_of_private_data(),
             "schema": inputs.schema.model_dump(mode="json"),
             "settings": self.key_settings(),
-            "first": {
-                "length": inputs.length.model_dump(mode="json"),
-                "seed": inputs.first_seed,
-            },
+            "first": {"length": inputs.length.model_dump(mode="json"), "seed": inputs.first_seed},
             "seed": inputs.evolve_seed,
             "generator": inputs.generator_identity,
             "embedding": inputs.embedding,

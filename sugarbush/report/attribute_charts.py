@@ -68,10 +68,7 @@ def attribute_charts(
 
 
 def _sources(
-    name: str,
-    data: PublicData,
-    internal: InternalData | None,
-    styles: Mapping[str, SeriesStyle],
+    name: str, data: PublicData, internal: InternalData | None, styles: Mapping[str, SeriesStyle]
 ) -> Iterator[tuple[str, SeriesStyle, NDArray[Any] | None, float | None]]:
     """Yield the name, the style and the counts of each source, and half the width of a count's 95%
     interval."""

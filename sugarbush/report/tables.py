@@ -78,9 +78,7 @@ def with_ancestors(
     return (*final, *sorted(ancestors, key=lambda text: text.id))
 
 
-def synthetic_projection(
-    embeddings: NDArray[Any],
-) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
+def synthetic_projection(embeddings: NDArray[Any]) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
     """Return a function from embeddings (n, d) to positions (n, 2) on a map.
 
     The axes are principal components of the *synthetic* texts. These are released, so the public

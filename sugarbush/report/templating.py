@@ -13,11 +13,7 @@ from sugarbush.report.plots import interval, number
 
 LOADER = PackageLoader("sugarbush.report", "templates")
 TEMPLATES = Environment(
-    loader=LOADER,
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
+    loader=LOADER, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 TEMPLATES.filters |= {"interval": interval, "number": number, "enumerated": enumerate}
 MARKDOWN = TEMPLATES.overlay(autoescape=False, keep_trailing_newline=True)

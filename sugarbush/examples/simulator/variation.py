@@ -53,10 +53,7 @@ def vary(
 
 
 def _rewrite(
-    utterances: Sequence[Utterance],
-    place: int,
-    sources: SourceSentences,
-    context: TextContext,
+    utterances: Sequence[Utterance], place: int, sources: SourceSentences, context: TextContext
 ) -> Utterance:
     utterance, rng = utterances[place], context.rng
     is_own = any(said.speaker in OWN_SPEAKERS for said in utterances)
