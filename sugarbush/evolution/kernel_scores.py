@@ -137,7 +137,7 @@ def _on_grid(vectors: NDArray[np.float32], grid: Grid) -> NDArray[Any]:
     with np.errstate(over="ignore"):
         whole = np.rint(vectors.astype(grid.dtype) * grid.steps)
         squares = np.einsum("ij,ij->i", whole, whole)
-    # `not <=` also refuses NaN. A sum over 2^24 is not exact, but it stays too large.
+    # `not <=` also refuses NaN. A sum over 2^24 is rounded, but is still refused.
     if not (squares <= _LONGEST * grid.steps**2).all():
         raise InvariantError("an embedding is not a unit vector")
     return np.asarray(whole)

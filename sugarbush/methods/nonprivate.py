@@ -65,8 +65,8 @@ class NonPrivatePE(EvolvingMethod):
     def open_store(
         self, inputs: MethodInputs, first: Population | None = None, *, forced: bool
     ) -> AbstractContextManager[ResultStore]:
-        """Open the store of the rounds. The cache key names the real rows, not `first`, because the
-        first candidates depend on the real rows."""
+        """Open the store of the rounds. The cache key has no first candidates, because these depend
+        on the real rows."""
         key = {
             "version": versions.EVOLUTION,
             **inputs.cache_key_of_private_data(),

@@ -74,7 +74,7 @@ def _rewrite(
 def _in_own_words(
     utterance: Utterance, utterances: Sequence[Utterance], context: TextContext
 ) -> str:
-    """Write a sentence in the simulator's words, with the utterance's value or a similar value.
+    """Write a sentence of the simulator that shows the utterance's value, or one of its kind.
 
     The result is empty if the utterance shows no known value, or if the speaker's role has no
     sentence for the value.

@@ -98,7 +98,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
 def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
     """Make a function that repeats an attempt until it succeeds or `stop` is true.
 
-    It raises the last failure, and it raises at once a failure that is not worth retrying.
+    The function retries only failures with the verdict RETRY. It raises the last failure.
     """
     retry = retry_if_exception(lambda error: verdict_on(error) is Verdict.RETRY)
     return AsyncRetrying(retry=retry, wait=wait_s, stop=stop, reraise=True, **options)

@@ -244,7 +244,7 @@ class _Workers:
                 self._meter.admit(call.worst_cost)
             except CapReachedError as error:
                 self._waiting.appendleft(call)
-                # A running call may cost less than it reserved, and then this call is allowed.
+                # Running calls may cost less than they reserved, and leave room for this call.
                 if not self._meter.in_flight:
                     self._stop(error)
                 return
