@@ -214,7 +214,7 @@ def _repeats_prompt(text: str, request: Request) -> bool:
 
 
 def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
-    """Return WRONG_LANGUAGE if no text of the request has the script or the language of `text`."""
+    """Return WRONG_LANGUAGE if no text of the request has the same script, or the same language."""
     tongues = {_tongue(other) for other in shown}
     own = _tongue(text)
     for part in (0, 1):
