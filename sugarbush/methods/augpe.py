@@ -39,7 +39,7 @@ class AugPE(EvolvingMethod):
         return (*((labels,) if self.by_label else ()), *super().share_requests())
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Return targets in proportion to the DP counts. Without `by_label`, they need no value."""
+        """Return targets in proportion to the DP counts; without `by_label`, any values."""
         metadata = inputs.metadata
         if not self.by_label:
             open_ = super().targets(inputs, count=count, seed=seed)

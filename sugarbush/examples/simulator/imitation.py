@@ -173,7 +173,7 @@ def _weight(text: str, targets: Sequence[Target]) -> float:
 
 
 def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
-    """Make steps less important (details), except the first, the last and those with a code."""
+    """Mark steps as details, except the first and last utterance and utterances with a code."""
     ends = {0, len(utterances) - 1}
     return [
         replace(said, importance=Importance.DETAIL)

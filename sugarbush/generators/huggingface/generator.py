@@ -37,8 +37,8 @@ from sugarbush.randomness import public_rng
 
 PROVIDER = "huggingface"
 
-# A model without a chat format cannot follow a requested length. So the requested number of English
-# words, plus a margin, limits its tokens, and its text is cut after its last whole sentence.
+# A model without a chat format cannot follow a requested length. So the number of tokens is limited
+# to this number of English words plus a margin. The text is cut after its last whole sentence.
 _TOKENS_PER_WORD = 1.5
 _LEAST_TOKENS = 16
 _LEAST_KEPT_SHARE = 0.5
