@@ -385,7 +385,7 @@ def test_an_endpoint_that_went_away_ends_the_run_and_nothing_received_is_lost(
         return always_good(number, body) if number < 30 else failure(500, "gone")
 
     run = bench(behave=goes_away)
-    with pytest.raises(GeneratorError, match=r"failed in a row.*run again"):
+    with pytest.raises(GeneratorError, match=r"failed in a row.*Run again"):
         run.generator(max_retries=0, concurrency=4).generate(wishes(300))
     assert len(run.server.asked) < 60
     run.server.behave = always_good
@@ -512,7 +512,7 @@ class TestCheck:
         self, bench: Start, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-secret\nrest")
-        with pytest.raises(ParamsError, match="characters") as caught:
+        with pytest.raises(ParamsError, match="no key has") as caught:
             bench().generator().check()
         assert "sk-secret" not in str(caught.value)
 
