@@ -112,7 +112,7 @@ def provider(count: int, settings: OpenAI, state: Path) -> None:
     answers = generator.generate(requests(count)).value
     missing = sum(answer.text is None for answer in answers)
     if missing:
-        print(f"{missing} of {count} answers missing: {generator.usages}")
+        print(f"{missing} of {count} answers missing")
 
 
 @contextmanager

@@ -22,7 +22,6 @@ import numpy as np
 
 from benchmarks.voting import product_numpy, unit_vectors
 from sugarbush.evolution.herding import herd
-from sugarbush.evolution.kernel_scores import summed_scores
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, sum_scores
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
@@ -50,8 +49,8 @@ def main() -> None:
             products.append(_seconds(lambda: product_numpy(records, candidates)))
             scored.append(_seconds(lambda: sum_scores(voting, candidates, width=WIDTH)))
             print(f"product {products[-1]:.2f} s, scores {scored[-1]:.2f} s", flush=True)
-    texts, _ = unit_vectors(HERDED, 1)
-    sums = summed_scores(records, texts, width=WIDTH)
+        texts, _ = unit_vectors(HERDED, 1)
+        sums = sum_scores(voting, texts, width=WIDTH).value
     herding = _seconds(lambda: herd(sums, texts, width=WIDTH, count=HERDED // 4))
     print(f"ratio {min(scored) / min(products):.2f}")
     print(f"herding_s {herding:.1f}")

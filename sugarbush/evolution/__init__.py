@@ -1,1 +1,1 @@
-"""Private Evolution on text: first candidates, private votes, selection, variation."""
+"""Private Evolution on text: first candidates, private votes, selection and variations."""

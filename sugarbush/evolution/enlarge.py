@@ -1,7 +1,7 @@
-"""Texts written after the last round, and the choice of the release among all texts.
+"""Stage `enlarge` requests further texts after the last round, and chooses the release.
 
-Everything here is post-processing of what was released: it reads no record and spends nothing. A
-text that repeats an earlier one is dropped, and another one is requested.
+All of this is post-processing of released values: it reads no record and costs no budget. If a text
+repeats an earlier text, it is dropped and another text is requested.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sugarbush.generators.interface import Answer, Request, Usage, usage_of
 from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.randomness import public_rng
 
-RATIO = 2  # texts for each released one, where kernel scores choose among them
-BATCH = 1000  # requests whose rows and examples are chosen together
-_REQUESTS_PER_TEXT = 2  # at most, before a release stays smaller than it was asked for
-_REPEATED_SHARE = 0.5  # of a text's runs of eight words: more in common with one text repeats it
-_WIDTH = 1.0  # of the regression, in cosine distance; 0.2 was worse (docs/decisions/mosaic.md)
+RATIO = 2  # kernel herding chooses from this many texts for each text of the release
+BATCH = 1000  # this many requests get their table rows and examples together
+_REQUESTS_PER_TEXT = 2  # at most this many requests are sent for each further text
+_REPEATED_SHARE = 0.5  # if two texts share more of their word runs, one repeats the other
+_WIDTH = 1.0  # kernel width of the regression; 0.2 was worse (docs/decisions/mosaic.md)
 _MOST_ANCHORS = 2000
 _HERDED_AT_ONCE = 4000
 
@@ -35,14 +35,17 @@ Requests = Released[tuple[Targets, tuple[Request, ...]]]
 
 
 class DifferentTexts:
-    """Texts of which none repeats another: no equal words, no half of the runs of eight words."""
+    """A set of texts that do not repeat each other.
+
+    A text repeats another text if they share more than half of their runs of eight words in a row.
+    """
 
     def __init__(self) -> None:
         self._sizes: list[int] = []
-        self._first: dict[int, int] = {}  # a run's digest, and the text where it occurred first
+        self._first: dict[int, int] = {}  # digest of a run -> number of the first text with it
 
     def add(self, text: str) -> bool:
-        """Whether `text` repeats no earlier one. Only then it is one of the texts."""
+        """Add `text` unless it repeats an earlier text. Returns whether it was added."""
         runs = {crc32(" ".join(run).encode("utf-8", "replace")) for run in word_runs(text)}
         shared = Counter(self._first[run] for run in runs if run in self._first)
         for place, count in shared.most_common(1):
@@ -55,7 +58,7 @@ class DifferentTexts:
 
 
 def without_repeats(population: Population) -> Population:
-    """The candidates that repeat no earlier one."""
+    """Return the candidates that do not repeat an earlier candidate."""
     different = DifferentTexts()
     return population.take(
         np.array([i for i, text in enumerate(population.texts) if different.add(text)], dtype=int)
@@ -64,8 +67,8 @@ def without_repeats(population: Population) -> Population:
 
 @dataclass(frozen=True, kw_only=True)
 class Further:
-    """Texts of first-stage requests, the examples in their prompts, what they cost, and the ids of
-    the ledger entries of all their requests."""
+    """Further texts, the examples in their prompts, their cost, and the ids of the ledger entries
+    of their requests."""
 
     population: Population
     examples: tuple[tuple[str, ...], ...]
@@ -81,12 +84,12 @@ def write_further(
     writer: Writer,
     what: str,
 ) -> Further:
-    """`count` texts that differ from each other and from `unlike`, or fewer.
+    """Request `count` texts that repeat neither each other nor a text of `unlike`.
 
     `batches(i)` are the targets and requests number i * BATCH to (i + 1) * BATCH - 1. They do not
-    depend on `count`, so a larger release asks for the same texts first, which are cached. Twice as
-    many requests as texts are sent at most. Raises GeneratorError when too many answers are
-    unusable.
+    depend on `count`, so a larger release starts with the same requests, and their answers are
+    cached. At most 2 * `count` requests are sent, so the result may have fewer than `count` texts.
+    Raises GeneratorError if too many answers are unusable.
     """
     different = DifferentTexts()
     for text in unlike:
@@ -129,13 +132,13 @@ def predicted_scores(
     *,
     stddev: float,
 ) -> NDArray[np.float64]:
-    """The kernel score of every text, (n,), from noisy scores (m,) that were released at `anchors`.
+    """Predict the kernel score of every text, (n,), from the released `noisy` scores (m,).
 
-    Kernel ridge regression, that is, the mean of a Gaussian process whose mean is 0 far from every
-    anchor. With another mean, outliers would get average scores. The ridge is the variance of the
-    noise over that of the signal. `stddev` is the noise of a score, in its unit. `embeddings` (n,
-    d) and `anchors` (m, d) are unit vectors. At most 2,000 anchors are used. Guarantee:
-    post-processing.
+    This is kernel ridge regression, or a Gaussian process with prior mean 0. With another mean, a
+    text far from every anchor would get an average score. The ridge is the variance of the noise
+    divided by the variance of the signal. `stddev` is the noise of a score, in the unit of scores.
+    `embeddings` (n, d) of the texts and `anchors` (m, d) of the scores are unit vectors. At most
+    2,000 anchors are used. Guarantee: post-processing.
     """
     if len(anchors) > _MOST_ANCHORS:
         chosen = public_rng(0, "anchors").choice(len(anchors), size=_MOST_ANCHORS, replace=False)
@@ -152,10 +155,10 @@ def predicted_scores(
 def choose_by_scores(
     scores: NDArray[np.float64], embeddings: NDArray[np.float32], *, width: float, count: int
 ) -> NDArray[np.int64]:
-    """Indices of `count` texts whose density follows `scores`, by kernel herding.
+    """Choose `count` texts by kernel herding, so that their density follows `scores`.
 
-    Many texts are divided into blocks of about 4,000, each with its part of `count`: so the time
-    grows with the number of texts, not with its square.
+    Returns indices. Texts are divided into blocks of about 4,000, and each block gives its share of
+    `count`. So the time grows with the number of texts, not with the square of this number.
     """
     blocks = max(1, round(len(scores) / _HERDED_AT_ONCE))
     found = []

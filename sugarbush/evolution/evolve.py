@@ -1,10 +1,10 @@
-"""Private Evolution: vary, vote, select, for a number of rounds that is fixed beforehand.
+"""Private Evolution: rounds of variation, votes and selection. Settings fix the number of rounds.
 
-Source: Xie et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 2: Text",
-Algorithm 1. A round takes the survivors and their variations. Every record votes for the candidate
-nearest to it, or scores all of them. The round adds noise and keeps the best. Nothing else in a
-round reads private data. A finished round is restored from the `ResultStore`: neither charged nor
-drawn a second time.
+The candidates of a round are the earlier survivors and their variations. Every record votes for its
+nearest candidate, or scores all candidates. Only these votes read private data. The round adds
+noise to them and selects survivors. A finished round is restored from the `ResultStore`, so it is
+not charged or drawn again. Source: Xie et al. 2024, "Differentially Private Synthetic Data via
+Foundation Model APIs 2: Text", Algorithm 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sugarbush.evolution.settings import EvolutionSettings, Selection
 from sugarbush.evolution.variation import variation_requests, with_variations
 from sugarbush.evolution.voting import VotingSession
 from sugarbush.generators.interface import Answer, Generator, Problem, Request, Usage, usage_of
-from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.privacy.results import ResultStore
 from sugarbush.randomness import public_rng
 
@@ -34,9 +34,9 @@ Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """A finished round: noisy `votes` (n,) for `population`, and the indices of its `survivors`.
+    """A finished round: the noisy `votes` (n,) of its candidates, and the indices of survivors.
 
-    With kernel herding `votes` are sums of kernel scores, in units of 1/RESOLUTION.
+    With kernel herding, `votes` are sums of kernel scores in units of 1/RESOLUTION.
     """
 
     number: int
@@ -50,8 +50,8 @@ class Round:
 class Evolution:
     """All rounds, and the final set.
 
-    `usage` is what the texts cost that were written after the last round. `examples` are the places
-    of the donated examples in their prompts, by the id of the text.
+    `usage` is the cost of the further texts. `examples` lists the donated examples in the prompt of
+    each further text: the id of the text maps to indices of examples.
     """
 
     rounds: tuple[Round, ...]
@@ -63,13 +63,13 @@ class Evolution:
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """The generator of candidates, and the tolerated share of unusable answers."""
+    """The generator, and the largest share of its answers that may be unusable."""
 
     generator: Generator
     max_dropped_share: float
 
     def write(self, requests: Released[tuple[Request, ...]], *, what: str) -> tuple[Answer, ...]:
-        """The answers in order. Raises GeneratorError when too many are unusable."""
+        """Return the answers in order. Raises GeneratorError if too many are unusable."""
         if not requests.value:
             return ()
         answers = self.generator.generate(requests, what=what).value
@@ -77,25 +77,24 @@ class Writer:
         return answers
 
     def require_usable(self, answers: Sequence[Answer], *, requested: int, what: str) -> None:
-        """Raises GeneratorError when too many of the requested answers are missing or unusable."""
+        """Raise GeneratorError if too many answers are missing or unusable."""
         dropped = sum(answer.text is None for answer in answers)
         if len(answers) != requested or dropped > self.max_dropped_share * len(answers):
             kinds = ", ".join(f"{k}: {n}" for k, n in usage_of(answers).problems.items())
             raise GeneratorError(
                 f"{what}: {requested} texts requested, {len(answers) - dropped} usable"
-                f"{' (' + kinds + ')' if kinds else ''}; more than "
-                f"generator.max_dropped_share={self.max_dropped_share:g} is missing. "
-                + _advice(answers)
+                f"{' (' + kinds + ')' if kinds else ''}; the missing share is above "
+                f"generator.max_dropped_share={self.max_dropped_share:g}. " + _advice(answers)
             )
 
 
 def _advice(answers: Sequence[Answer]) -> str:
-    """What to do about missing answers: failed calls are retried, bad answers are cached."""
+    """Advise on missing answers. A new run retries failed calls, but bad answers are cached."""
     if all(a.problem is Problem.FAILED for a in answers if a.text is None):
         return "Answers that arrived are cached; run again to continue."
     return (
-        "Answers are cached: the same settings return the same answers. Change the generator's "
-        "model, max_tokens or seed, or raise max_dropped_share. Good answers stay cached."
+        "Answers are cached, so the same settings return the same answers. Change the generator's "
+        "model, max_tokens or seed, or raise max_dropped_share."
     )
 
 
@@ -112,16 +111,17 @@ def evolve(
     say: Callable[[str], None],
     survivors: int | None = None,
 ) -> Evolution:
-    """The final set after `params.rounds` rounds from the candidates `first`.
+    """Run `params.rounds` rounds from the candidates `first`, and return the final set.
 
-    `survivors` are kept in each round; None: as many as there are first candidates, by label.
+    Each round keeps `survivors` candidates. If this is None, each label keeps as many candidates as
+    it has first candidates.
 
     Guarantee: each round is one `noisy_histogram` with the noise `voting.stddev` (L2 sensitivity 1
-    to one record). With kernel herding it is one `noisy_sum` (L2 sensitivity RESOLUTION to one
-    record). Without a stddev there is no noise and no guarantee. Everything else is post-processing
-    of the rounds, of `first` (its ledger entries were charged before) and of public seeds. `voting`
-    may be None only when there are no rounds; its session must belong to the run of `store`. Raises
-    BudgetExceededError before a vote that the cap does not allow, and GeneratorError when the
+    to one record). With kernel herding, each round is one `noisy_sum` (L2 sensitivity RESOLUTION to
+    one record). If the stddev is None, there is no noise and no guarantee. All other steps are
+    post-processing of the rounds, of `first` (already charged) and of public seeds. `voting` may be
+    None only if there are no rounds. The session of `voting` must belong to the run of `store`.
+    Raises BudgetExceededError before a vote that the cap does not allow, and GeneratorError if the
     generator returns too few texts.
     """
     if voting is not None:
@@ -133,20 +133,14 @@ def evolve(
     run = _RoundSteps(
         params=params, schema=schema, writer=writer, encode=encode, store=store, seed=seed
     )
-    parents = _Parents(
-        population=first.value, ledger_ids=first.ledger_ids, next_id=len(first.value)
-    )
-    rounds: list[Round] = []
+    parents, next_id, rounds = first, len(first.value), list[Round]()
     for number in range(1, params.rounds + 1):
         assert voting is not None
-        population, usage = run.varied(parents, f"population-{number:03d}", number)
+        population, usage = run.varied(parents, number, next_id)
         votes = run.votes(population, number, voting)
         places = run.survivors(population, votes.value, number, quota, voting.stddev or 0.0)
-        parents = _Parents(
-            population=population.take(places),
-            ledger_ids=tuple(dict.fromkeys((*parents.ledger_ids, *votes.ledger_ids))),
-            next_id=int(population.ids.max()) + 1,
-        )
+        parents = Released(population.take(places), merge_ids(parents, votes))
+        next_id = int(population.ids.max()) + 1
         rounds.append(
             Round(number=number, population=population, votes=votes, survivors=places, usage=usage)
         )
@@ -155,15 +149,12 @@ def evolve(
             f"{len(places)} survive"
         )
     return Evolution(
-        rounds=tuple(rounds),
-        final=parents.population,
-        usage=Usage(),
-        ledger_ids=parents.ledger_ids,
+        rounds=tuple(rounds), final=parents.value, usage=Usage(), ledger_ids=parents.ledger_ids
     )
 
 
 def _refuse_early(voting: VotingSession, params: EvolutionSettings, store: ResultStore) -> None:
-    """Raise an error if the cap does not allow all rounds, before the first one spends anything."""
+    """Raise BudgetExceededError, before the first charge, if the cap does not allow all rounds."""
     numbers = range(1, params.rounds + 1)
     missing = sum(store.finished(f"votes-{number:03d}") is None for number in numbers)
     if missing:
@@ -171,18 +162,7 @@ def _refuse_early(voting: VotingSession, params: EvolutionSettings, store: Resul
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Parents:
-    """What the next round starts from: the survivors and what was learned about them."""
-
-    population: Population
-    ledger_ids: tuple[str, ...]
-    next_id: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class _RoundSteps:
-    """The steps of a round, with the values that all rounds share."""
-
     params: EvolutionSettings
     schema: Schema
     writer: Writer
@@ -190,26 +170,21 @@ class _RoundSteps:
     store: ResultStore
     seed: int
 
-    def varied(self, parents: _Parents, name: str, number: int) -> tuple[Population, Usage]:
-        """The parents with their variations, restored if the store has them."""
+    def varied(
+        self, parents: Released[Population], number: int, next_id: int
+    ) -> tuple[Population, Usage]:
+        """Return the parents and their variations, from the store if it has them."""
+        name = f"population-{number:03d}"
         done = self.store.finished(name)
         if done is not None:
             population = load_population(done / "candidates.parquet", self.schema.names)
             return population, Usage(**json.loads((done / "usage.json").read_text()))
         requests = variation_requests(
-            parents.population,
-            schema=self.schema,
-            params=self.params,
-            round_=number,
-            seed=self.seed,
+            parents.value, schema=self.schema, params=self.params, round_=number, seed=self.seed
         )
         answers = self.writer.write(Released(requests, parents.ledger_ids), what=f"round {number}")
         population = with_variations(
-            parents.population,
-            answers,
-            params=self.params,
-            round_=number,
-            next_id=parents.next_id,
+            parents.value, answers, params=self.params, round_=number, next_id=next_id
         )
         if self.params.distinct:
             population = population.distinct()
@@ -222,10 +197,7 @@ class _RoundSteps:
     def votes(
         self, population: Population, number: int, voting: VotingSession
     ) -> Released[NDArray[np.int64]]:
-        """The noisy votes of a round.
-
-        They are restored, or else charged, drawn and written to disk.
-        """
+        """Return the noisy votes of a round: restored, or else charged, drawn and stored."""
         name = f"votes-{number:03d}"
         done = self.store.finished(name)
         if done is not None:
@@ -245,7 +217,7 @@ class _RoundSteps:
         quota: dict[int, int],
         stddev: float,
     ) -> NDArray[np.int64]:
-        """Indices of the survivors: each label keeps its first number of candidates."""
+        """Choose survivors, as many of each label as `quota` says. Returns indices."""
         params = self.params
         if params.selection is Selection.KERNEL_HERDING:
             count = min(sum(quota.values()), len(population))

@@ -1,7 +1,7 @@
-"""Survivors of a round of kernel scores: post-processing, so it costs no privacy.
+"""Kernel herding chooses the survivors of a round with kernel scores.
 
-Selection by rank would keep the candidates with the highest scores, which lie in the dense middle
-of the corpus. Kernel herding chooses candidates with scores like those of the records.
+Selection by rank would keep only candidates from the densest parts of the corpus. Kernel herding
+chooses candidates that are distributed like the records. It is post-processing and costs no budget.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from sugarbush.evolution.kernel_scores import FINE, KernelScores
 from sugarbush.evolution.selection import Votes
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
-# With more candidates than this, the scores of a chosen one are computed again: 2 GiB at most.
+# With at most this many candidates, all their scores stay in memory (2 GiB at most). With more
+# candidates, the scores of each chosen candidate are computed again.
 _ROWS_IN_MEMORY = 2**15
 _BLOCK_ROWS = 512
 
@@ -24,15 +25,16 @@ _BLOCK_ROWS = 512
 def herd(
     scores: Votes, embeddings: NDArray[np.float32], *, width: float, count: int
 ) -> NDArray[np.int64]:
-    """Indices of `count` different candidates.
+    """Choose `count` different candidates and return their indices.
 
-    The sum of their own scores approximates a multiple of `scores`. The algorithm is greedy: it
-    chooses the candidate where the gap left by the earlier choices is largest. So texts similar to
-    a chosen one are chosen late. If the sum of the noisy scores is not positive, the scores count
-    as 0, and the choices are as unlike each other as possible. Guarantee: post-processing. Shapes:
-    `scores` (m,) noisy sums in any unit, `embeddings` (m, d) of the candidates, unit vectors.
-    Raises InvariantError when there are fewer than `count` candidates. Source: Chen, Welling &
-    Smola 2010, "Super-samples from kernel herding", Eq. 8.
+    A candidate gives kernel scores to all candidates, as a record does. The sum of the chosen
+    candidates' scores approximates a multiple of `scores`. Each step chooses the candidate where
+    the sum is farthest below this multiple, so candidates similar to a chosen one come late. If the
+    sum of the noisy scores is not positive, the scores count as 0, and the choices are as unlike
+    each other as possible. Guarantee: post-processing. Shapes: `scores` (m,) noisy sums in any
+    unit, `embeddings` (m, d) of the candidates, unit vectors. Raises InvariantError if there are
+    fewer than `count` candidates. Source: Chen, Welling & Smola 2010, "Super-samples from kernel
+    herding", Eq. 8.
 
     >>> candidates = np.eye(3, dtype=np.float32)
     >>> herd(np.array([60, 10, 30]), candidates, width=0.2, count=2).tolist()
@@ -55,15 +57,15 @@ def herd(
 
 
 class _OwnScores:
-    """The candidates' own scores (m, m), and their exact sum."""
+    """The scores (m, m) that the candidates give to each other, and their exact sum."""
 
     def __init__(self, embeddings: NDArray[np.float32], *, width: float) -> None:
-        # On the grid of earlier versions: earlier rounds that are restored choose the same texts.
+        # Earlier versions used this grid, so restored rounds choose the same texts as before.
         self._scores = KernelScores(embeddings, width=width, grid=FINE)
         self._embeddings = embeddings
         count = len(embeddings)
         kept = count if count <= _ROWS_IN_MEMORY else 0
-        self._rows = np.empty((kept, count), dtype=np.uint16)  # at most RESOLUTION, 4096
+        self._rows = np.empty((kept, count), dtype=np.uint16)  # a score is at most 4096
         sums = np.zeros(count, dtype=np.int64)
 
         def fill(rows: slice) -> None:
@@ -76,7 +78,7 @@ class _OwnScores:
         self.sum = int(sums.sum())
 
     def row(self, place: int) -> NDArray[np.integer[Any]]:
-        """The scores of one candidate for all, `(m,)`."""
+        """Return the scores that one candidate gives to all candidates, `(m,)`."""
         rows = self._rows[[place]] if len(self._rows) else self._scores(self._embeddings[[place]])
         row: NDArray[np.integer[Any]] = rows[0]
         return row

@@ -1,12 +1,11 @@
-"""RANDOM_API: the requests for the first candidates.
+"""The requests for the first candidates (RANDOM_API).
 
-`augpe` uses DP label counts, `maple` rows of the DP table with donated examples of similar
-metadata, `public` nothing. Everything here is post-processing or public.
+`augpe` uses DP label counts. `maple` uses rows of the DP table, and donated examples with similar
+metadata. `public` uses neither. All values here are public or post-processing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,15 +17,14 @@ from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.selection import apportion
 from sugarbush.evolution.settings import CandidateSettings, FirstLength, PromptContent
+from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import Answer, RandomRequest
 from sugarbush.randomness import Rng, public_rng, seed_of
-
-ChooseExamples = Callable[[NDArray[np.int64], int], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Donated:
-    """Donated examples: texts (m,) and their codes (m, d). They are not protected."""
+    """Donated examples: texts (m,) and their codes (m, d). The guarantee does not protect them."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]
@@ -34,30 +32,33 @@ class Donated:
 
 @dataclass(frozen=True, kw_only=True)
 class Targets:
-    """What n first candidates should be: `codes` (n, d), NO_CODE for any; `labels` (n,)."""
+    """The required values of n first candidates: `codes` (n, d) and `labels` (n,).
+
+    NO_CODE means that any value is allowed.
+    """
 
     codes: NDArray[np.int64]
     labels: NDArray[np.int64]
 
 
 def candidate_count(params: CandidateSettings, *, record_count: float | None) -> int:
-    """The number of candidates in a round, from a setting or the *DP* record count.
+    """Return the number of candidates in a round: a setting, or a multiple of the *DP* count.
 
-    Raises ParamsError when it depends on the record count and no mechanism has released a count.
+    Raises ParamsError if the setting is null and there is no DP count.
     """
     if params.candidates is not None:
         return params.candidates
     if record_count is None:
         raise ParamsError(
-            "candidates is null, so it follows the DP record count, which this method's metadata "
-            "stage does not release: set evolve.<method>.candidates"
+            "candidates is null, so the number of candidates depends on the DP record count, but "
+            "this method releases none: set evolve.<method>.candidates"
         )
     wanted = int(params.candidates_per_record * max(record_count, 0.0))
     return max(min(wanted, params.max_candidates), 1)
 
 
 def open_targets(count: int, schema: Schema) -> Targets:
-    """Candidates without required attribute values."""
+    """Return targets without required attribute values."""
     return Targets(
         codes=np.full((count, len(schema.attributes)), NO_CODE, dtype=np.int64),
         labels=np.zeros(count, dtype=np.int64),
@@ -67,8 +68,10 @@ def open_targets(count: int, schema: Schema) -> Targets:
 def targets_by_label(
     count: int, schema: Schema, *, attribute: str, label_counts: NDArray[Any]
 ) -> Targets:
-    """Candidates in proportion to the DP counts of one attribute's values; negative counts are
-    0."""
+    """Return targets in proportion to the DP counts of one attribute's values.
+
+    Negative counts are used as 0.
+    """
     weights = np.maximum(np.asarray(label_counts, dtype=np.float64), 0.0)
     labels = np.repeat(np.arange(len(weights)), apportion(weights, total=count))
     targets = open_targets(count, schema)
@@ -77,14 +80,14 @@ def targets_by_label(
 
 
 def targets_by_rows(count: int, rows: NDArray[np.int64], *, rng: Rng) -> Targets:
-    """Candidates with the codes of DP rows; all rows are used once before any row is used twice.
+    """Return targets with the codes of DP rows, in random order.
 
-    Raises ParamsError on an empty table.
+    Every row is used once before any row is used again. Raises ParamsError for an empty table.
     """
     if not len(rows):
         raise ParamsError(
-            "the DP metadata table is empty: the corpus is too small for this budget, or "
-            "privacy.epsilon too low"
+            "the DP table is empty: the corpus is too small for this budget. Use more records, or "
+            "raise privacy.epsilon"
         )
     passes = [rng.permutation(len(rows)) for _ in range(-(-count // len(rows)))]
     codes = rows[np.concatenate(passes)[:count]]
@@ -98,12 +101,11 @@ def first_requests(
     params: CandidateSettings,
     length: FirstLength,
     donated: Donated | None,
-    choose: ChooseExamples,
     seed: int,
 ) -> tuple[RandomRequest, ...]:
-    """One RANDOM_API request per target, as `params.prompt` says.
+    """Make one RANDOM_API request per target. `params.prompt` decides its content.
 
-    Raises ParamsError when the prompt needs donated examples and there are none.
+    Raises ParamsError if the prompt needs donated examples and there are none.
     """
     if params.shows_examples and (donated is None or not donated.texts):
         raise ParamsError(
@@ -113,7 +115,8 @@ def first_requests(
     shown: list[tuple[str, ...]] = [()] * len(targets.labels)
     if params.shows_examples and donated is not None:
         if params.prompt is PromptContent.BOTH:
-            places = choose(targets.codes, params.examples)
+            near = public_rng(seed, "near")
+            places = choose_examples(targets.codes, donated.codes, k=params.examples, rng=near)
         else:
             places = _any_examples(len(targets.labels), len(donated.texts), params.examples, seed)
         shown = [tuple(donated.texts[i] for i in row) for row in places]
@@ -130,14 +133,14 @@ def first_requests(
 
 
 def first_population(targets: Targets, answers: tuple[Answer, ...]) -> Population:
-    """The usable answers as candidates of round 0; those with a problem are dropped."""
+    """Return the usable answers as candidates of round 0. Answers with a problem are dropped."""
     kept = np.array([i for i, answer in enumerate(answers) if answer.text is not None], dtype=int)
     texts = [str(answers[i].text) for i in kept]
     return Population.first(texts, codes=targets.codes[kept], labels=targets.labels[kept])
 
 
 def _attributes(row: NDArray[np.int64], schema: Schema) -> tuple[tuple[str, str], ...]:
-    """Name and value of each requested attribute; the bucket for other values is left out."""
+    """Return name and value of each requested attribute, except the value for all other values."""
     return tuple(
         (attribute.name, attribute.domain[code])
         for attribute, code in zip(schema.attributes, row, strict=True)

@@ -1,25 +1,26 @@
-"""Kernel scores: how near a record is to every candidate. A vote names only the nearest.
+"""Kernel scores measure how near a record is to each candidate. A vote only names the nearest one.
 
-A record's scores are exp(cosine / width) at every candidate, scaled to norm 1. Their sum over the
-records estimates the records' density at each candidate. Its L2 sensitivity is that of one vote,
-but it contains information on all candidates, so the noise hides less of it
-(docs/decisions/kernel-scores.md).
+A record's scores are exp(cosine / width) for every candidate, scaled to norm 1. The sum over all
+records estimates the density of records at each candidate. One record changes this sum as much as
+one vote would (L2 norm 1), but its scores have information on all candidates. So a sum of scores is
+more exact than a count of votes with the same noise (docs/decisions/kernel-scores.md).
 
-A record's scores depend on that record and the candidates alone, bit for bit:
+A record's scores depend only on that record and the candidates, bit for bit:
 
 1. Vectors are rounded to integers a, b in units of 1/4000, with |a|^2 and |b|^2 below 2^24. By
-   Cauchy-Schwarz every sum of some of the products a_i b_i is an integer below 2^24 in size.
+   Cauchy-Schwarz, every sum of some of the products a_i b_i is an integer below 2^24 in size.
    float32 represents it exactly. So the matrix product is exact, in any order of summation.
-2. The next steps (difference to the record's highest product, scaling, rounding down) are one
-   correctly rounded operation per number each.
-3. The exponential comes from a public table of integers w <= 2^20. At most 2^13 of their squares
-   are added in float64, so these sums are at most 2^53 and exact. The rest is added in int64.
-4. q = 4096 w / norm is at most 4096, and the norm an integer of at most 2^30 (2^20 candidates at
-   most). float64 computes x = w (4096 / norm) (1 + 2^-45) with q <= x < q + 2^-32. A q that is no
-   integer is at least 2^-30 below the next one. So floor(x) = floor(q).
-5. The norm is rounded up from the root of S, the sum of the squares, which float64 computes with a
-   relative error of at most 2^-52. So S / norm^2 < 1 + 2^-50, the squared norm of the scores is
-   below 4096^2 + 1, and as an integer it is at most 4096^2.
+2. The next steps are the difference to the record's highest product, scaling, and rounding down.
+   Each is one correctly rounded operation per number.
+3. The exponential comes from a public table of integers w <= 2^20. float64 adds at most 2^13 of
+   their squares, so these sums are at most 2^53 and exact. int64 adds these sums.
+4. The norm is an integer of at most 2^30, because there are at most 2^20 candidates. Let
+   q = 4096 w / norm, which is at most 4096. float64 computes x = w (4096 / norm) (1 + 2^-45), and
+   q <= x < q + 2^-32. If q is no integer, it is at least 2^-30 below the next integer. So
+   floor(x) = floor(q).
+5. Let S be the sum of the squares. float64 computes its root with a relative error of at most
+   2^-52, and the norm is this root, rounded up. So S / norm^2 < 1 + 2^-50. Then the squared norm of
+   the scores is below 4096^2 + 1. It is an integer, so it is at most 4096^2.
 """
 
 from __future__ import annotations
@@ -27,21 +28,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
-from sugarbush.threads import blocks, run_in_threads, thread_count
+from sugarbush.threads import blocks
 
-RESOLUTION = 4096  # the largest L2 norm of a record's scores, which are multiples of 1/4096
+RESOLUTION = 4096  # the largest L2 norm of a record's integer scores; it stands for one vote
 
 _COSINE_BITS = 14
 _WEIGHT_BITS = 20
-_BLOCK_ROWS = 512
-_CACHED_NUMBERS = 2**16  # of one step at a time, so that they stay in the processor's cache
+_CACHED_NUMBERS = 2**16  # numbers computed at a time, so that they stay in the processor's cache
 _EXACT_SQUARES = 2**13
 _MOST_CANDIDATES = 2**20
 _NOT_BELOW = 1 + 2.0**-45
@@ -50,20 +49,20 @@ _LONGEST = 1.04  # the largest squared norm on the grid; 1.04 * 4000^2 is below 
 
 @dataclass(frozen=True)
 class Grid:
-    """Vectors are rounded to multiples of 1/`steps`; sums of products are exact in `dtype`."""
+    """Vectors are rounded to multiples of 1/`steps`. Then sums of products are exact in `dtype`."""
 
     steps: int
     dtype: type[np.floating[Any]]
 
 
-# A cosine is rounded by about 1e-4: two steps of the table.
+# This grid rounds a cosine by about 1e-4, which is two steps of the table.
 FAST = Grid(steps=4000, dtype=np.float32)
-# The grid of earlier versions, half as fast. Herding still uses it, so that it chooses the same.
+# The grid of earlier versions is half as fast. Herding uses it, so that it chooses the same texts.
 FINE = Grid(steps=2**20, dtype=np.float64)
 
 
 class KernelScores:
-    """`scores_of` any block of records (n, d) for the same `candidates` (m, d)."""
+    """Computes `scores_of` for blocks of records (n, d) and the same `candidates` (m, d)."""
 
     def __init__(self, candidates: NDArray[np.float32], *, width: float, grid: Grid = FAST) -> None:
         self._grid, self._table = grid, _table(width)
@@ -78,12 +77,13 @@ class KernelScores:
         return scores
 
     def by_rows(self, records: NDArray[np.float32]) -> Iterator[NDArray[np.int32]]:
-        """The scores of the first records, of the next ones, and so on, in one array that is
-        overwritten each time. It stays in the processor's cache.
+        """Yield the scores of the records, a few rows at a time.
+
+        Each step overwrites the same array, so that the array stays in the processor's cache.
         """
         dim, count = self._candidates.shape
         if not 0 < count <= _MOST_CANDIDATES or records.shape[1] != dim:
-            raise InvariantError("records (n, d) need candidates (m, d) of the same d to score")
+            raise InvariantError("records (n, d) and candidates (m, d) must have the same d")
         products = _on_grid(records, self._grid) @ self._candidates
         size = max(1, min(len(products), _CACHED_NUMBERS // count))
         steps = np.empty((size, count), dtype=np.int64)
@@ -101,7 +101,8 @@ class KernelScores:
         *,
         out: NDArray[np.int32],
     ) -> None:
-        """The scores of rows of `products`. All arrays have one shape, and are overwritten."""
+        """Compute the scores of rows of `products`. All arrays have one shape; all are
+        overwritten."""
         below = np.subtract(products.max(axis=1, keepdims=True), products, out=products)
         below *= self._grid.dtype(2**_COSINE_BITS / self._grid.steps**2)
         steps[:] = below  # rounds down
@@ -118,12 +119,12 @@ class KernelScores:
 def scores_of(
     records: NDArray[np.float32], candidates: NDArray[np.float32], *, width: float
 ) -> NDArray[np.int32]:
-    """The scores of every record for all candidates, `(n, m)` int32 in units of 1/RESOLUTION.
+    """Return the scores of every record for all candidates, `(n, m)` int32, in 1/RESOLUTION.
 
-    Guarantee: row i depends on `records[i]` and `candidates` alone, bit for bit, and its L2 norm is
-    at most RESOLUTION. The vectors have length 1: `records` (n, d), `candidates` (m, d); `width` in
-    cosines. Raises InvariantError when a vector is not finite or is longer than 1 (sums would not
-    be exact), when the numbers of dimensions d differ, and when there is no candidate.
+    Guarantee: row i depends only on `records[i]` and `candidates`, bit for bit, and its L2 norm is
+    at most RESOLUTION. `records` (n, d) and `candidates` (m, d) are unit vectors. `width` is in
+    cosines. Raises InvariantError if a vector is not finite or is longer than 1 (sums would not be
+    exact), if the dimensions d differ, or if there is no candidate.
 
     >>> candidates = np.eye(3, dtype=np.float32)
     >>> scores_of(candidates[:2], candidates, width=0.2).shape
@@ -132,28 +133,11 @@ def scores_of(
     return KernelScores(candidates, width=width)(records)
 
 
-def summed_scores(
-    records: NDArray[np.float32], candidates: NDArray[np.float32], *, width: float
-) -> NDArray[np.int64]:
-    """The sum of `scores_of` over `records`, `(m,)` int64, without noise."""
-    scores, lock = KernelScores(candidates, width=width), Lock()
-    total = np.zeros(len(candidates), dtype=np.int64)
-
-    def add(places: slice) -> None:
-        for rows in scores.by_rows(records[places]):
-            own = rows.sum(axis=0)
-            with lock:
-                np.add(total, own, out=total)
-
-    run_in_threads(add, blocks(len(records), _BLOCK_ROWS), threads=thread_count())
-    return total
-
-
 def _on_grid(vectors: NDArray[np.float32], grid: Grid) -> NDArray[Any]:
     with np.errstate(over="ignore"):
         whole = np.rint(vectors.astype(grid.dtype) * grid.steps)
         squares = np.einsum("ij,ij->i", whole, whole)
-    # Not >, so that NaN fails too. A sum that is not exact was over 2^24, and stays too large.
+    # `not <=` also refuses NaN. A sum over 2^24 is rounded, but is still refused.
     if not (squares <= _LONGEST * grid.steps**2).all():
         raise InvariantError("an embedding is not a unit vector")
     return np.asarray(whole)
@@ -161,7 +145,6 @@ def _on_grid(vectors: NDArray[np.float32], grid: Grid) -> NDArray[Any]:
 
 @lru_cache(maxsize=8)
 def _table(width: float) -> NDArray[np.float64]:
-    """The weight of a cosine that is k / 2^14 below the highest cosine of the record; k / 2^14 is
-    at most 2."""
+    """Return the weights of cosines k / 2^14 below the record's highest cosine, up to 2 below."""
     below = np.arange(2 ** (_COSINE_BITS + 1) + 1) / 2**_COSINE_BITS
     return np.asarray(np.rint(np.exp(-below / width) * 2**_WEIGHT_BITS))

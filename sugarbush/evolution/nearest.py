@@ -1,12 +1,12 @@
-"""The candidate that each record votes for: its nearest by Euclidean distance.
+"""Each record votes for its nearest candidate by Euclidean distance.
 
-The search is a float32 matrix product of one block of records at a time. Its last bits depend on
-the block, and so on the other records, but a vote must not depend on them. So if the best
-candidates of a record differ by less than the rounding error, their distances are compared again in
-float64, pair by pair. The result depends on that record and the candidates alone and is equal on
-every machine, as `Private.map_batch` requires.
+The search multiplies float32 matrices, one block of records at a time. The last bits of a product
+depend on the other records of the block, but a vote must not depend on other records. So if the
+best candidates of a record differ by less than the rounding error, they are compared again in
+float64, pair by pair. The result depends only on that record and the candidates, as
+`Private.map_batch` requires, and is equal on every machine.
 
-Ties go to the lowest index: if candidates are bitwise equal, the first one gets every vote.
+If candidates are bitwise equal, the one with the lowest index gets every vote.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from numpy.typing import NDArray
 from sugarbush.errors import InvariantError
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
-_SCORE_BYTES = 256 * 2**20  # bytes of all blocks of scores that exist at one time
-_MAX_BLOCK_ROWS = 1024  # the fastest of 512, 1024, 2048 (benchmarks/voting.py)
+_SCORE_BYTES = 256 * 2**20  # for all blocks of scores that exist at one time
+_MAX_BLOCK_ROWS = 1024  # faster than 512 and 2048 (benchmarks/voting.py)
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
 
 def nearest(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Index of the nearest candidate of every query, `(n,)` int64.
+    """Return the index of the nearest candidate of every query, `(n,)` int64.
 
-    Guarantee: element i depends on `queries[i]` and `candidates` alone, to the bit: not on other
-    queries, their order or number, or the number of threads. Distances are compared as float64
-    sums of squares, and the first of equal ones counts.
+    Guarantee: element i depends only on `queries[i]` and `candidates`, to the bit. It does not
+    depend on other queries, on their order or number, or on the number of threads. Distances are
+    compared as float64 sums of squares. If several are equal, the first one is chosen.
 
-    `queries` is (n, d), `candidates` (m, d). Beyond them it needs about 300 MB and the n indices,
-    whatever n is.
-    Raises InvariantError when there is no candidate, when shapes disagree, and when a vector is not
-    finite or its squared norm overflows float32.
+    `queries` is (n, d), `candidates` (m, d). The search needs about 300 MB of memory for any n,
+    besides its arguments and its result. Raises InvariantError if there is no candidate, if the
+    shapes do not fit, or if a vector is not finite or its squared norm overflows float32.
 
     >>> candidates = np.array([[0.0], [1.0], [5.0]], dtype=np.float32)
     >>> nearest(np.array([[0.8], [4.0]], dtype=np.float32), candidates).tolist()
@@ -52,14 +51,14 @@ def nearest_within_label(
     query_labels: NDArray[np.int64],
     candidate_labels: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """The nearest candidate of every query among those of its own label, `(n,)` int64.
+    """Return the nearest candidate of the same label for every query, `(n,)` int64.
 
     If no candidate has the label of a query, the query votes among all candidates. So every record
     has exactly one vote, and the histogram over all labels has sensitivity 1.
 
-    Guarantee: element i depends on `queries[i]`, `query_labels[i]` and the candidates alone.
-    `query_labels` is (n,), `candidate_labels` (m,); values are arbitrary integers.
-    Raises InvariantError as `nearest` does, and when there is not one label per vector.
+    Guarantee: element i depends only on `queries[i]`, `query_labels[i]` and the candidates.
+    `query_labels` is (n,), `candidate_labels` (m,); labels are any integers. Raises InvariantError
+    as `nearest` does, and if there is not one label per vector.
     """
     _check(queries, candidates)
     if query_labels.shape != (len(queries),) or candidate_labels.shape != (len(candidates),):
@@ -80,16 +79,17 @@ def _check(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> Non
     if queries.dtype != np.float32 or candidates.dtype != np.float32:
         raise InvariantError("queries and candidates must be float32")
     if not len(candidates):
-        raise InvariantError("no candidate to vote for")
+        raise InvariantError("there is no candidate to vote for")
 
 
 @dataclass(frozen=True)
 class _Target:
-    """The distinct candidates, prepared for the product.
+    """The distinct candidates, prepared for the matrix product.
 
-    `vectors` (u, d) are distinct; `places` (u,) are their lowest indices among the candidates, in
-    increasing order. `augmented` (u, d+1) contains (c, -|c|^2/2). Its product with (x, 1) is x.c -
-    |c|^2/2, which is largest where |x - c| is smallest. `largest_norm` is the largest |c|.
+    `vectors` (u, d) are the distinct candidates c. `places` (u,) has the lowest index of each
+    candidate, in increasing order. `augmented` (u, d+1) has the rows (c, -|c|^2/2). The product of
+    such a row with (x, 1) is x.c - |c|^2/2, which is largest where |x - c| is smallest.
+    `largest_norm` is the largest |c|.
     """
 
     vectors: NDArray[np.float32]
@@ -101,7 +101,7 @@ class _Target:
 def _target(candidates: NDArray[np.float32]) -> _Target:
     rows = np.ascontiguousarray(candidates)
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    places = np.sort(np.unique(keys, return_index=True)[1])  # a repeated candidate loses every tie
+    places = np.sort(np.unique(keys, return_index=True)[1])  # a later copy gets no vote
     vectors = np.ascontiguousarray(candidates[places])
     squares = _squared_norms(vectors)
     augmented = np.concatenate([vectors, (-squares / 2)[:, None]], axis=1)
@@ -109,11 +109,9 @@ def _target(candidates: NDArray[np.float32]) -> _Target:
 
 
 def _search(
-    queries: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    candidates: NDArray[np.float32],
+    queries: NDArray[np.float32], rows: NDArray[np.int64], candidates: NDArray[np.float32]
 ) -> NDArray[np.int64]:
-    """`nearest` for the queries at `rows`, `(len(rows),)`."""
+    """Compute `nearest` for the queries at `rows`, `(len(rows),)`."""
     target, threads = _target(candidates), thread_count()
     found = np.empty(len(rows), dtype=np.int64)
 
@@ -129,12 +127,13 @@ def _search(
 def _scores(
     x: NDArray[np.float32], target: _Target
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """x.c - |c|^2/2 for every pair, `(b, u)`, and twice its largest rounding error by row."""
+    """Return x.c - |c|^2/2 for every pair, `(b, u)`, and twice the largest rounding error of each
+    row."""
     squares = _squared_norms(x)
     ones = np.ones((len(x), 1), dtype=np.float32)
     scores = np.concatenate([x, ones], axis=1) @ target.augmented.T
     # Higham 2002, Eq. 3.5: |fl(x.y) - x.y| <= gamma_d |x|.|y|, for any order of the sum.
-    # gamma_(2d+4) also covers the rounding of |c|^2/2 and of this bound; the smallest normal number
+    # gamma_(2d+4) also covers the rounding of |c|^2/2 and of this bound. The smallest normal number
     # covers underflow.
     terms = 2 * x.shape[1] + 4
     gamma = terms * _UNIT_ROUNDOFF / (1 - terms * _UNIT_ROUNDOFF)
@@ -158,7 +157,7 @@ def _nearest_of_block(x: NDArray[np.float32], target: _Target) -> NDArray[np.int
 
 
 def _distances(x: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Squared Euclidean distance to each of `others`, each summed separately in one fixed order."""
+    """Return the squared distance of x to each of `others`. The order of each sum is fixed."""
     difference = others.astype(np.float64) - x.astype(np.float64)
     return np.asarray((difference * difference).sum(axis=1))
 

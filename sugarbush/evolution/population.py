@@ -1,4 +1,4 @@
-"""Candidates with their origin."""
+"""Candidates and their lineage."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ARRAYS = ("ids", "codes", "labels", "parents", "rounds")
 class Population:
     """n candidates.
 
-    `ids` (n,) are unique within a run; `codes` (n, d) are metadata in schema order, NO_CODE where
-    the prompt had none. `labels` (n,) is the label of the records that may vote, 0 for all.
-    `parents` (n,) are ids or NO_PARENT, `rounds` (n,) the round that a text was written for.
+    `ids` (n,) are unique within a run. `codes` (n, d) are metadata in schema order, or NO_CODE if
+    the prompt had no value. `labels` (n,) are the labels of the records that may vote; 0 for all.
+    `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the rounds for which texts were written.
     """
 
     ids: NDArray[np.int64]
@@ -51,7 +51,7 @@ class Population:
         codes: NDArray[np.int64],
         labels: NDArray[np.int64] | None = None,
     ) -> Population:
-        """Candidates of round 0, without parents; `labels` None: all 0."""
+        """Make candidates of round 0, without parents. If `labels` is None, all labels are 0."""
         n = len(texts)
         return cls(
             ids=np.arange(n, dtype=np.int64),
@@ -63,27 +63,24 @@ class Population:
         )
 
     def take(self, places: NDArray[np.integer[Any]]) -> Population:
-        """The candidates at `places`, in that order."""
+        """Return the candidates at `places`, in that order."""
         arrays = {name: getattr(self, name)[places] for name in _ARRAYS}
         return Population(texts=tuple(self.texts[i] for i in places), **arrays)
 
     def join(self, other: Population) -> Population:
-        """These candidates, then the others."""
+        """Return these candidates, followed by those of `other`."""
         arrays = {n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in _ARRAYS}
         return Population(texts=self.texts + other.texts, **arrays)
 
     def distinct(self) -> Population:
-        """The first candidate of each text and label; its copies are dropped.
-
-        The copies could not get a vote.
-        """
+        """Keep the first candidate of each text and label. Its copies could not get a vote."""
         kept: dict[tuple[str, int], int] = {}
         for place, key in enumerate(zip(self.texts, self.labels.tolist(), strict=True)):
             kept.setdefault(key, place)
         return self.take(np.fromiter(kept.values(), dtype=np.int64, count=len(kept)))
 
     def frame(self, names: Sequence[str]) -> pd.DataFrame:
-        """One row per candidate, one `code_<name>` column per attribute."""
+        """Return one row per candidate, with one `code_<name>` column per attribute."""
         columns: dict[str, Any] = {
             "id": self.ids,
             "text": list(self.texts),
@@ -95,8 +92,14 @@ class Population:
         return pd.DataFrame(columns)
 
 
-def from_frame(frame: pd.DataFrame, names: Sequence[str]) -> Population:
-    """The inverse of `Population.frame`."""
+def save_population(population: Population, names: Sequence[str], path: Path) -> None:
+    """Write `population` as parquet."""
+    population.frame(names).to_parquet(path, index=False)
+
+
+def load_population(path: Path, names: Sequence[str]) -> Population:
+    """Read the file of `save_population`."""
+    frame = pd.read_parquet(path)
     codes = frame[[f"code_{name}" for name in names]].to_numpy(dtype=np.int64)
     return Population(
         ids=frame["id"].to_numpy(dtype=np.int64),
@@ -106,13 +109,3 @@ def from_frame(frame: pd.DataFrame, names: Sequence[str]) -> Population:
         parents=frame["parent"].to_numpy(dtype=np.int64),
         rounds=frame["round"].to_numpy(dtype=np.int64),
     )
-
-
-def save_population(population: Population, names: Sequence[str], path: Path) -> None:
-    """Write `population` as parquet."""
-    population.frame(names).to_parquet(path, index=False)
-
-
-def load_population(path: Path, names: Sequence[str]) -> Population:
-    """Read what `save_population` wrote."""
-    return from_frame(pd.read_parquet(path), names)

@@ -1,7 +1,7 @@
-"""Survivors of a round: post-processing of noisy votes, so it costs no privacy.
+"""Selection of survivors by their noisy votes.
 
-Every function here reads noisy votes and public values only. Random choices use the given public
-generator: equal votes and an equal generator give equal survivors.
+All functions read only noisy votes and public values, so selection is post-processing and costs no
+budget. Random choices use the public generator `rng`: equal votes and seeds give equal survivors.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ Votes = NDArray[np.int64] | NDArray[np.float64]
 
 
 def threshold(votes: Votes, *, stddev: float, multiple: float) -> NDArray[np.float64]:
-    """max(votes - H, 0) with H = multiple * stddev: `(m,)` float64.
+    """Return max(votes - H, 0) with H = multiple * stddev, `(m,)` float64.
 
-    `stddev` is the standard deviation of the noise, in votes. H = 0 removes only negative votes,
-    which are noise. Source: Lin et al. 2024, "Differentially Private Synthetic Data via Foundation
-    Model APIs 1: Images", Algorithm 2; Xie et al. 2024, Algorithm 2.
+    `stddev` is the standard deviation of the noise, in votes. With H = 0, only negative votes
+    change, which are noise. Source: Lin et al. 2024, "Differentially Private Synthetic Data via
+    Foundation Model APIs 1: Images", Algorithm 2; Xie et al. 2024, Algorithm 2.
     """
     return np.maximum(np.asarray(votes, dtype=np.float64) - multiple * stddev, 0.0)
 
 
 def select_by_rank(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
-    """Indices of the `count` candidates with the most votes, `(count,)` int64, most votes first.
+    """Choose the `count` candidates with the most votes. Returns indices, most votes first.
 
-    Candidates with equal votes are ordered by `rng`. An order by index would favour earlier
+    Candidates with equal votes are in random order. An order by index would favour earlier
     candidates, and after a threshold many votes are equal. Guarantee: post-processing. Raises
-    InvariantError when there are fewer than `count` candidates, or a vote is NaN. Source: Xie et
+    InvariantError if there are fewer than `count` candidates, or if a vote is NaN. Source: Xie et
     al. 2024, Section 3 ("rank-based selection").
 
     >>> from sugarbush.randomness import public_rng
@@ -46,16 +46,12 @@ def select_by_rank(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
 
 
 def select_within_label(
-    votes: Votes,
-    labels: NDArray[np.int64],
-    *,
-    counts: Mapping[int, int],
-    rng: Rng,
+    votes: Votes, labels: NDArray[np.int64], *, counts: Mapping[int, int], rng: Rng
 ) -> NDArray[np.int64]:
-    """Indices of the `counts[label]` best of every label, label by label in increasing order.
+    """Choose the `counts[label]` best candidates of every label. Returns indices, by label.
 
-    A label with fewer candidates than its count keeps all of them; one without a count keeps none.
-    `labels` is (m,). Raises InvariantError as `select_by_rank` does.
+    A label with fewer candidates keeps all of them. A label without a count keeps none. `labels` is
+    (m,). Raises InvariantError as `select_by_rank` does.
     """
     if labels.shape != np.shape(votes):
         raise InvariantError("every candidate needs one label")
@@ -68,18 +64,18 @@ def select_within_label(
 
 
 def apportion(weights: Sequence[float] | NDArray[Any], total: int) -> NDArray[np.int64]:
-    """`total` seats divided in proportion to `weights`: `(len(weights),)` int64 with the sum
-    `total`.
+    """Divide `total` seats in proportion to `weights`: `(len(weights),)` int64.
 
-    The largest-remainder method in exact arithmetic; among equal remainders the lowest index wins.
-    Negative weights (noisy counts) get no seat. If no weight is positive, all are equal. Raises
-    InvariantError when there is no weight, one is not finite, or `total` is negative.
+    This is the largest-remainder method in exact arithmetic. If remainders are equal, the lowest
+    index gets the seat. Negative weights (noisy counts) get no seat. If no weight is positive, all
+    weights count as equal. Raises InvariantError if there is no weight, if a weight is not finite,
+    or if `total` is negative.
 
     >>> apportion([6, 3, 1], total=5).tolist()
     [3, 2, 0]
     """
     if not len(weights) or total < 0 or not np.isfinite(np.asarray(weights, dtype=float)).all():
-        raise InvariantError("weights must be finite, and the number of seats not negative")
+        raise InvariantError("weights must be finite, and total must not be negative")
     shares = [max(Fraction(float(weight)), Fraction(0)) for weight in weights]
     if not any(shares):
         shares = [Fraction(1)] * len(shares)
@@ -92,6 +88,6 @@ def apportion(weights: Sequence[float] | NDArray[Any], total: int) -> NDArray[np
 
 def _check(votes: Votes, count: int) -> None:
     if votes.ndim != 1 or np.isnan(votes).any():
-        raise InvariantError("votes need one number per candidate")
+        raise InvariantError("votes must have one number per candidate")
     if not 0 <= count <= len(votes):
         raise InvariantError(f"{count} survivors of {len(votes)} candidates cannot be chosen")

@@ -13,7 +13,7 @@ from sugarbush.settings import AtLeastOne, Count, NotNegative, Positive, Section
 
 
 class PromptContent(StrEnum):
-    """What the first prompt contains."""
+    """The content of the first prompt."""
 
     INDEPENDENT = "independent"
     METADATA = "metadata"
@@ -22,21 +22,21 @@ class PromptContent(StrEnum):
 
 
 class FirstLength(Section):
-    """Length of the first texts: one number, or a number for each value of an attribute."""
+    """The length of the first texts. It may depend on one attribute."""
 
     words: AtLeastOne = 80
-    """Words that a prompt asks for."""
+    """Number of words that a prompt requests."""
     attribute: str | None = None
     """The attribute that decides the length; null: every text gets `words`."""
     words_by_value: dict[str, int] | None = None
-    """Words for each value of `attribute`."""
+    """Number of words for each value of `attribute`."""
 
 
 class Selection(StrEnum):
     """How survivors are chosen: from noisy votes, or from noisy kernel scores of all candidates.
 
-    Kernel herding was called `herded`: settings may still say so, and cache keys always do.
-    Settings of 0.1 that say `sample` get rank.
+    The old name of kernel herding is `herded`. Settings may contain it, and cache keys always do.
+    Version 0.1 also had `sample`, which now means rank.
     """
 
     RANK = "rank"
@@ -53,20 +53,20 @@ class Selection(StrEnum):
 
 
 class CandidateSettings(Section):
-    """What a method asks a generator for, and how many texts the records read."""
+    """Settings of the requests to the generator, and the number of candidates."""
 
     prompt: PromptContent = PromptContent.BOTH
-    """What the first prompt contains: independent (nothing), metadata, examples, or both."""
+    """Content of the first prompt: independent (no data), metadata, examples, or both."""
     examples: Count = 10
-    """Donated examples in a prompt."""
+    """Number of donated examples in a prompt."""
     candidates: AtLeastOne | None = None
-    """Candidates in a round; null: `candidates_per_record` times the DP record count."""
+    """Number of candidates in a round; null: `candidates_per_record` times the DP record count."""
     candidates_per_record: Positive = 0.125
-    """Candidates for each record of the DP count."""
+    """Number of candidates for each record of the DP record count."""
     max_candidates: AtLeastOne = 2000
-    """Candidates in a round, at most."""
+    """Maximum number of candidates in a round."""
     score_width: Annotated[float, Field(ge=0.005)] = 0.2
-    """Width of the kernel in cosine distance, where records give kernel scores."""
+    """Width of the kernel, as a cosine distance. Only kernel scores use it."""
 
     @property
     def shows_metadata(self) -> bool:
@@ -80,7 +80,7 @@ class CandidateSettings(Section):
 
 
 class EvolutionSettings(CandidateSettings):
-    """One method's evolution, from the first candidates to the final set."""
+    """The rounds of one method, from the first candidates to the final set."""
 
     removed_settings: ClassVar[Mapping[str, Any]] = {
         "contrast": 0,
@@ -89,33 +89,33 @@ class EvolutionSettings(CandidateSettings):
     }
 
     rounds: Count = 2
-    """Rounds of private votes; each one spends budget."""
+    """Number of rounds of private votes. Each round spends budget."""
     variations: AtLeastOne = 4
-    """Texts that a survivor becomes: itself and variations of it."""
+    """Number of candidates from each survivor: the survivor itself and its variations."""
     by_label: bool = False
-    """Whether a record votes only on candidates of its own label."""
+    """Whether a record votes only on candidates with its own label."""
     distinct: bool = False
     """Whether repeated texts are dropped before the vote."""
     selection: Selection = Selection.RANK
     """rank (by votes), or kernel_herding (by kernel scores of all candidates)."""
     threshold: NotNegative = 0.0
-    """Standard deviations of the noise that are subtracted from each vote count, down to 0."""
+    """Each vote count is lowered by this many standard deviations of the noise, but not below 0."""
     mask_share: Share = 0.5
-    """Share of a parent's words that a variation replaces; below 0.05: it is rephrased."""
+    """Share of a parent's words that a variation replaces; below 0.05: the parent is rephrased."""
     tones: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Tones that variations ask for in turn, such as [formal, angry]; []: none."""
+    """Tones of the variations, used in turn, such as [formal, angry]; []: none."""
     word_scale: NotNegative = 0.0
-    """Spread of the length of variations, in words, before it is multiplied by mask_share."""
+    """mask_share times this number is the standard deviation of a variation's length, in words."""
     min_words: AtLeastOne = 25
-    """Words that a variation asks for, at least."""
+    """Minimum number of words that a variation requests."""
 
     @property
     def shows_metadata(self) -> bool:
-        """Whether a first prompt names attribute values; with votes by label it names the label."""
+        """Whether a first prompt names attribute values; with `by_label` it names the label."""
         return self.by_label or super().shows_metadata
 
     def key_settings(self) -> dict[str, Any]:
-        """All settings as cache keys spell them, so that finished rounds stay known."""
+        """Return all settings with their names in cache keys, which must not change."""
         fields = {**self.model_dump(mode="json"), **self.removed_settings}
         if self.selection is Selection.KERNEL_HERDING:
             fields["selection"] = "herded"
@@ -126,8 +126,8 @@ class EvolutionSettings(CandidateSettings):
         herding = self.selection is Selection.KERNEL_HERDING
         if herding and (self.by_label or self.threshold):
             raise ValueError(
-                "selection: kernel_herding goes with by_label: false and threshold: 0. A record "
-                "scores the candidates of all labels, and survivors follow the density"
+                "selection: kernel_herding needs by_label: false and threshold: 0, because a "
+                "record scores the candidates of all labels. Set these values, or selection: rank"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""VARIATION_API: texts near the survivors."""
+"""The requests for variations of the survivors (VARIATION_API)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,13 @@ from sugarbush.randomness import public_rng, seed_of
 
 
 def variation_requests(
-    parents: Population,
-    *,
-    schema: Schema,
-    params: EvolutionSettings,
-    round_: int,
-    seed: int,
+    parents: Population, *, schema: Schema, params: EvolutionSettings, round_: int, seed: int
 ) -> tuple[VariationRequest, ...]:
-    """`variations` - 1 requests per parent, in order.
+    """Make `variations` - 1 requests per parent, in order.
 
-    The target length follows the synthetic parent: w = max(min_words, len + N(0, s)) with
-    s = mask_share * word_scale and len the parent's number of words (Xie et al. 2024,
-    "adaptive text lengths"). Requests contain no private length.
+    The requested length is max(min_words, len + N(0, s)). Here len is the number of words of the
+    synthetic parent, and s = mask_share * word_scale (Xie et al. 2024, "adaptive text lengths").
+    So requests contain no private length.
     """
     rng = public_rng(seed, "lengths", round_)
     scale = params.mask_share * params.word_scale
@@ -52,9 +47,9 @@ def with_variations(
     round_: int,
     next_id: int,
 ) -> Population:
-    """The parents, then their variations. An answer with a problem is dropped.
+    """Return the parents, followed by their variations.
 
-    A copy of the parent never replaces a dropped answer.
+    Answers with a problem are dropped, and no copy of a parent replaces them.
     """
     copies = params.variations - 1
     kept = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The votes of private records on candidates: one vote for the nearest, or kernel scores."""
+"""Private records vote for the nearest candidate, or give kernel scores to all candidates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sugarbush.privacy.session import PrivacySession
 
 @dataclass(frozen=True)
 class PrivateEmbeddings:
-    """One record per row: `embeddings` (n, dim) float32 of unit length, `labels` (n,) int64."""
+    """The `embeddings` (n, dim) float32 of n records, with unit length, and `labels` (n,) int64."""
 
     embeddings: NDArray[np.float32]
     labels: NDArray[np.int64]
@@ -31,10 +31,10 @@ class PrivateEmbeddings:
 
 @dataclass(frozen=True, kw_only=True)
 class VotingSession:
-    """What every vote of a run needs: the records, the noise, and the session that is charged.
+    """The records, the noise and the privacy session for the votes of a run.
 
-    `stddev` is in votes, or in units of kernel scores. With None the counts have no noise and no
-    guarantee, and are charged as such.
+    `stddev` is in votes, or in units of kernel scores. If it is None, the counts have no noise and
+    no guarantee, and the charge is a NonPrivate event.
     """
 
     embeddings: Private[PrivateEmbeddings]
@@ -42,7 +42,7 @@ class VotingSession:
     session: PrivacySession
 
     def cost(self, params: EvolutionSettings, *, rounds: int) -> Event:
-        """The event of `rounds` rounds together."""
+        """Return one event for `rounds` rounds together."""
         if self.stddev is None:
             return NonPrivate()
         sensitivity = params.selection.record_l2_sensitivity * self.session.records_per_unit
@@ -51,7 +51,7 @@ class VotingSession:
     def ask(
         self, population: Population, embeddings: NDArray[np.float32], params: EvolutionSettings
     ) -> Released[NDArray[np.int64]]:
-        """Noisy votes or kernel scores of all candidates, `(m,)` int64, as the settings say."""
+        """Return noisy votes or kernel scores of all candidates, `(m,)` int64; `params` decides."""
         if params.selection is Selection.KERNEL_HERDING:
             return sum_scores(self, embeddings, width=params.score_width)
         return count_votes(self, embeddings, population.labels, by_label=params.by_label)
@@ -64,11 +64,11 @@ def count_votes(
     *,
     by_label: bool,
 ) -> Released[NDArray[np.int64]]:
-    """Noisy number of records nearest to each candidate, `(m,)` int64.
+    """Return noisy counts of the records nearest to each candidate, `(m,)` int64.
 
-    With `by_label` a record votes among the candidates of its own label. Either way each
-    record has one vote, which depends on that record alone. So the guarantee is that of
-    `noisy_histogram`, over all labels together.
+    With `by_label`, a record votes among the candidates of its own label. In both cases each record
+    has one vote, which depends on that record alone. So `noisy_histogram` gives the guarantee, for
+    all labels together.
     """
 
     def bins(records: PrivateEmbeddings) -> NDArray[np.int64]:
@@ -88,10 +88,10 @@ def count_votes(
 def sum_scores(
     voting: VotingSession, embeddings: NDArray[np.float32], *, width: float
 ) -> Released[NDArray[np.int64]]:
-    """Noisy sums of the records' kernel scores of each candidate, `(m,)` int64.
+    """Return the noisy sum of all records' kernel scores for each candidate, `(m,)` int64.
 
     The unit is 1/RESOLUTION. A record's scores depend on that record alone, and their L2 norm is at
-    most RESOLUTION. So the guarantee is that of `noisy_sum`.
+    most RESOLUTION. So `noisy_sum` gives the guarantee.
     """
     vectors: Private[Any] = voting.embeddings.map_batch(lambda records: records.embeddings)
     scores, size = KernelScores(embeddings, width=width).by_rows, len(embeddings)

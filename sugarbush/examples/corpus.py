@@ -20,10 +20,7 @@ SCHEMA_FILE = Path(__file__).parent / "shop" / "schema.yaml"
 
 
 def example_records(seed: int) -> Iterator[Record]:
-    """An endless iterator of records; no two records have the same text.
-
-    Record i depends on the seed and on i alone. A record is skipped if its text occurred before.
-    """
+    """Yield records without end. A record with the text of an earlier record is skipped."""
     seen: set[str] = set()
     number = 0
     while True:
@@ -42,7 +39,7 @@ def example_records(seed: int) -> Iterator[Record]:
 
 
 def example_schema() -> dict[str, Any]:
-    """The schema of the example, as in its YAML file."""
+    """Return the schema of the example, as in its YAML file."""
     schema: dict[str, Any] = load_yaml(SCHEMA_FILE)
     return schema
 
@@ -50,7 +47,7 @@ def example_schema() -> dict[str, Any]:
 def write_example(folder: Path, settings: MakeExampleSettings) -> None:
     """Write corpus.jsonl, donated.jsonl and schema.yaml into an existing folder.
 
-    Donated examples come from the same distribution as the corpus, but none is in the corpus.
+    The donated examples have the distribution of the corpus, but none of them is in the corpus.
     """
     records = example_records(settings.seed)
     _write_lines(folder / "donated.jsonl", records, settings.donated)

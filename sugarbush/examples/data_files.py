@@ -12,21 +12,20 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load_yaml(path: Path) -> Any:
-    """The content of a YAML file."""
+    """Return the content of a YAML file."""
     return yaml.load(path.read_bytes(), Loader=_Loader)
 
 
 def items(text: str) -> tuple[str, ...]:
-    """Split one line into items, which are separated by semicolons."""
+    """Split a text at its semicolons."""
     return tuple(item.strip() for item in text.split(";"))
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Split a paragraph into words."""
+    """Split a text into words."""
     return tuple(text.split())
 
 
 def lines(text: str | list[str]) -> tuple[str, ...]:
-    """Return the lines of a block of text, or the lines in a list. Only a list can contain empty
-    lines in YAML."""
+    """Split a text into lines. YAML needs a list for a rule with an empty line."""
     return tuple(text.splitlines() if isinstance(text, str) else text)

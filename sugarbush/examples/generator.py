@@ -1,4 +1,4 @@
-"""The simulator as a generator plug-in. It is registered in the same way as any other plug-in."""
+"""The simulator as a generator plug-in. It is registered like any other plug-in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sugarbush.generators.interface import Generator, GeneratorContext, Generato
 
 
 class Simulator(GeneratorSettings):
-    """Writes customer-service texts from a grammar. It needs no key, no download and no settings.
+    """A generator that writes customer-service texts from a grammar. It needs no key and no model.
 
     >>> Simulator().facts().provider
     'simulator'

@@ -1,11 +1,11 @@
 """Sentence templates with choices, rules and marked values.
 
-A template contains `{name}` and `[this|that|]`. `{name}` is a slot that the caller fills; if the
-caller fills no slot of this name, it is a rule of the grammar. Brackets contain alternatives; one
-may be empty. Choices can be nested to any depth.
+A template may contain `{name}` and `[this|that|]`. `{name}` is a slot that the caller fills, or
+else a rule of the grammar. Brackets contain alternatives, and one of them may be empty. Choices can
+be nested.
 
-A value that identifies a person is marked when it is made. The marks survive expansion, and
-`unmark` turns them into spans.
+`mark` marks values that identify a person, before they fill a slot. `unmark` removes the marks from
+the finished text and returns the spans of these values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MARKED = re.compile(f"{_OPEN}([A-Z_]+){_MIDDLE}([^{_CLOSE}]*){_CLOSE}")
 
 @dataclass(frozen=True)
 class LabelledSpan:
-    """A labelled part of a text: text[start:end] == value."""
+    """A span of a text, with its label: text[start:end] == value."""
 
     start: int
     end: int
@@ -49,16 +49,13 @@ _Template = tuple[str | _Name | _Choice, ...]
 
 
 class Grammar:
-    """Rules by name. Each rule has one or more templates, compiled once."""
+    """Rules by name. Each rule has one or more templates."""
 
     def __init__(self, rules: Mapping[str, Sequence[str]]) -> None:
         self._rules = {name: tuple(map(_compile, templates)) for name, templates in rules.items()}
 
     def write(self, rule: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
-        """Write one text by a rule of the grammar, with its marks.
-
-        If a slot and a rule have the same name, the slot is used.
-        """
+        """Write one text from a rule of the grammar. The text contains marks."""
         return self._expand(rng.choice(self._rules[rule]), rng, slots)
 
     def fill(self, template: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
@@ -85,12 +82,12 @@ class Grammar:
 
 
 def mark(label: str, value: str) -> str:
-    """Add an invisible label to `value`, which `unmark` finds."""
+    """Add an invisible label to `value`, for `unmark`."""
     return f"{_OPEN}{label}{_MIDDLE}{value}{_CLOSE}"
 
 
 def unmark(text: str) -> tuple[str, tuple[LabelledSpan, ...]]:
-    """Return the plain text, and the positions of the marked values in the plain text."""
+    """Remove all marks. Returns the plain text, and the spans of the marked values in this text."""
     plain: list[str] = []
     spans = []
     done = length = 0
@@ -104,8 +101,7 @@ def unmark(text: str) -> tuple[str, tuple[LabelledSpan, ...]]:
 
 
 def tidy(text: str) -> str:
-    """Clean up a text: single blanks, no blank before punctuation, `an` before a vowel, and
-    capitals at sentence starts."""
+    """Remove extra blanks, write `an` before a vowel, and begin sentences with a capital."""
     text = re.sub(r"[ \t]+", " ", text)
     text = re.sub(r" (?=[,.;:!?](?:\s|$))", "", text)
     text = re.sub(r"\b([Aa]) (?=[aeioAEIO])(?!one\b)", r"\1n ", text)
@@ -116,8 +112,7 @@ def tidy(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _compile(template: str) -> _Template:
-    # The last sequence is the one being parsed; a choice in `choices` is open until its bracket
-    # closes.
+    # `choices` contains the choices with an open bracket. Its last item is the current one.
     choices: list[list[list[str | _Name | _Choice]]] = [[[]]]
     end = 0
     for token in _TOKEN.finditer(template):

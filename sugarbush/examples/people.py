@@ -1,4 +1,4 @@
-"""Invented people, addresses and codes. They do not exist."""
+"""Invented people, addresses and codes."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ class Person:
 def random_person(
     rng: SeededRandom, *, towns: tuple[str, ...] = TOWNS, phone: str = "555-01##-####"
 ) -> Person:
-    """An invented person.
+    """Invent a person. Address and phone are marked.
 
-    The default phone numbers begin with 555-01, a prefix without subscribers. Address and phone are
-    marked as identifying.
+    The default phone numbers begin with 555-01, a prefix without subscribers.
     """
     street = f"{rng.between(1, 240)} {rng.choice(STREETS)} {rng.choice(STREET_KINDS)}"
     return Person(

@@ -1,4 +1,4 @@
-"""The random choices that go into one text."""
+"""Random choices for one text."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _BLOCK = 256
 
 
 class SeededRandom:
-    """Random choices for one named text. Equal (seed, names) give equal choices.
+    """Random choices for one text. Equal seeds and names give equal choices.
 
-    numpy computes uniform numbers in blocks, because a text needs a few hundred single numbers.
+    A text needs a few hundred random numbers. numpy computes them in blocks, which is faster.
     """
 
     def __init__(self, seed: int, *names: str | int) -> None:
@@ -24,39 +24,33 @@ class SeededRandom:
         self._uniforms: list[float] = []
 
     def uniform(self) -> float:
-        """A number in [0, 1)."""
         if not self._uniforms:
             self._uniforms = self._rng.random(_BLOCK).tolist()
         return self._uniforms.pop()
 
     def below(self, count: int) -> int:
-        """A whole number in 0..count-1."""
+        """Draw a whole number from 0 to count - 1."""
         return int(self.uniform() * count)
 
     def between(self, low: int, high: int) -> int:
-        """A whole number in low..high, both included."""
+        """Draw a whole number from low to high."""
         return low + self.below(high - low + 1)
 
     def chance(self, probability: float) -> bool:
-        """True with the given probability."""
         return self.uniform() < probability
 
     def choice(self, options: Sequence[T]) -> T:
-        """One of the options, all equally likely."""
         return options[self.below(len(options))]
 
     def weighted_key(self, weights: Mapping[T, float]) -> T:
-        """Choose a key. Its probability is proportional to its weight."""
         return self.weighted_choice(tuple(weights), tuple(weights.values()))
 
     def weighted_choice(self, options: Sequence[T], weights: Sequence[float]) -> T:
-        """Choose one of the options. Its probability is proportional to its weight."""
         ends = list(accumulate(weights))
         mark = self.uniform() * ends[-1]
         return next(option for option, end in zip(options, ends, strict=True) if mark < end)
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
-        """All the options in a random order."""
         rest = list(options)
         for last in range(len(rest) - 1, 0, -1):
             other = self.below(last + 1)

@@ -1,8 +1,8 @@
-"""Generators: requests in, texts out, with token counts.
+"""Generators: they receive requests and return texts, with token counts.
 
-interface                       requests, answers, and what a generator plug-in is
+interface                       requests, answers, and the interface of a generator plug-in
 settings                        the section `generator`, which finds plug-ins by name
-prompts, answer_checks, answers what a language model is asked, and which answers are usable
+prompts, answer_checks, answers prompts for language models, and checks of their answers
 answer_cache, progress          a cache of answers, a progress bar
 openai/, huggingface/, pool     the built-in generators; the simulator is in sugarbush.examples
 """

@@ -1,13 +1,11 @@
-"""A cache of model answers, so that no answer is paid for twice.
+"""A cache of model answers, so that nobody pays twice for an answer.
 
     <state>/answers/      one SQLite file (diskcache) in write-ahead mode, mode 0700
 
 A key is the SHA-256 of everything that determines an answer: endpoint, model, sampling settings,
-messages, sample and attempt. A value is the answer as JSON, without the question. An answer is
-written in its own transaction before it is used, so a killed process loses no answer. The cache has
-no size limit and evicts nothing.
-
-Only JSON is read: a pickled value is refused.
+messages, sample and attempt. A value is the answer as JSON, without the prompt. The cache stores an
+answer before a run uses it, so a killed process loses no answer. It has no size limit and never
+deletes an answer. It refuses pickled values, because loading a pickle can run code.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _UNLIMITED = 2**62
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """A model's answer before any change."""
+    """A model's answer as the model wrote it."""
 
     text: str | None
     finish_reason: str | None
@@ -47,26 +45,26 @@ class Completion:
 
 @dataclass(frozen=True, kw_only=True)
 class CacheSize:
-    """Number of answers, and bytes on disk."""
+    """The number of answers, and their size on disk in bytes."""
 
     answers: int
     size_bytes: int
 
 
 def call_key(**parts: Any) -> str:
-    """The key of a call. Equal parts give equal keys on every machine."""
+    """Return the key of a call. Equal parts give equal keys on every machine."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class AnswerCache:
-    """An open cache; `open_cache` makes one. Every method raises StorageError."""
+    """An open cache, made by `open_cache`. Every method raises StorageError if the disk fails."""
 
     def __init__(self, cache: diskcache.Cache, folder: Path) -> None:
         self._cache, self._folder = cache, folder
 
     def get(self, key: str) -> Completion | None:
-        """Return the cached answer for `key`; None if it is absent or unreadable."""
+        """Return the cached answer for `key`; None if there is none or it is unreadable."""
         with _storage(self._folder):
             try:
                 fields = self._cache.get(key)
@@ -75,12 +73,11 @@ class AnswerCache:
                 return None
 
     def put(self, key: str, completion: Completion) -> None:
-        """Store an answer durably."""
         with _storage(self._folder):
             self._cache.set(key, asdict(completion))
 
     def put_all(self, completions: Mapping[str, Completion]) -> None:
-        """Store answers by key in one transaction: all or none."""
+        """Store all answers in one transaction, or none of them."""
         with _storage(self._folder), self._cache.transact():
             for key, completion in completions.items():
                 self._cache.set(key, asdict(completion))
@@ -94,13 +91,13 @@ class AnswerCache:
             return CacheSize(answers=len(self._cache), size_bytes=int(self._cache.volume()))
 
     def clear(self) -> int:
-        """Delete every answer and return their number. A later run pays for them again."""
+        """Delete all answers and return their number. A later run pays for them again."""
         with _storage(self._folder):
             return int(self._cache.clear())
 
 
 class _Json(diskcache.JSONDisk):  # type: ignore[misc]
-    """A JSON serializer for keys and values that refuses pickled values."""
+    """Reads and writes JSON, and refuses pickled values."""
 
     def fetch(self, mode: int, filename: str, value: Any, read: bool) -> Any:
         if mode == MODE_PICKLE:
@@ -122,7 +119,7 @@ def open_cache(state: Path) -> Iterator[AnswerCache]:
             size_limit=_UNLIMITED,
             cull_limit=0,
             eviction_policy="none",
-            # This keeps every answer inside the one file and its transaction.
+            # Large answers would otherwise be separate files, outside the transaction.
             disk_min_file_size=_UNLIMITED,
         )
     try:

@@ -1,15 +1,15 @@
 """Checks whether an answer can be used as a candidate.
 
-A property is not a problem if a text of the request (an example or the parent) has it too: for a
-corpus of JSON lines, JSON lines are correct answers.
+A property is not a problem if a text of the request (an example or the parent) has it too. For
+example, JSON lines are correct answers for a corpus of JSON lines.
 
-Limits: refusals are recognized by their usual first words in five languages. Language is recognized
-by script and, in the Latin script, by the frequent words of seven languages; short texts, mixed
-texts and texts in other languages pass. Copies are recognized by runs of eight words, so
-paraphrases pass.
+Limits: refusals are recognized by their usual first words in five languages. The language is
+recognized by the script. In the Latin script it is recognized by the frequent words of seven
+languages, so short texts, mixed texts and texts in other languages pass. Copies are recognized by
+runs of eight words, so paraphrases pass.
 
-A text with half a surrogate pair or with control characters is refused: it could not be stored or
-printed.
+A text with half a surrogate pair or with control characters is refused, because it cannot be stored
+or printed.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from sugarbush.generators.prompts import BLANK, instructions
 
 Run = tuple[str, ...]
 
-# Number of words in a run. Two people rarely write the same eight words in a row.
+# The number of words in a run. Two people rarely write the same eight words in a row.
 _RUN = 8
 # The largest share of runs of words that an answer and an example may have in common.
 _COPIED_EXAMPLE_SHARE = 0.3
-# A variation keeps some runs of its parent. It keeps about 0.66 of them if a twentieth of the words
-# change, which is the smallest share of blanks. It keeps 0.9 of them if one word in eighty changes.
+# A variation always shares runs with its parent. If 5% of the words change, which is the smallest
+# setting, about 0.66 of the runs are shared. If one word in eighty changes, 0.9 are shared.
 _COPIED_PARENT_SHARE = 0.9
-# Only the beginning is checked, because a refusal or a comment on the text comes first.
+# Only the first characters are searched, because a refusal or a comment comes before the text.
 _OPENING_CHARACTERS = 240
 
 _TOKEN = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
 
-# Patterns for the beginning of a refusal. `_plain_opening` prepares the text. A support ticket may
-# begin with "I cannot create an account", so the pattern must name the request.
+# Patterns of refusals, for a text from `_plain_opening`. A support ticket may begin with "I cannot
+# create an account", so a pattern must also contain a word for the requested text.
 _CANNOT = r"i (?:cannot|am unable to|am not able to|will not|must decline to)"
 _WRITE = (
     r"(?:(?:help|assist)(?: you)?(?: with)?|comply with|fulfill?|provide|generate|create|write"
@@ -62,7 +62,7 @@ _REFUSALS = tuple(
         r"^mi dispiace\W{1,3}(?:ma )?non posso (?:aiutar|scrivere|creare|generare)",
     )
 )
-# A comment instead of the text: it announces the text, offers help with it or describes it.
+# Patterns of comments that announce the text, offer help with it, or describe it.
 _ANNOUNCEMENTS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -87,22 +87,22 @@ _MARKUP = re.compile(
 _OBJECT = re.compile(r"""\s*[\[{]\s*+(?:\{\s*)?"[^"\n]*"\s*:""")
 # Half of a surrogate pair, or a control character that nobody types.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
-# The end of a model's thoughts; servers that know the model remove the thoughts.
+# The end of a model's thoughts. Some servers do not remove the thoughts.
 _THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]", re.IGNORECASE)
 _QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*example\s+\d+\s*:", re.IGNORECASE)
 
-# A text is in a language if it has enough distinct frequent words of the language, if they are a
-# large enough share of all words, and if they outnumber the frequent words of the second-best
-# language by a factor. A script is recognized by the first letters.
+# A text has a language if it contains enough different frequent words of the language. They must
+# be a large enough share of all words, and at least _LEAST_LEAD times as many as the frequent words
+# of any other language. The first letters decide the script.
 _FEWEST_WORDS = 20
 _FEWEST_FREQUENT = 4
 _LEAST_SHARE = 0.1
 _LEAST_LEAD = 2
 _LETTERS = 400
 
-# Frequent words. A word that several languages share counts for each of them.
+# The frequent words of each language. A word may belong to several languages.
 _FREQUENT = {
     "en": "the and of to is that it was for with you this have not are but they from he she his "
     "her my we were been which would there what your a as do no me in on at an so",
@@ -127,9 +127,9 @@ _LANGUAGES_OF: dict[str, tuple[str, ...]] = {
 
 
 def check(text: str | None, request: Request, finish_reason: str | None) -> Problem | None:
-    """Return what is wrong with an answer to `request`, or None if the answer is usable.
+    """Return the problem of an answer to `request`, or None if the answer is usable.
 
-    `finish_reason` is as in OpenAI's API; "length" means that the answer was cut off.
+    `finish_reason` has the values of OpenAI's API; "length" means that the answer was cut off.
     """
     if finish_reason in _BAD_ENDINGS:
         return _BAD_ENDINGS[finish_reason]
@@ -145,15 +145,15 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
 
 
 def without_thoughts(text: str) -> str:
-    """The answer without the model's thoughts before it: some servers send both as one text."""
+    """Remove the model's thoughts, because some servers send them before the answer."""
     return _THOUGHT.split(text)[-1]
 
 
 def bare_text(said: str, request: Request) -> str:
     """Return an answer without the model's thoughts and without quotation marks around the text.
 
-    The marks stay if such marks also occur inside the text, or if a text of the request has marks
-    too.
+    The marks stay if the text also contains such marks inside, or if a text of the request has
+    marks around it.
     """
     text = without_thoughts(said).strip()
     if _in_quotes(text) and not any(map(_in_quotes, _shown(request))):
@@ -162,8 +162,10 @@ def bare_text(said: str, request: Request) -> str:
 
 
 def language(text: str) -> str | None:
-    """Return the ISO 639-1 code of the text's language; None if it is not one of seven languages in
-    the Latin script."""
+    """Return the ISO 639-1 code of the text's language.
+
+    Knows seven languages in the Latin script, and returns None for all others.
+    """
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _FEWEST_WORDS:
         return None
@@ -175,7 +177,7 @@ def language(text: str) -> str | None:
 
 
 def script(text: str) -> str | None:
-    """The script of most letters ("LATIN", "CYRILLIC", "CJK"); None without letters."""
+    """Return the script of most letters ("LATIN", "CYRILLIC", "CJK"); None without letters."""
     letters = [c for c in text if c.isalpha()][:_LETTERS]
     if all(c.isascii() for c in letters):
         return "LATIN" if letters else None
@@ -189,7 +191,7 @@ def _copied(text: str, request: Request) -> Problem | None:
         if _share(answer & parent, answer, parent) > _COPIED_PARENT_SHARE:
             return Problem.COPIED_PARENT
     held = [word_runs(example) for example in set(request.examples)]
-    # A run that many examples share (a greeting, a form's headings) does not count as copied.
+    # Many examples may share a run, such as a greeting. An answer may have this run too.
     count = Counter(run for runs in held for run in runs & answer)
     own = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
     copied = any(_share(own & runs, answer, runs) > _COPIED_EXAMPLE_SHARE for runs in held)
@@ -197,7 +199,7 @@ def _copied(text: str, request: Request) -> Problem | None:
 
 
 def _repeats_prompt(text: str, request: Request) -> bool:
-    """Whether the text repeats a label, a blank or some instructions of the prompt."""
+    """Whether the text repeats a label, a blank or instructions of the prompt."""
     shown = _shown(request)
     if _LABEL.match(text) and not any(map(_LABEL.match, shown)):
         return True
@@ -212,8 +214,7 @@ def _repeats_prompt(text: str, request: Request) -> bool:
 
 
 def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
-    """Return WRONG_LANGUAGE if every text of the request has another script, or another
-    language."""
+    """Return WRONG_LANGUAGE if no text of the request has the same script, or the same language."""
     tongues = {_tongue(other) for other in shown}
     own = _tongue(text)
     for part in (0, 1):
@@ -247,7 +248,7 @@ def _is_no_text(text: str) -> bool:
 
 
 def _plain_opening(text: str) -> str:
-    """Return the first characters in lower case, with contractions written out."""
+    """Return the first characters, in lower case and without contractions such as "I'm"."""
     opening = text[:_OPENING_CHARACTERS].lower().replace("’", "'").lstrip(" \n\"'“*")
     opening = re.sub(r"\bcan(?:'t| not)\b", "cannot", opening)
     for short, written in (("i'm ", "i am "), ("i'd ", "i would "), ("i won't", "i will not")):
@@ -256,7 +257,7 @@ def _plain_opening(text: str) -> str:
 
 
 def _is_json(text: str) -> bool:
-    """Whether the text is JSON or begins as an object with a name in quotes."""
+    """Whether the text is JSON, or begins like a JSON object."""
     if text.lstrip()[:1] not in {"{", "["}:
         return False
     try:
@@ -272,7 +273,7 @@ def _share(common: Set[Run], a: Set[Run], b: Set[Run]) -> float:
 
 @lru_cache(maxsize=1024)
 def word_runs(text: str) -> frozenset[Run]:
-    """Return the runs of eight words of a text, in lower case. A shorter text is one run."""
+    """Return all runs of eight words in a text, in lower case. A shorter text is one run."""
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _RUN:
         return frozenset([tuple(words)] if words else [])
@@ -281,19 +282,14 @@ def word_runs(text: str) -> frozenset[Run]:
 
 @lru_cache(maxsize=1024)
 def _tongue(text: str) -> tuple[str | None, str | None]:
-    """The script, and for the Latin script also the language."""
     own = script(text)
     return own, language(text) if own == "LATIN" else None
 
 
 def _script_of(letter: str) -> str:
     name = unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
-    # Japanese mixes three scripts.
     return "CJK" if name in {"HIRAGANA", "KATAKANA"} else name
 
 
 _BAD_ENDINGS = {"length": Problem.TRUNCATED, "content_filter": Problem.REFUSAL}
-_LOOKS = (
-    (Problem.REFUSAL, _refuses),
-    (Problem.NOT_TEXT, _is_no_text),
-)
+_LOOKS = ((Problem.REFUSAL, _refuses), (Problem.NOT_TEXT, _is_no_text))

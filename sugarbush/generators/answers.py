@@ -1,6 +1,6 @@
-"""Checks completions, asks once more for unusable ones, and returns answers.
+"""Turns completions into answers: checks them, and requests each unusable one once more.
 
-The cache contains raw completions, so the checks run again on each reading.
+The cache contains unchecked completions, so every run checks them again.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ T = TypeVar("T")
 
 _ATTEMPTS = 2
 
-# The answers to a request that is not sent yet, and to a request that is never sent.
+# Placeholder answers: to a request that will be sent, and to a request that is never sent.
 _NOT_YET = Answer(text=None, problem=Problem.FAILED, cached=True)
 _NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The completions of some requests. `keys` maps the index of a request to its cache key, and
-    `completions` maps a key to its completion; a failed request has no completion.
+    """The completions of some requests.
 
-    `fresh` are the keys that were not in the cache.
+    `keys` maps the index of a request to its cache key, and `completions` maps a key to its
+    completion. A failed request has no completion. `fresh` are the keys that were not in the cache.
     """
 
     keys: Mapping[int, str]
@@ -43,11 +43,10 @@ def fitting_prompts(
     what: str,
     say: Callable[[str], None],
 ) -> dict[int, T]:
-    """Return the prompts by index. Prompts that are too long for the model are left out, and `say`
-    prints their number.
+    """Return the prompts by index. `prompt` raises GeneratorError for a prompt that is too long.
 
-    `prompt` raises GeneratorError for a request that does not fit. Raises the last such error when
-    no request fits.
+    Such a request is left out, and `say` prints the number of these requests. If all prompts are
+    too long, raises the last error.
     """
     prompts, too_long = dict[int, T](), None
     for place, request in enumerate(wanted):
@@ -63,13 +62,11 @@ def fitting_prompts(
 
 
 def answer_all(
-    wanted: Sequence[Request],
-    places: Collection[int],
-    ask: Callable[[Sequence[int], int], Asked],
+    wanted: Sequence[Request], places: Collection[int], ask: Callable[[Sequence[int], int], Asked]
 ) -> tuple[Answer, ...]:
-    """One answer per request, in order. A request fails if its index is not in `places`.
+    """Return one answer per request, in order. A request fails if its index is not in `places`.
 
-    `ask` gets the indices without a usable answer and the number of the attempt.
+    `ask` receives the indices without a usable answer, and the number of the attempt.
     """
     answers = [_NOT_YET if i in places else _NOT_ASKED for i in range(len(wanted))]
     waiting = sorted(places)
@@ -78,7 +75,7 @@ def answer_all(
         fresh = set(asked.fresh)
         for i, key in asked.keys.items():
             paid = key in fresh
-            fresh.discard(key)  # equal requests are paid for once
+            fresh.discard(key)  # equal requests cost only once
             answers[i] = _answer(
                 asked.completions.get(key), wanted[i], before=answers[i], paid=paid
             )
@@ -89,7 +86,7 @@ def answer_all(
 def _answer(
     completion: Completion | None, request: Request, *, before: Answer, paid: bool
 ) -> Answer:
-    """Return the answer to one request, with the tokens that this run paid for in both attempts."""
+    """Return the answer to one request, with the tokens that this run paid in all attempts."""
     if completion is None:
         return before if before.problem is not Problem.FAILED else replace(before, cached=False)
     text = bare_text(completion.text or "", request)

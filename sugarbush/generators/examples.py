@@ -1,4 +1,4 @@
-"""Chooses the donated examples that a prompt shows: those nearest to the requested metadata."""
+"""Chooses donated examples for a prompt: those nearest to the requested metadata."""
 
 from __future__ import annotations
 
@@ -9,26 +9,21 @@ from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
 
-# Targets are compared in blocks to limit the memory of the (block, m, d) comparison.
-_BLOCK = 1024
+_BLOCK = 1024  # targets at a time, to limit the memory of the comparison (block, m, d)
 
 
 def choose_examples(
-    target: NDArray[np.integer[Any]],
-    donated_codes: NDArray[np.integer[Any]],
-    *,
-    k: int,
-    rng: Rng,
+    target: NDArray[np.integer[Any]], donated_codes: NDArray[np.integer[Any]], *, k: int, rng: Rng
 ) -> NDArray[np.int64]:
     """Return the indices of the k nearest donated examples, nearest first.
 
-    The distance is Hamming: the number of attributes in which two rows of codes differ. Ties are
-    broken at random for each target, so the order of the file has no effect.
+    The distance is the Hamming distance: the number of attributes in which two rows of codes
+    differ. Ties are broken at random for each target, so the order of the file has no effect.
 
-    Guarantee: spends nothing. Targets are post-processed DP metadata; donated examples are public.
-    Shapes: `target` (d,) and result (k,), or `target` (n, d) and result (n, k); `donated_codes`
-    (m, d). With fewer than k examples the result contains all m. Source: MAPLE (Chien et al. 2026),
-    the choice of in-context examples.
+    Guarantee: costs no budget. Targets are post-processed DP metadata, and donated examples are
+    public. Shapes: `target` (d,) and result (k,), or `target` (n, d) and result (n, k);
+    `donated_codes` (m, d). If there are fewer than k examples, the result contains all of them.
+    Source: MAPLE (Chien et al. 2026), the choice of in-context examples.
     """
     targets = np.atleast_2d(target)
     count, k = len(donated_codes), min(k, len(donated_codes))
@@ -36,7 +31,7 @@ def choose_examples(
     for start in range(0, len(targets), _BLOCK):
         block = targets[start : start + _BLOCK]
         distances = (block[:, None, :] != donated_codes[None, :, :]).sum(axis=2)
-        # A random number below 1 breaks ties and changes no other order.
+        # Distances are integers, so a random number below 1 only breaks ties.
         keys = distances + rng.random((len(block), count))
         places[start : start + len(block)] = np.argsort(keys, axis=1)[:, :k]
     return places[0] if np.ndim(target) == 1 else places

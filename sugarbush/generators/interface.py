@@ -1,19 +1,20 @@
-"""The interface of a generator: requests in, texts out.
+"""The interface of a generator, which receives requests and returns texts.
 
 A generator is one module and one entry point in the group `sugarbush.generators`. The entry point
 names a subclass of `GeneratorSettings`. This class contains the generator's settings, opens the
-generator, and describes it to the rest of the library. `sugarbush/examples/generator.py` is the
-shortest example.
+generator, and describes the generator to the rest of the library. The shortest example is
+`sugarbush/examples/generator.py`.
 
-A `Request` describes one text. `sugarbush.generators.prompts` turns it into messages for a language
-model; other generators read its fields. Only `Released` requests are accepted, so private text
-cannot reach a generator.
+A `Request` describes one text. `sugarbush.generators.prompts` turns a request into a message for a
+language model; other generators read its fields. Generators accept only `Released` requests, so
+private text cannot reach them.
 """
 
 from __future__ import annotations
 
 import datetime
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -55,8 +56,8 @@ class Request:
 
     `subject` is the public description of the corpus ("customer-service dialogues"). `attributes`
     are pairs of name and value, from the DP table or the schema, in the schema's order. `examples`
-    are donated texts. `words` is the target length; None means any length. `sample` distinguishes
-    requests that are otherwise equal.
+    are donated texts. `words` is the requested length; None means any length. `sample`
+    distinguishes requests that are otherwise equal.
     """
 
     subject: str
@@ -68,29 +69,30 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomRequest(Request):
-    """RANDOM_API: a new text, optionally from metadata and examples (MAPLE)."""
+    """A request for a new text (RANDOM_API)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariationRequest(Request):
-    """VARIATION_API: a text near `parent`; `mask_share` of its words may be rewritten."""
+    """A request for a text near `parent` (VARIATION_API). It may change `mask_share` of the
+    words."""
 
     parent: str
     mask_share: float
     tone: str = ""
 
     def __repr__(self) -> str:
-        # Generators derive the seed of a text from this string. So it stays as in version 0.1, in
-        # which a request had the fields `good` and `bad`.
+        # Generators derive the seed of a text from this string. So the string stays as in version
+        # 0.1, in which a request also had the fields `good` and `bad`.
         own = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
         return f"VariationRequest({own}, good=(), bad=())"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A text or a problem: `text` is None exactly when `problem` is set.
+    """A text or a problem. `text` is None exactly if `problem` is set.
 
-    The numbers of tokens are 0 if the generator does not count them.
+    The numbers of tokens are 0 if the generator counts no tokens.
     """
 
     text: str | None
@@ -102,7 +104,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What a batch of answers cost."""
+    """The cost of a batch of answers, in calls and tokens."""
 
     calls: int = 0
     cached_calls: int = 0
@@ -112,24 +114,21 @@ class Usage:
 
 
 def usage_of(answers: Sequence[Answer]) -> Usage:
-    """Totals over `answers`."""
-    problems: dict[str, int] = {}
-    for answer in answers:
-        if answer.problem is not None:
-            problems[answer.problem.value] = problems.get(answer.problem.value, 0) + 1
+    """Return the total cost of `answers`."""
+    problems = Counter(a.problem.value for a in answers if a.problem is not None)
     return Usage(
         calls=sum(not a.cached for a in answers),
         cached_calls=sum(a.cached for a in answers),
         prompt_tokens=sum(a.prompt_tokens for a in answers if not a.cached),
         completion_tokens=sum(a.completion_tokens for a in answers if not a.cached),
-        problems=problems,
+        problems=dict(problems),
     )
 
 
 def released_requests(requests: object) -> tuple[Request, ...]:
     """Check at run time that the requests are released, and return them.
 
-    Raises PrivacyError if they are not released. No model has received anything by then.
+    Raises PrivacyError if they are not released, before any request is sent.
     """
     if not isinstance(requests, Released) or not all(
         isinstance(request, Request) for request in requests.value
@@ -150,22 +149,23 @@ class Generator(Protocol):
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One answer per request, in order. `what` names the batch for the operator ("round 1").
+        """Return one answer per request, in order.
 
-        Guarantee: each answer depends on the seed and its own request, not on other requests.
+        Progress bars and messages show `what`, such as "round 1". Guarantee: each answer depends
+        only on the seed and its own request.
         """
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorContext:
-    """What a generator may use besides its own settings.
+    """The values that a generator may use besides its own settings.
 
-    `seed` is public. `state` is a folder for answers and a journal of paid calls. `account` is the
-    `privacy.dataset`, to which the caps apply. `stage` is the pipeline stage that needs the texts.
-    Relative paths in settings start at `base`. `embed` is for public text. `say` prints a line for
-    the operator. `memory` keeps objects that are slow to open, such as public files, for later
-    contexts of the same corpus.
+    `seed` is public. `state` is a folder for answers and for the journal of paid calls. `account`
+    is the value of `privacy.dataset`; the caps apply to it. `stage` is the stage that needs the
+    texts. Relative paths in settings start at `base`. `embed` is for public text. `say` prints a
+    line for the operator. `memory` keeps objects that are slow to open, such as public files, for
+    later contexts of the same corpus.
     """
 
     seed: int
@@ -182,7 +182,7 @@ class GeneratorContext:
 class GeneratorFacts:
     """The entries of the release card about a generator.
 
-    `endpoint` is None if nothing was sent to another machine. `sources` names public corpora.
+    `endpoint` is None if no request leaves this machine. `sources` are names of public files.
     """
 
     provider: str
@@ -192,36 +192,36 @@ class GeneratorFacts:
 
 
 class Price(Section):
-    """Price of a million tokens. Use the same currency for all prices."""
+    """The price of a million tokens. Use the same currency for all prices."""
 
     input: Annotated[float, Field(ge=0)]
     """Price of a million prompt tokens."""
     output: Annotated[float, Field(ge=0)]
     """Price of a million answer tokens."""
     date: str
-    """The day on which the price was read, in quotes: '2026-11-01'."""
+    """The day on which you looked up the price, in quotes: '2026-11-01'."""
 
     @field_validator("date", mode="before")
     @classmethod
     def _is_quoted(cls, date: object) -> object:
-        """YAML reads a date without quotes as a date object, and then DVC cannot read any
-        setting."""
+        """Refuse a date without quotes. YAML reads it as a date, and then DVC cannot read the
+        file."""
         if not isinstance(date, str):
             raise ValueError("must be a date in quotes, such as '2026-11-01'")
         return datetime.date.fromisoformat(date).isoformat()
 
 
 def cost_of(price: Price | None, *, prompt_tokens: float, completion_tokens: float) -> float | None:
-    """Compute the cost of the tokens, in the currency of the price; None if there is no price."""
+    """Return the cost of the tokens in the currency of the price; None without a price."""
     if price is None:
         return None
     return (price.input * prompt_tokens + price.output * completion_tokens) / 1_000_000
 
 
 class GeneratorSettings(Section):
-    """The settings of one generator, and how to open it. A plug-in is a subclass.
+    """The settings of one generator, and the method that opens it. A plug-in is a subclass.
 
-    Mark fields that do not affect the texts as `Annotated[T, NOT_IN_OUTPUT]`.
+    Mark a field as `Annotated[T, NOT_IN_OUTPUT]` if it does not affect the texts.
 
     >>> class Parrot(GeneratorSettings):
     ...     name = "parrot"
@@ -241,15 +241,15 @@ class GeneratorSettings(Section):
 
     @abstractmethod
     def open(self, context: GeneratorContext) -> Generator:
-        """The opened generator. Import heavy libraries here, not at module level."""
+        """Open the generator. Import heavy libraries here, not at module level."""
 
     def identity(self) -> dict[str, Any]:
-        """All settings that affect the texts, as JSON values. They are part of cache keys."""
+        """Return all settings that affect the texts, as JSON values for cache keys."""
         return self.output_settings()
 
     def facts(self) -> GeneratorFacts:
-        """The generator's entries of the release card. They are public: show only the last part of
-        a path."""
+        """Return the entries for the release card. It is public: show only the last part of a
+        path."""
         return GeneratorFacts(provider=self.name)
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
@@ -259,11 +259,11 @@ class GeneratorSettings(Section):
         """
 
     def public_files(self) -> tuple[str, ...]:
-        """Return the data files that the texts depend on. Their paths are as in the settings."""
+        """Return the data files that affect the texts, with their paths in the settings."""
         return ()
 
     def public_texts(self, base: Path) -> tuple[str, ...]:
-        """Public texts that the generator returns unchanged.
+        """Return public texts that the generator may return unchanged.
 
         No private record may equal one of them.
         """
@@ -276,7 +276,7 @@ class GeneratorSettings(Section):
 
     @property
     def price(self) -> Price | None:
-        """Price of tokens; None if they are free or the price is unknown."""
+        """The price of tokens; None if they are free or the price is unknown."""
         return None
 
     @property

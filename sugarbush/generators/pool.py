@@ -1,12 +1,10 @@
-"""A public corpus as generator: real human texts, found by their embeddings.
+"""A public corpus as a generator: it finds human texts by their embeddings.
 
-RANDOM_API samples pool texts near the prompt. VARIATION_API samples neighbours of the parent. The
-generator only finds texts, so the requested length and mask share have no effect. It cannot produce
-a text that is not in the pool.
+For RANDOM_API, it samples pool texts near the prompt; for VARIATION_API, neighbours of the parent.
+It writes no new text, so the requested length and mask share have no effect.
 
-The pool is assumed public. It must contain none of the private records. If a fraction of the user's
-data set is public, a hash of each text decides whether the text is public (`randomness.hash_share`,
-`prepare`).
+The pool must be public and must not contain a private record. If a part of the user's data set is
+public, a hash of each text decides whether the text is public (`randomness.hash_share`, `prepare`).
 """
 
 from __future__ import annotations
@@ -35,16 +33,14 @@ from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import Rng, public_rng
 
-# Number of examples that are sampled for a request. The search is around their mean embedding.
-_EXAMPLES_A_QUERY = 3
-# Number of pairs (request, pool text) in memory at one time; their cosines take 64 MiB.
-_PAIRS_A_BLOCK = 1 << 24
+_EXAMPLES_A_QUERY = 3  # the search is near the mean embedding of this many examples
+_PAIRS_A_BLOCK = 1 << 24  # pairs (request, pool text) at a time; their cosines need 64 MiB
 _TINY = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Prompt:
-    """A search around the mean embedding of `texts`. It never returns a copy of `parent`."""
+    """A search near the mean embedding of `texts`. It never returns a copy of `parent`."""
 
     texts: tuple[str, ...] = ()
     parent: str | None = None
@@ -54,7 +50,7 @@ _NOTHING = _Prompt()
 
 
 class Pool(GeneratorSettings):
-    """Texts of a public corpus, found by their embeddings.
+    """A public corpus as a generator. It finds texts by their embeddings.
 
     >>> pool = Pool(sources=[{"file": "reviews.csv", "text_column": "text"}])
     >>> pool.public_files()
@@ -66,9 +62,9 @@ class Pool(GeneratorSettings):
     sources: tuple[PoolSource, ...] = ()
     """The public files."""
     temperature: Annotated[float, Field(gt=0)] = 0.05
-    """Cosine difference that makes a text e times as likely."""
+    """A text is e times as likely as a text with a cosine that is lower by this number."""
     neighbours: Annotated[int, Field(ge=1)] = 200
-    """How many texts near a parent may become its variations."""
+    """Number of texts near a parent that may become its variations."""
 
     def open(self, context: GeneratorContext) -> PoolGenerator:
         key = (self.name, self.sources, context.base)
@@ -85,7 +81,6 @@ class Pool(GeneratorSettings):
         )
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
-        """Check that the files can be read."""
         load_pool(self.sources, base=context.base)
 
     def public_files(self) -> tuple[str, ...]:
@@ -98,13 +93,13 @@ class Pool(GeneratorSettings):
 class PoolGenerator:
     """Samples pool texts for requests.
 
-    `embeddings` (n, d) float32 are the unit vectors of `texts` (n,); `embed` returns such vectors
+    `embeddings` (n, d) float32 are the unit vectors of `texts` (n,). `embed` returns such vectors
     for other texts. A text that the pool contains twice is twice as likely. A copy of the parent or
     of an example is never returned.
 
-    Guarantee: each answer depends only on the seed and its own request, which together seed its
-    random numbers. A text is chosen with Gumbel noise on the similarities. If it were chosen from a
-    cumulative sum, rounding errors of the matrix product would change an answer more often.
+    Guarantee: each answer depends only on the seed and its own request. Gumbel noise on the
+    similarities chooses a text. With a cumulative sum, rounding errors of the matrix product would
+    change an answer more often.
     """
 
     def __init__(
@@ -117,7 +112,7 @@ class PoolGenerator:
         embed: Embed,
     ) -> None:
         if len(embeddings) != len(texts):
-            raise InvariantError(f"{len(embeddings)} embeddings for {len(texts)} pool texts")
+            raise InvariantError(f"{len(texts)} pool texts have {len(embeddings)} embeddings")
         self._texts = tuple(texts)
         self._embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
         self._params = params
@@ -136,11 +131,10 @@ class PoolGenerator:
     ) -> Released[tuple[Answer, ...]]:
         """Return one pool text per request, in order. No tokens are counted.
 
-        A text's probability is proportional to exp(cosine / temperature). The cosine is between the
-        text and the mean of three examples or, without examples, between the text and the attribute
-        values. Without both, the choice is uniform. VARIATION_API chooses among the `neighbours`
-        nearest to the parent. An answer fails if the request contains every text that could be
-        chosen.
+        A text's probability is proportional to exp(cosine / temperature). The cosine compares the
+        text with the mean of three examples or, without examples, with the attribute values. If
+        there are neither, the choice is uniform. VARIATION_API chooses from the `neighbours`
+        nearest to the parent. An answer fails if no text is left to choose.
         """
         return requests.map(self._answers)
 
@@ -166,8 +160,7 @@ class PoolGenerator:
         return tuple(answers[place] for place in range(len(requests)))
 
     def _near(self, cosines: NDArray[np.float32], prompt: _Prompt) -> NDArray[np.int64]:
-        """Return the sorted indices of the pool texts to choose from: all texts, or the neighbours
-        of a parent."""
+        """Return the sorted indices of all pool texts or, with a parent, of its neighbours."""
         if prompt.parent is None:
             return np.arange(len(cosines))
         copies = self._places.get(prompt.parent, [])
@@ -182,8 +175,10 @@ class PoolGenerator:
     def _draw(
         self, near: NDArray[np.int64], scores: NDArray[np.float32], request: Request, rng: Rng
     ) -> Answer:
-        """Choose one text with probability proportional to exp(score), by the Gumbel-max trick. An
-        example of the request is never chosen."""
+        """Choose one text with probability proportional to exp(score), by the Gumbel-max trick.
+
+        Never chooses an example of the request.
+        """
         # -log(Exp(1)) is a standard Gumbel variate.
         exponential = rng.standard_exponential(len(near), dtype=np.float32)
         perturbed = scores - np.log(np.maximum(exponential, _TINY))
@@ -196,10 +191,7 @@ class PoolGenerator:
         return Answer(text=self._texts[near[best]])
 
     def _directions(self, prompts: Sequence[_Prompt]) -> NDArray[np.float32]:
-        """Compute the mean embedding of each prompt's texts, scaled to length 1: (m, d).
-
-        Reuses the embeddings of pool texts.
-        """
+        """Compute the mean embedding of each prompt's texts, scaled to length 1: (m, d)."""
         texts = dict.fromkeys(text for prompt in prompts for text in prompt.texts)
         new = [text for text in texts if text not in self._places]
         embedded = dict(zip(new, self._embed(new), strict=True)) if new else {}

@@ -1,10 +1,10 @@
-"""The public files of the pool, as texts.
+"""Reads the public files of the pool.
 
-A fraction of the user's data set may be public, for example 10% of a file. `PoolSource.share`
-selects the texts with a `hash_share` below this number, and `prepare.exclude_share` with the same
-number removes exactly these texts from the private records. Whether a text is selected or removed
-depends on its own hash only. So public and private records are disjoint without a comparison, and a
-new record never makes another record public or private.
+A part of the user's data set may be public, for example 10% of a file. `PoolSource.share` selects
+the texts with a `hash_share` below this number. `prepare.exclude_share` with the same number
+removes exactly these texts from the private records. Only the hash of a text decides whether the
+text is public. So no text is both public and private, and a new record never changes this for
+another record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTING = "generator.pool.sources"
 
 
 class PoolSource(Section):
-    """A public file. Its texts are selected by hash, so the order of rows has no effect."""
+    """A public file. A hash selects the texts, so the order of rows has no effect."""
 
     file: str
     """A csv, jsonl or parquet file."""
@@ -40,7 +40,7 @@ class PoolSource(Section):
 def load_pool(
     sources: Sequence[PoolSource], *, base: Path, setting: str = SETTING
 ) -> tuple[str, ...]:
-    """Read the texts of all sources, in the order of the files, without duplicates.
+    """Read the texts of all sources, in order and without duplicates.
 
     Raises ParamsError if there is no source, and InputError if a file is unreadable or has no text.
     """
@@ -55,8 +55,10 @@ def load_pool(
 
 
 def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
-    """Read the texts of a file that have a hash below `share`, in the order of the file. If `rows`
-    is set, keep only the `rows` texts with the lowest hashes."""
+    """Read the texts of a file with a hash below `share`, in the order of the file.
+
+    If `rows` is set, keep only the `rows` texts with the lowest hashes.
+    """
     path = find_input(base, source.file)
     wanted = {source.text_column: f"{setting}.text_column"}
     cells = [
@@ -70,6 +72,6 @@ def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
         texts = [text for text in texts if text in kept]
     if not texts:
         raise InputError(
-            f"{path}: no text is left (setting {setting}). See text_column, rows and share."
+            f"{path}: no text is left. Change text_column, rows or share in {setting}."
         )
     return texts

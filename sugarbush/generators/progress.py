@@ -1,5 +1,4 @@
-"""Progress of a batch of requests on stderr: answers, rate, time left, cost. It never shows a
-text."""
+"""Shows the progress of a batch of requests on stderr: answers, rate, time left and cost."""
 
 from __future__ import annotations
 
@@ -26,42 +25,34 @@ Advance = Callable[[int, str], None]
 
 
 class _Rate(ProgressColumn):
-    """Answers per second."""
-
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed or 0:.1f}/s")
 
 
 @contextmanager
 def progress(total: int, *, what: str, console: Console | None = None) -> Iterator[Advance]:
-    """A progress bar on a terminal; elsewhere a line every half minute.
+    """Show a progress bar on a terminal; elsewhere print a line every half minute.
 
-    Yields `advance(answers, note)`; `note` is the cost so far.
+    Yields a function `advance(answers, note)`; `note` is the cost so far.
     """
     console = console or Console(file=sys.stderr)
     if console.is_terminal:
-        with _bar(console) as bar:
+        columns: tuple[ProgressColumn, ...] = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=console) as bar:
             task = bar.add_task(what, total=total, note="")
             yield lambda answers, note: bar.update(task, advance=answers, note=note)
     else:
         yield _Lines(total, what, console).advance
 
 
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=console,
-    )
-
-
 class _Lines:
-    """A line every half minute, for logs."""
-
     def __init__(self, total: int, what: str, console: Console) -> None:
         self._total, self._what, self._console = total, what, console
         self._done = 0

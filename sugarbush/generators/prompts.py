@@ -1,11 +1,11 @@
-"""Requests converted to prompts of a language model.
+"""Writes the prompts of a language model from requests.
 
 `render` is for models that follow instructions. It writes one user message, because several chat
 formats have no system role. `continuation` is for models that only continue a text (GPT-2). It
-writes a list of texts, to which the model adds the next text.
+writes a list of texts, and the model adds the next text.
 
-Every word of a prompt comes from this file, the schema or the request, so it is released or public
-text.
+Every word of a prompt comes from this file, the schema or the request. So a prompt contains only
+released or public text.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from sugarbush.randomness import public_rng
 CountTokens = Callable[[str], int]
 
 BLANK = "_"
-SEPARATOR = "###"  # a line with this mark separates the texts of a continuation
+SEPARATOR = "###"  # a line with this mark separates the texts in a prompt of `continuation`
 
 TEXT_ALONE = (
     "Answer with the text alone: no introduction, no title, no comment, no quotation marks around "
     "it, no JSON and no markup."
 )
 
-# With a smaller share of blanks, a variation is a rephrasing, because there is too little to fill
-# in.
+# With a smaller share, a text has almost no blanks to fill, so the prompt requests a rephrasing.
 _REPHRASE_BELOW = 0.05
-# Tokens that a chat format adds; some formats add a system message of 20 to 40 tokens.
+# Reserved for the chat format, which may add a system message of 20 to 40 tokens.
 _TEMPLATE_TOKENS = 64
-# English has about four bytes per token, most other languages three. A vocabulary that covers a
-# language badly may need more tokens, so a caller can pass another counter.
+# English has about four bytes per token, and most other languages have three. Some vocabularies
+# need more tokens for a language, so a caller can pass another counter.
 _BYTES_PER_TOKEN = 3
 # A word, or one character of a script without spaces.
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’-][^\W_]+)*")
@@ -53,11 +52,11 @@ def render(
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
 ) -> str:
-    """Write the message that asks for `request`, and leave room for `max_tokens` in the context.
+    """Write the message for `request`, and leave room for `max_tokens` in the context.
 
-    While the prompt is too long, its longest example is removed; if several are equally long, the
-    last of them is removed. Nothing else is shortened.
-    Raises GeneratorError when the prompt is too long without any example.
+    While the prompt is too long, its longest example is removed. If several examples are equally
+    long, the last of them is removed. Raises GeneratorError if the prompt is too long without any
+    example.
     """
     room = context_tokens - max_tokens - _TEMPLATE_TOKENS
     return _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)
@@ -70,20 +69,19 @@ def continuation(
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
 ) -> str:
-    """Write the text that a model without a chat format continues. It is shortened as in `render`.
+    """Write the text that a model without a chat format continues.
 
-    The answer ends at the next line that is SEPARATOR. Such models cannot fill in blanks, so a
-    variation is the next text of a list that ends with the parent. `mask_share` and `tone` have no
-    effect.
+    The text is shortened as in `render`. The answer ends at the next line that is SEPARATOR. Such
+    models cannot fill in blanks. So for a variation, the list of texts ends with the parent, and
+    `mask_share` and `tone` have no effect.
     """
     room = context_tokens - max_tokens
     return _longest_that_fits(request, _list, room=room, count_tokens=count_tokens)
 
 
 def instructions(request: Request) -> str:
-    """Return the prompt of `render` without the texts in it. An answer must not repeat these
-    words."""
-    # One empty example replaces all examples, so that the sentences about examples stay.
+    """Return the prompt of `render` without examples and parent. Answers must not repeat it."""
+    # One empty example replaces all examples, so that the sentences about examples remain.
     bare = replace(request, examples=("",) if request.examples else ())
     if isinstance(bare, VariationRequest):
         bare = replace(bare, parent="")
@@ -94,7 +92,7 @@ def with_blanks(text: str, *, share: float, sample: int) -> str:
     """Replace a share of the words of `text`, and at least one word, by BLANK.
 
     `sample` selects the words, so variations of one text keep different words. Spaces, line ends
-    and punctuation stay.
+    and punctuation do not change.
     """
     words = list(_WORD.finditer(text))
     count = min(len(words), max(1, round(share * len(words))))
@@ -116,8 +114,7 @@ def _instruction(request: Request) -> str:
 
 
 def _parent(request: VariationRequest) -> list[str]:
-    """A fill-in-the-blank task (Xie et al. 2024, VARIATION_API), or a rephrasing task if little may
-    change."""
+    """Write a fill-in-the-blank task (Xie et al. 2024, VARIATION_API), or a rephrasing task."""
     if request.mask_share < _REPHRASE_BELOW:
         return [
             f"This is a text from a collection of {request.subject}:",
@@ -162,7 +159,7 @@ def _manner(request: Request) -> list[str]:
 
 
 def _list(request: Request) -> str:
-    """A heading, the shown texts, and the start of the next text."""
+    """Write a heading, the texts of the request, and the separator before the next text."""
     heading = request.subject[:1].upper() + request.subject[1:]
     if request.attributes:
         described = "; ".join(f"{n.replace('_', ' ')}: {v}" for n, v in request.attributes)
@@ -176,11 +173,7 @@ def _list(request: Request) -> str:
 
 
 def _longest_that_fits(
-    request: Request,
-    write: Callable[[Request], str],
-    *,
-    room: int,
-    count_tokens: CountTokens,
+    request: Request, write: Callable[[Request], str], *, room: int, count_tokens: CountTokens
 ) -> str:
     while True:
         prompt = write(request)
@@ -189,10 +182,10 @@ def _longest_that_fits(
             return prompt
         if not request.examples:
             raise GeneratorError(
-                f"a prompt needs about {tokens} tokens without any example, and the model's "
-                f"context has room for {max(room, 0)} besides the answer. Lower the generator's "
-                "max_tokens, use a model with a larger context, or ask for shorter texts "
-                "(initialise.length)."
+                f"a prompt needs about {tokens} tokens without any example, but the model's "
+                f"context has room for only {max(room, 0)} besides the answer. Lower the "
+                "generator's max_tokens, use a model with a longer context, or request shorter "
+                "texts (initialise.length)."
             )
         examples = list(request.examples)
         del examples[max(range(len(examples)), key=lambda place: (len(examples[place]), place))]

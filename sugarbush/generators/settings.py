@@ -15,33 +15,32 @@ T = TypeVar("T", bound=GeneratorSettings)
 
 
 class GeneratorSection(Section):
-    """Which generator writes the texts, and the settings of each generator by its name.
+    """The name of the generator, and the settings of each generator in a section of its own.
 
-    A generator's section is parsed by the class that its plug-in registers; only generators that
-    the section names are imported.
+    The class that a plug-in registers parses the plug-in's section. Only generators with a section
+    are imported.
     """
 
     model_config = ConfigDict(extra="allow")
 
     provider: str = "simulator"
-    """The generator: simulator, pool, openai, huggingface, or a plug-in's name."""
+    """The generator: simulator, pool, openai, huggingface, or the name of a plug-in."""
     seed: int = 1
-    """Public seed of the texts."""
+    """Seed of the texts. It is public."""
     max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """The largest share of answers that may be unusable before the run stops."""
+    """If a larger share of the answers is unusable, the run stops."""
 
     @property
     def chosen(self) -> GeneratorSettings:
-        """The settings of the generator `provider`."""
+        """The settings of the generator in `provider`."""
         return self.of(generator_class(self.provider))
 
     def of(self, kind: type[T]) -> T:
-        """The settings of a generator; its defaults if the section has none."""
+        """Return the settings of a generator; its defaults if it has no section."""
         found = (self.__pydantic_extra__ or {}).get(kind.name)
         return found if isinstance(found, kind) else kind()
 
     def identity(self) -> dict[str, Any]:
-        """All settings that affect the texts, as JSON values. They are part of cache keys."""
         return {"provider": self.provider, "seed": self.seed, **self.chosen.identity()}
 
     def output_settings(self) -> dict[str, Any]:
@@ -56,7 +55,7 @@ class GeneratorSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _parse_sections(cls, fields: Any) -> Any:
-        """Parse the section of each generator by the settings class of the generator.
+        """Parse the section of each generator with its settings class.
 
         Errors name the section and the field.
         """
@@ -72,8 +71,7 @@ class GeneratorSection(Section):
 
 
 def generator_class(name: str) -> type[GeneratorSettings]:
-    """The settings class of an installed generator. Raises ValueError, which names the installed
-    generators."""
+    """Return the settings class of a generator. A ValueError names the installed generators."""
     try:
         found: type[GeneratorSettings] = load_plugin(GENERATORS, name)
     except ParamsError as error:
@@ -82,7 +80,7 @@ def generator_class(name: str) -> type[GeneratorSettings]:
 
 
 def _kind(name: str) -> Any:
-    """Return the type of the section `name`. For an unknown name, the type refuses every value."""
+    """Return the type of the section `name`. The type of an unknown section refuses all values."""
     try:
         return generator_class(name)
     except ValueError as error:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def method_class(name: str) -> type[Method]:
-    """The class of a method. Raises ParamsError that names the known methods."""
+    """Load the class of a method. Raises ParamsError with the known names if `name` is unknown."""
     found: type[Method] = load_plugin(METHODS, name)
     if getattr(found, "name", None) != name:
-        raise ParamsError(f"the plug-in of method '{name}' calls itself {found.name!r}")
+        raise ParamsError(f"the plug-in of method '{name}' has another name: {found.name!r}")
     return found

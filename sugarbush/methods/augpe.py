@@ -1,4 +1,4 @@
-"""AugPE: candidates from a prompt that depends on no data, then ten rounds of votes by label.
+"""AugPE: the first prompt uses no private data; then records vote by label, for ten rounds.
 
 Source: Xie et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 2: Text".
 """
@@ -17,7 +17,7 @@ from sugarbush.settings import AtLeastOne, Count, NotNegative
 
 
 class AugPE(EvolvingMethod):
-    """DP counts of one label decide how many first candidates each label gets.
+    """AugPE. The DP counts of a label decide how many first candidates each value of it gets.
 
     >>> AugPE(rounds=3).vote_part
     'votes:augpe'
@@ -35,19 +35,17 @@ class AugPE(EvolvingMethod):
     word_scale: NotNegative = 20.0
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """Its votes and, if votes are by label, DP counts of one label."""
         labels = ShareRequest(name=LABELS, share="metadata", count=1)
         return (*((labels,) if self.by_label else ()), *super().share_requests())
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Candidates in proportion to the DP counts; without labels, candidates without required
-        values."""
+        """Return targets in proportion to the DP counts; without `by_label`, any values."""
         metadata = inputs.metadata
         if not self.by_label:
             open_ = super().targets(inputs, count=count, seed=seed)
             return Released(open_.value, metadata.ledger_ids)
         if metadata.labels is None or metadata.label is None:
-            raise InvariantError("augpe by label starts from DP counts, and none were released")
+            raise InvariantError("augpe by label needs DP counts of a label; none were released")
         targets = targets_by_label(
             self.first_count(float(metadata.labels.sum())) if count is None else count,
             inputs.schema,

@@ -1,7 +1,7 @@
-"""Confidentially Redacted Training: confidentiality of labelled secrets, and no DP guarantee.
+"""Confidentially Redacted Training (CRT) keeps secrets confidential. It has no DP guarantee.
 
-The corpus is deduplicated and redacted; a model is trained on it by SGD and DP-SGD in turn. Its
-texts stay in the private root. Source: Zhao, Li, Wang 2022.
+CRT deduplicates and redacts the corpus, and trains a model on it by SGD and DP-SGD in turn. The
+texts of this model stay in the private root. Source: Zhao, Li, Wang 2022.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from sugarbush import versions
 from sugarbush.data.reading import read_rows
 from sugarbush.data.schema import Schema
-from sugarbush.errors import InputError, InvariantError, ParamsError
+from sugarbush.errors import InputError, ParamsError
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.methods.interface import FinalSet, Method, MethodInputs, TrainedModel
 from sugarbush.privacy.data_types import Private, Released
@@ -37,7 +37,7 @@ LEDGER = "confidentiality"  # a separate ledger, because this epsilon is never a
 
 
 class CRT(Method):
-    """`training` describes what to redact and how to train, `sampling` how to generate texts.
+    """CRT. `training` has the settings of redaction and training, `sampling` those of generation.
 
     >>> CRT(training=CrtSettings(epsilon=2.0)).stays_private
     True
@@ -53,30 +53,27 @@ class CRT(Method):
 
     @classmethod
     def from_project(cls, settings: Any) -> CRT:
-        """These are the sections `crt` and `generate`."""
         return cls(training=settings.crt, sampling=settings.generate)
 
     def as_sections(self) -> dict[str, Any]:
-        """The sections of a params.yaml that configure this method."""
-        return {
-            "crt": self.training.model_dump(mode="json"),
-            "generate": self.sampling.model_dump(mode="json"),
-        }
+        settings = self.model_dump(mode="json")
+        return {"crt": settings["training"], "generate": settings["sampling"]}
 
     def check(self, settings: Any) -> None:
-        """Refuse `unit: user`: the guarantee is for a secret in one record."""
+        """Refuse `unit: user`, because CRT protects only a secret in one record."""
         if settings.privacy.unit is Unit.USER:
             raise ValueError(
-                "methods: crt protects a secret and no user: with privacy.unit: user leave it out"
+                "methods: crt protects a secret in one record and cannot protect a user. Remove "
+                "crt, or set privacy.unit: record"
             )
 
     @property
     def starts_from_pretrained(self) -> str | None:
-        """TINY or LSTM, if `training.model` names one of them."""
         return self.training.model if self.training.model in (TINY, LSTM) else None
 
     def public_files(self) -> tuple[tuple[str, str], ...]:
-        """The labelled sample, the known public texts, and the weights of tuned redactors."""
+        """Return the labelled sample, the known public texts, and the folders of tuned
+        detectors."""
         from sugarbush.training.crt.findings import DESCRIPTION
 
         own = self.training
@@ -87,13 +84,14 @@ class CRT(Method):
         return tuple((file, setting) for file, setting in named if file is not None)
 
     def preflight(self, schema: Schema) -> None:
-        """Check that the model that training starts from can be loaded."""
         from sugarbush.training.crt.start import check_start
 
         check_start(self.training)
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
-        """Measure the policy, screen the corpus, and train."""
+        """Measure the recall of the policy, screen the corpus, and train."""
+        from sugarbush.privacy.events import ConfidentialTraining
+        from sugarbush.training.crt.card import confidentiality_card
         from sugarbush.training.crt.confidentiality import agreed_gamma
         from sugarbush.training.crt.patterns import described
         from sugarbush.training.crt.policies import make_policy, make_public_policy
@@ -117,6 +115,8 @@ class CRT(Method):
         mechanism = self.mechanism(
             screened, gamma=gamma, delta=inputs.privacy.delta, delta_2=delta_2
         )
+        event = mechanism.event
+        assert isinstance(event, ConfidentialTraining)
         key: dict[str, Any] = {
             "version": versions.CRT,
             "patterns": described(),
@@ -125,12 +125,19 @@ class CRT(Method):
             "corpus": inputs.digests["texts"],
             "settings": {**settings.model_dump(mode="json"), **settings.removed_settings},
             "known": sorted(known),
-            "event": mechanism.event.as_dict(),
+            "event": event.as_dict(),
         }
         digest = digest_of(**key)
-        # The count of noisy steps is in the state folder: an old copy of the private root must not
-        # lower it. The store's lock also keeps two processes from training on one charge. A forced
-        # run continues an unfinished one, so the generation is never a new one.
+        card = confidentiality_card(
+            event,
+            gamma=gamma,
+            delta=inputs.privacy.delta,
+            measured=measured,
+            all_private=settings.conservative is None,
+        )
+        # The state folder counts the noisy steps. If the private root counted them, an old copy
+        # of it would lower the count. The store's lock keeps two processes from training on one
+        # charge. A forced run continues an unfinished run, so `forced` is False here.
         with inputs.open_store(self.name, key, forced=False, dataset_prefix=self.name) as store:
             checkpoints = Checkpoints(inputs.scratch(f"{self.name}/{digest}"), counts=store.folder)
             trained, tokenizer = self._train(inputs, screened, mechanism, checkpoints, run=digest)
@@ -138,12 +145,12 @@ class CRT(Method):
             save=lambda folder: save(trained.value, tokenizer, folder),
             ledger_ids=trained.ledger_ids,
             run=digest,
-            internal={"confidentiality": self._card(inputs, mechanism, gamma, measured, screened)},
+            internal={"confidentiality": card},
             clean_up=lambda: shutil.rmtree(checkpoints.folder, ignore_errors=True),
         )
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
-        """Texts from the trained model, without codes."""
+        """Generate texts with the trained model. They have no attribute values."""
         from sugarbush.training.crt.start import load_trained
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd.generate import generate
@@ -164,18 +171,19 @@ class CRT(Method):
     def measured_recall(
         self, inputs: MethodInputs, policy: Policy, conservative: PublicPolicy | None
     ) -> RecallMeasurement | None:
-        """The share of secrets that the policies miss on the labelled sample, if there is one.
+        """Measure the share of secrets that the policies miss on the labelled sample.
 
-        Raises ParamsError when a conservative policy is set and no labelled sample measures what it
-        misses.
+        Returns None without a labelled sample. Raises ParamsError if there is a conservative policy
+        but no labelled sample.
         """
         from sugarbush.training.crt.recall import load_labelled, measure
 
         name = self.training.labelled
         if name is None and conservative is not None:
             raise ParamsError(
-                "params.yaml: crt.conservative needs crt.labelled: without labels nobody knows how "
-                "many secrets it puts into the public part. Set it to null: every text is private."
+                "params.yaml: crt.conservative needs crt.labelled, to measure how many secrets the "
+                "conservative policy misses. Set crt.labelled, or set crt.conservative: null, so "
+                "that every text is private."
             )
         if name is None:
             return None
@@ -189,11 +197,12 @@ class CRT(Method):
         )
 
     def known_sentences(self, inputs: MethodInputs) -> frozenset[str]:
-        """The sentences of `crt.known`, which are public word for word.
+        """Return the sentences of `crt.known`, which are public word for word.
 
-        Raises InputError, with file and row, for a text with the mask or a special token of the
-        model. A known sentence with the mask could equal a private sentence after its secret is
-        masked. Then one secret would change every record with that sentence.
+        Raises InputError, with file and row, if a text contains the mask or a special token of the
+        model. A private sentence could become equal to such a known sentence when its secret is
+        masked. Known sentences never count as duplicates, so the secret would then change every
+        record with that sentence.
         """
         from sugarbush.training.crt.sentences import sentences_of
         from sugarbush.training.crt.start import special_tokens
@@ -206,8 +215,8 @@ class CRT(Method):
         for row in rows:
             if found := [token for token in special if token in str(row.fields[column])]:
                 raise InputError(
-                    f"{path}, row {row.number}: contains {found[0]!r}, which is no text to the "
-                    "model but its mask or a special token. Remove it there, or the row "
+                    f"{path}, row {row.number}: contains {found[0]!r}, which is the mask or a "
+                    "special token of the model. Remove it from the text, or remove the row "
                     "(setting crt.known)"
                 )
         return sentences_of(str(row.fields[column]) for row in rows)
@@ -215,10 +224,10 @@ class CRT(Method):
     def mechanism(
         self, screened: Screened, *, gamma: float, delta: float, delta_2: float = 0.0
     ) -> Mechanism:
-        """DP-SGD over the private part, with the noise that the Bayesian epsilon needs.
+        """Return DP-SGD over the private texts, with the noise that the Bayesian epsilon needs.
 
-        Raises ParamsError when the conservative policy declares every text public, or when delta_2
-        is not below delta.
+        Raises ParamsError if the conservative policy declares every text public, or if delta_2 is
+        not below delta.
         """
         from sugarbush.privacy.accounting import Relation
         from sugarbush.training.crt.confidentiality import noise_for
@@ -228,8 +237,8 @@ class CRT(Method):
         settings = self.training
         if screened.private_count() == 0:
             raise ParamsError(
-                "params.yaml: crt.conservative calls every text public, so nothing would be "
-                "protected. Set it to null, or train on the texts as public ones."
+                "params.yaml: crt.conservative declares every text public, so nothing would be "
+                "protected. Set crt.conservative: null, or train on the texts as public texts."
             )
         schedule = make_schedule(
             batch_size=settings.batch_size,
@@ -299,25 +308,3 @@ class CRT(Method):
             session=PrivacySession(ledger=inputs.uncapped_ledger(LEDGER), stage=self.name, run=run),
         )
         return trained, tokenizer
-
-    def _card(
-        self,
-        inputs: MethodInputs,
-        mechanism: Mechanism,
-        gamma: float,
-        measured: RecallMeasurement | None,
-        screened: Screened,
-    ) -> dict[str, Any]:
-        from sugarbush.privacy.events import ConfidentialTraining
-        from sugarbush.training.crt.card import confidentiality_card
-
-        event = mechanism.event
-        if not isinstance(event, ConfidentialTraining):
-            raise InvariantError("CRT trains with noise, under REPLACE_ONE")
-        return confidentiality_card(
-            event,
-            gamma=gamma,
-            delta=inputs.privacy.delta,
-            measured=measured,
-            all_private=self.training.conservative is None,
-        )

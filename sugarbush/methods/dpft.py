@@ -1,7 +1,7 @@
-"""DP fine-tuning with control codes: a GPT-2 trained by DP-SGD, then sampled.
+"""DP fine-tuning: DP-SGD trains a GPT-2 on the private texts, and the model then writes new texts.
 
-Source: Yue et al. 2023, "Synthetic Text Generation with Differential Privacy". A text depends on
-its attribute values; the codes for sampling are rows of the DP table.
+A control code before each text contains its attribute values. The codes for generation are rows of
+the DP table. Source: Yue et al. 2023, "Synthetic Text Generation with Differential Privacy".
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from sugarbush.training.dpsgd.settings import (
 
 if TYPE_CHECKING:
     from sugarbush.training.dpsgd.language_modelling import Example
-    from sugarbush.training.dpsgd.train import Mechanism, Performance, Progress
+    from sugarbush.training.dpsgd.train import Mechanism, Performance
 
-STAGE = "finetune"  # the name in ledgers and finished results
+STAGE = "finetune"  # this name is in ledgers and result stores
 _MODEL, _STEPS = "model", "steps.json"
 
 
 class DPFT(Method):
-    """`training` describes how to train, `sampling` how to generate texts from the model.
+    """DPFT. `training` has the settings of fine-tuning, `sampling` those of generation.
 
     >>> from sugarbush.training.dpsgd.settings import GenerateSettings
     >>> DPFT(sampling=GenerateSettings(top_k=20)).stages
@@ -68,27 +68,23 @@ class DPFT(Method):
 
     @classmethod
     def from_project(cls, settings: Any) -> DPFT:
-        """These are the sections `finetune` and `generate`."""
         return cls(training=settings.finetune, sampling=settings.generate)
 
     def as_sections(self) -> dict[str, Any]:
-        """The sections of a params.yaml that configure this method."""
-        return {
-            "finetune": self.training.model_dump(mode="json"),
-            "generate": self.sampling.model_dump(mode="json"),
-        }
+        settings = self.model_dump(mode="json")
+        return {"finetune": settings["training"], "generate": settings["sampling"]}
 
     def check(self, settings: Any) -> None:
-        """Refuse a DP table that lacks attributes, because a prompt of the model contains all of
+        """Refuse a DP table that lacks attributes, because each control code contains all of
         them."""
         if settings.synthesize_metadata.attributes:
             raise ValueError(
-                "synthesize_metadata.attributes limits the DP table, and a trained model needs all "
-                "attributes of the schema: set it to null, or leave method dpft out"
+                "synthesize_metadata.attributes limits the DP table, but method dpft needs all "
+                "attributes of the schema. Set synthesize_metadata.attributes: null, or remove dpft"
             )
 
     def output_settings(self) -> dict[str, Any]:
-        """The preset in use, and the settings of sampling."""
+        """Return the settings of the preset in use, and of generation."""
         how = self.training.output_settings()
         chosen = how[self.training.preset]
         presets = set(type(self.training).model_fields) & {"dpft", "yue2023", "lora"}
@@ -98,29 +94,27 @@ class DPFT(Method):
         }
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """The DP table, and DP-SGD, which divides its own share of the budget."""
         return (TABLE, ShareRequest(name=TRAINING, share="synthesis", count=0))
 
     @property
     def starts_from_pretrained(self) -> str | None:
-        """TINY, if the preset names it."""
         return TINY if self.training.chosen.model == TINY else None
 
     @property
     def starts_from(self) -> str | None:
-        """The name of the model that it fine-tunes, without its path."""
+        """The name of the model before fine-tuning, without its path."""
         return Path(self.training.chosen.model).name
 
     def card_settings(self) -> dict[str, Any]:
-        """The preset and the settings of sampling. Of a model's path it contains only the name."""
+        """Return the settings for the card. They show a model's name but not its path."""
         preset = self.training.chosen.model_dump(mode="json") | {"model": self.starts_from}
         return {"finetune": preset, "generate": self.sampling.model_dump(mode="json")}
 
     def preflight(self, schema: Schema) -> None:
-        """Check that the model loads, has room for a text, and is clipped exactly as the run will.
+        """Check that the model loads, that a text fits its context, and that clipping is exact.
 
-        Stage `pretrain` may not have written the tiny model yet, so another GPT-2 is checked in its
-        place, and only with Opacus: our clipper works with every GPT-2. Raises ParamsError and
+        Stage `pretrain` may not have written the tiny model yet, so clipping is then checked on a
+        new GPT-2. Our own clipper works with every GPT-2 and needs no check. Raises ParamsError and
         PrivacyError.
         """
         settings, how = self.training.chosen, self.training
@@ -151,10 +145,7 @@ class DPFT(Method):
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
     ) -> BudgetPlan:
-        """`plan` with the noise of training.
-
-        The noise is also sufficient for the steps that may be repeated.
-        """
+        """Return `plan` with the noise of training. The noise covers repeated steps too."""
         if not plan.holds(TRAINING):
             return plan
         schedule = self._schedule(metadata, records_per_user=privacy.records_per_user)
@@ -163,14 +154,13 @@ class DPFT(Method):
         return with_subsampling(plan, parts, epsilon=privacy.epsilon)
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
-        """Train, or restore a model that was trained before.
+        """Train a model, or restore the model of an earlier run.
 
-        If `training.processes` is above 1, the first process does this, and the others only take
-        part in the training.
+        If `training.processes` is above 1, the other processes only help to train and return None.
         """
         from sugarbush.training.processes import broadcast_from_first, is_first, processes
 
-        plan = None  # computed before the start of other processes, so that an error has one report
+        plan = None  # computed before other processes start: an error is then reported only once
         if is_first():
             plan = self.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
         with processes(self.training.processes, restart=inputs.restart):
@@ -193,7 +183,6 @@ class DPFT(Method):
                 )
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
-        """One text for each code that is drawn from the DP table."""
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.data import control_codes
@@ -216,20 +205,22 @@ class DPFT(Method):
         return FinalSet.without_rounds(made, codes=codes.value, run=run)
 
     def _codes(self, inputs: MethodInputs) -> Released[np.ndarray]:
-        """Codes (n, d) of the texts to generate: rows of the DP table; all are used once before any
-        is used twice."""
+        """Choose the codes (n, d) of the texts from the rows of the DP table.
+
+        Every row is used once before any row is used again.
+        """
         rows = inputs.metadata.rows
         if rows is None:
-            raise InvariantError("dpft takes its codes from a DP table, and none was released")
+            raise InvariantError("dpft needs the codes of a DP table, but none was released")
         drawn = targets_by_rows(inputs.texts, rows, rng=public_rng(self.sampling.seed, "codes"))
         return Released(drawn.codes, inputs.metadata.ledger_ids)
 
     def _schedule(self, metadata: MetadataRelease, *, records_per_user: int) -> Any:
-        """Rate and steps, from `records` of the preset or else the DP record count.
+        """Compute the sampling rate and the steps from the DP record count.
 
-        The number of units is taken as low as possible: the count divided by `records_per_user`.
-        If most users have fewer records, a step takes more users than `batch_size`; the accounting
-        uses the actual rate.
+        The setting `records` of the preset replaces this count. The number of users is unknown. The
+        lowest possible number is used: the count divided by `records_per_user`. If there are more
+        users, a step samples more than `batch_size` of them. The accounting uses the actual rate.
         """
         from sugarbush.training.dpsgd.sampling import make_schedule
 
@@ -237,14 +228,13 @@ class DPFT(Method):
         count = settings.records
         if count is None:
             if metadata.record_count is None:
-                raise InvariantError("dpft needs the DP record count, and none was released")
+                raise InvariantError("dpft needs the DP record count, but none was released")
             count = metadata.record_count / records_per_user
         return make_schedule(
             batch_size=settings.batch_size, epochs=settings.epochs, unit_count=count
         )
 
     def _mechanism(self, inputs: MethodInputs, plan: BudgetPlan) -> Mechanism:
-        """The mechanism of training, with the noise of its share of the plan."""
         from sugarbush.training.dpsgd.train import Mechanism
 
         settings = self.training.chosen
@@ -261,8 +251,7 @@ class DPFT(Method):
         )
 
     def _cache_key(self, inputs: MethodInputs, mechanism: Mechanism) -> dict[str, Any]:
-        """Everything that the trained weights depend on: only a change here starts another
-        training."""
+        """Return all values that affect the trained weights. Only their change trains again."""
         settings = self.training.chosen
         start = settings.model
         if start == TINY:
@@ -281,7 +270,10 @@ class DPFT(Method):
     def _train(
         self, inputs: MethodInputs, mechanism: Mechanism, *, run: str, store: ResultStore | None
     ) -> dict[str, Any]:
-        """Train, put the model without LoRA factors into `store`; figures that are not DP."""
+        """Train a model and write it, with merged LoRA factors, to `store`.
+
+        Returns figures that are not DP. `store` is None in a process that only helps to train.
+        """
         import torch
 
         from sugarbush.training.device import open_device
@@ -317,7 +309,10 @@ class DPFT(Method):
                 run=run,
                 dataset_fingerprint=inputs.corpus.dataset_fingerprint(),
             ),
-            report=lambda progress: inputs.report(_progress_line(progress)),
+            report=lambda progress: inputs.report(
+                f"{STAGE}: step {progress.step} of {progress.steps}, epsilon "
+                f"{rounded_up(progress.epsilon, 3)} by the plan"
+            ),
         )
         if store is None:
             return {}
@@ -329,7 +324,7 @@ class DPFT(Method):
         return {STAGE: {"texts_cut": truncated(units, end=tokenizer.eos_token_id)}}
 
     def _trainable(self, model: Any) -> Any:
-        """A loaded model as it is trained: with low-rank factors, if the preset has a rank."""
+        """Prepare a loaded model for training; add LoRA factors if the preset has a rank."""
         from sugarbush.training.dpsgd import models
 
         if self.training.activation_checkpointing:
@@ -348,7 +343,8 @@ class DPFT(Method):
         )
 
     def _units(self, inputs: MethodInputs, tokenizer: Any) -> Private[tuple[Example, ...]]:
-        """Every record as one training example; the records of a user form one unit."""
+        """Make one training example of each record. With `unit: user`, a user's examples are one
+        unit."""
         from sugarbush.training.dpsgd.data import examples_of
 
         codes = inputs.corpus.codes(inputs.schema.names)
@@ -396,15 +392,11 @@ class DPFT(Method):
             (folder / "model_card.json").write_text(json.dumps(card, indent=1) + "\n")
 
         return TrainedModel(
-            save=save,
-            ledger_ids=(*inputs.metadata.ledger_ids, *own),
-            run=run,
-            internal=internal,
+            save=save, ledger_ids=(*inputs.metadata.ledger_ids, *own), run=run, internal=internal
         )
 
 
 def _load_start(settings: DpSgdSettings, pretrained: Path, device: Any) -> tuple[Any, Any]:
-    """The model that training starts from, and its tokenizer."""
     from sugarbush.training.dpsgd import models
 
     name = settings.model
@@ -413,10 +405,3 @@ def _load_start(settings: DpSgdSettings, pretrained: Path, device: Any) -> tuple
     model, tokenizer = models.load(name, device=device)
     models.refuse_beyond_context(model, settings.max_length)
     return model, tokenizer
-
-
-def _progress_line(progress: Progress) -> str:
-    return (
-        f"{STAGE}: step {progress.step} of {progress.steps}, epsilon "
-        f"{rounded_up(progress.epsilon, 3)} by the plan"
-    )

@@ -1,7 +1,7 @@
 """Private Evolution as a method: first candidates, then rounds of votes and variation.
 
-`maple`, `augpe`, `public` and `nonprivate` are this class with other defaults and another start.
-Source: Xie et al. 2024, Algorithm 1; Chien et al. 2026 for the start from DP metadata.
+The subclasses `maple`, `augpe`, `public` and `nonprivate` have other defaults and other first
+candidates. Source: Xie et al. 2024, Algorithm 1. Chien et al. 2026 start from DP metadata.
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ from sugarbush.privacy.data_types import Private, Released
 
 
 class EvolvingMethod(EvolutionSettings, GeneratingMethod):
-    """A method that requests candidates from a generator and lets private records vote on them."""
+    """A method in which a generator writes candidates and private records vote on them."""
 
     votes_with_noise: ClassVar[bool] = True  # whether its rounds spend budget
 
     def first_count(self, record_count: float | None) -> int:
-        """How many first candidates to request.
+        """Return how many first candidates to request.
 
-        A round votes on `variations` texts per survivor, so the first candidates are that many
-        times fewer.
+        Each of them becomes `variations` candidates of a round, so fewer are requested.
         """
         return max(1, super().first_count(record_count) // self.variations)
 
     def texts_before(self, first: int) -> int:
-        """The survivors; with kernel scores, all candidates of the last round."""
+        """Return the number of texts before `enlarge`: survivors or, with kernel scores, all
+        candidates of the last round."""
         return first * self.variations if self.vote_unit > 1 else first
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """Its votes, if it has rounds with noise."""
         if not (self.votes_with_noise and self.rounds):
             return ()
         return (
@@ -53,21 +52,21 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
 
     @property
     def vote_unit(self) -> int:
-        """1 for a vote, or RESOLUTION if records give kernel scores."""
+        """1 for votes, RESOLUTION for kernel scores."""
         scored = self.votes_with_noise and self.selection is Selection.KERNEL_HERDING
         return RESOLUTION if scored else 1
 
     def evolve(
         self, inputs: MethodInputs, first: Released[Population] | None, *, forced: bool
     ) -> FinalSet:
-        """Rounds of votes; every round that was finished before is restored.
+        """Run all rounds; finished rounds are restored.
 
         Raises BudgetExceededError before a vote that the cap does not allow.
         """
         return self.evolved(inputs, first, self, forced=forced)
 
     def private_embeddings(self, inputs: MethodInputs) -> Private[PrivateEmbeddings]:
-        """Return the embeddings of the private records, with labels if votes are by label."""
+        """Embed the private records. The result has labels if votes are by label."""
         if not self.by_label:
             return super().private_embeddings(inputs)
         vectors = inputs.corpus.embeddings(inputs.encode_private)
@@ -76,11 +75,11 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
         return vectors.zip_batch(codes, lambda own, table: PrivateEmbeddings(own, table[:, place]))
 
     def settings_in_use(self) -> dict[str, Any]:
-        """The settings without those that were added later, because finished rounds were keyed
-        without them.
+        """Return the settings for cache keys.
 
-        A setting that was added later is omitted at its default, so that rounds drawn before it
-        existed are still found. The width of kernel scores is included only if there are scores.
+        Old cache keys lack the settings that were added later. Such a setting is left out if it has
+        its default, so that finished rounds are still found. The width of kernel scores is left out
+        if there are no scores.
         """
         fields = self.key_settings()
         added = {
@@ -102,19 +101,12 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
         length: FirstLength,
         record_count: float | None,
     ) -> tuple[PlannedCalls, ...]:
-        """The first requests and those of every round.
-
-        Without a DP record count, the count is the most candidates that the settings allow.
-        """
         first = super().planned_calls(
             schema=schema, donated=donated, length=length, record_count=record_count
         )
         words = first[0].request.words or 0
         vary = VariationRequest(
-            subject=schema.subject,
-            parent="word " * words,
-            mask_share=self.mask_share,
-            words=words,
+            subject=schema.subject, parent="word " * words, mask_share=self.mask_share, words=words
         )
         calls = first[0].calls * (self.variations - 1)
         rounds = (("evolve", f"round {n}", calls) for n in range(1, self.rounds + 1))

@@ -1,10 +1,11 @@
-"""A method that asks a generator for texts: first candidates, and texts after the last round."""
+"""A method that requests texts from a generator: first candidates, and further texts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +35,6 @@ from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.evolution.selection import select_by_rank
 from sugarbush.evolution.settings import CandidateSettings, EvolutionSettings, FirstLength
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
-from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import RandomRequest, Request, Usage, usage_of
 from sugarbush.methods.interface import FinalSet, Initial, Method, MethodInputs, PlannedCalls
 from sugarbush.privacy.data_types import Private, Released
@@ -43,13 +43,13 @@ from sugarbush.randomness import public_rng, seed_of
 
 
 class GeneratingMethod(CandidateSettings, Method):
-    """First candidates from a generator; after the last round, texts of the same kind up to N."""
+    """A method in which a generator writes the first candidates and the further texts."""
 
     stages: ClassVar[tuple[str, ...]] = ("initialise", "evolve", "enlarge")
     asks_generator: ClassVar[bool] = True
 
     def check(self, settings: Any) -> None:
-        """Refuse a prompt with donated examples if none are donated."""
+        """Refuse a prompt with donated examples if there are none."""
         if self.shows_examples and not settings.prepare.donated:
             raise ValueError(
                 f"evolve.{self.name}.prompt={self.prompt} shows donated examples. Set "
@@ -57,21 +57,21 @@ class GeneratingMethod(CandidateSettings, Method):
             )
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """What `count` texts should be; None: what all first candidates should be.
+        """Return the targets of `count` texts; None: of all first candidates.
 
-        No required values, unless overridden.
+        This default requires no attribute values.
         """
         wanted = self.first_count(None) if count is None else count
         return Released(open_targets(wanted, inputs.schema))
 
     def first_count(self, record_count: float | None) -> int:
-        """How many first candidates to request."""
+        """Return the number of first candidates to request."""
         return candidate_count(self, record_count=record_count)
 
     def initialise(self, inputs: MethodInputs) -> Initial:
-        """Request the first candidates from the generator and keep the usable answers.
+        """Request the first candidates and keep the usable answers.
 
-        Raises GeneratorError when none is usable.
+        Raises GeneratorError if no answer is usable.
         """
         seed = seed_of(inputs.first_seed, self.name)
         targets = self.targets(inputs, count=None, seed=seed)
@@ -82,7 +82,9 @@ class GeneratingMethod(CandidateSettings, Method):
         answers = inputs.writer(stage).write(requests, what="first texts")
         population = first_population(targets.value, answers)
         if not len(population):
-            raise GeneratorError(f"{stage}: the generator returned no usable text")
+            raise GeneratorError(
+                f"{stage}: the generator returned no usable text. Check its settings"
+            )
         ids = targets.ledger_ids
         return Initial(
             population=population,
@@ -94,20 +96,12 @@ class GeneratingMethod(CandidateSettings, Method):
     def _requests(
         self, targets: Targets, inputs: MethodInputs, *, seed: int
     ) -> tuple[Request, ...]:
-        """One RANDOM_API request per target."""
-        donated = inputs.donated
         return first_requests(
             targets,
             schema=inputs.schema,
             params=self,
             length=inputs.length,
-            donated=donated,
-            choose=lambda codes, k: choose_examples(
-                codes,
-                donated.codes if donated else codes[:0],
-                k=k,
-                rng=public_rng(seed, "near"),
-            ),
+            donated=inputs.donated,
             seed=seed,
         )
 
@@ -120,9 +114,9 @@ class GeneratingMethod(CandidateSettings, Method):
         forced: bool,
         survivors: int | None = None,
     ) -> FinalSet:
-        """The rounds of `params`; every round that was finished before is restored."""
+        """Run the rounds of `params`; finished rounds are restored."""
         if first is None:
-            raise ParamsError(f"method {self.name} needs first candidates")
+            raise ParamsError(f"method {self.name} needs first candidates: run stage initialise")
         with self.open_store(inputs, first.value, forced=forced) as store:
             evolution = evolve(
                 first,
@@ -141,12 +135,12 @@ class GeneratingMethod(CandidateSettings, Method):
     def open_store(
         self, inputs: MethodInputs, first: Population, *, forced: bool
     ) -> AbstractContextManager[ResultStore]:
-        """The finished rounds after these first candidates."""
+        """Open the store of the rounds that start from `first`."""
         key = self.cache_key(inputs, first)
         return inputs.open_store(f"evolve-{self.name}", key, forced=forced)
 
     def voting(self, inputs: MethodInputs, *, run: str) -> VotingSession | None:
-        """The private records for voting, and the noise of each vote; None without votes."""
+        """Open a voting session; None if the budget plan has no votes of this method."""
         if not inputs.budget.holds(self.vote_part):
             return None
         return VotingSession(
@@ -156,13 +150,13 @@ class GeneratingMethod(CandidateSettings, Method):
         )
 
     def private_embeddings(self, inputs: MethodInputs) -> Private[PrivateEmbeddings]:
-        """The private records embedded, without labels."""
+        """Embed the private records. All get the label 0."""
         return inputs.corpus.embeddings(inputs.encode_private).map_batch(
             lambda own: PrivateEmbeddings(own, np.zeros(len(own), dtype=np.int64))
         )
 
     def cache_key(self, inputs: MethodInputs, first: Population) -> dict[str, Any]:
-        """Everything that a round's result depends on: only a change here draws it again."""
+        """Return all values that affect a round. Only their change draws the votes again."""
         plan, part = inputs.budget, self.vote_part
         return {
             "version": versions.EVOLUTION,
@@ -180,15 +174,15 @@ class GeneratingMethod(CandidateSettings, Method):
         }
 
     def settings_in_use(self) -> dict[str, Any]:
-        """The settings as cache keys contain them."""
+        """Return the settings for cache keys."""
         return self.model_dump(mode="json")
 
     def enlarge(self, inputs: MethodInputs, final: FinalSet) -> FinalSet:
-        """The release: `inputs.texts` texts. Post-processing, which spends nothing.
+        """Make the release of `inputs.texts` texts. This is post-processing and costs no budget.
 
-        After votes: all survivors and further texts. After kernel scores, herding chooses among
-        twice as many texts: those with noisy scores and further ones, whose scores are predicted. A
-        release that is smaller than the survivors has those with the most votes.
+        After votes, the release has all survivors and further texts. If fewer texts are needed, it
+        has the survivors with the most votes. After kernel scores, herding chooses from twice as
+        many texts. They have noisy scores or, if they are further texts, predicted scores.
         """
         evolution, stage = final.evolution, f"enlarge@{self.name}"
         least = len(evolution.final) if inputs.release.texts is None else 0
@@ -224,9 +218,9 @@ class GeneratingMethod(CandidateSettings, Method):
             texts = texts.take(self._by_scores(inputs, evolution, texts, count=count))
         if len(texts) < count:
             inputs.report(
-                f"{stage}: {count:,} texts were asked for, but the generator wrote only "
-                f"{len(texts):,} different ones, which are the release. Set release.texts lower, "
-                "add texts to the pool, or use another generator"
+                f"{stage}: {count:,} texts were requested, but the release has only "
+                f"{len(texts):,}: the generator wrote no more different texts. Set release.texts "
+                "lower, add texts to the pool, or use another generator"
             )
         enlarged = replace(
             evolution,
@@ -240,25 +234,22 @@ class GeneratingMethod(CandidateSettings, Method):
     def _batches(
         self, inputs: MethodInputs, ids: tuple[str, ...], *, seed: int
     ) -> Callable[[int], Requests]:
-        """Batches of further requests by number, in mixed order, each made once."""
-        known: dict[int, Requests] = {}
+        """Return a function that makes batch number i of further requests, in random order."""
 
+        @cache
         def batch(number: int) -> Requests:
-            if number not in known:
-                own = seed_of(seed, number)
-                targets = self.targets(inputs, count=BATCH, seed=own)
-                order = public_rng(own, "order").permutation(BATCH)
-                mixed = Targets(
-                    codes=targets.value.codes[order], labels=targets.value.labels[order]
-                )
-                paid = tuple(dict.fromkeys((*ids, *targets.ledger_ids)))
-                known[number] = Released((mixed, self._requests(mixed, inputs, seed=own)), paid)
-            return known[number]
+            own = seed_of(seed, number)
+            targets = self.targets(inputs, count=BATCH, seed=own)
+            order = public_rng(own, "order").permutation(BATCH)
+            mixed = Targets(codes=targets.value.codes[order], labels=targets.value.labels[order])
+            paid = tuple(dict.fromkeys((*ids, *targets.ledger_ids)))
+            return Released((mixed, self._requests(mixed, inputs, seed=own)), paid)
 
         return batch
 
     def _most_voted(self, evolution: Evolution, count: int, *, seed: int) -> Population:
-        """At most `count` final texts: those with the most votes, or the first ones."""
+        """Choose at most `count` final texts: those with the most votes; without votes, the first
+        ones."""
         final = evolution.final
         if len(final) <= count:
             return final
@@ -271,7 +262,7 @@ class GeneratingMethod(CandidateSettings, Method):
     def _by_scores(
         self, inputs: MethodInputs, evolution: Evolution, texts: Population, *, count: int
     ) -> NDArray[np.int64]:
-        """Indices of at most `count` texts that together score like the records."""
+        """Choose at most `count` texts that together score like the records. Returns indices."""
         last = evolution.rounds[-1]
         embeddings = inputs.encode(texts.texts)
         scores = predicted_scores(
@@ -293,7 +284,6 @@ class GeneratingMethod(CandidateSettings, Method):
         record_count: float | None,
         texts: int,
     ) -> tuple[PlannedCalls, ...]:
-        """The requests of stage `enlarge` for a release of `texts`, if no answer is dropped."""
         first = self.planned_first(record_count)
         wanted = RATIO * texts if self.vote_unit > 1 else texts
         return self._planned(
@@ -309,20 +299,19 @@ class GeneratingMethod(CandidateSettings, Method):
         length: FirstLength,
         record_count: float | None,
     ) -> tuple[PlannedCalls, ...]:
-        """The first requests, each as long as the settings and donated examples allow."""
         return self._planned(
             ("initialise", "first texts", self.planned_first(record_count)),
             request=self.longest_request(schema, donated, length),
         )
 
     def planned_first(self, record_count: float | None) -> int:
-        """The first requests; without a DP record count, the most that the settings allow."""
+        """Return the number of first requests. Without a DP record count, it is the maximum."""
         if record_count is None:
             record_count = self.max_candidates / self.candidates_per_record + 1
         return self.first_count(record_count)
 
     def texts_before(self, first: int) -> int:
-        """Among how many texts stage `enlarge` starts to choose, after so many first requests."""
+        """Return the number of texts before `enlarge`, if there are `first` first candidates."""
         return first
 
     def _planned(
@@ -337,7 +326,7 @@ class GeneratingMethod(CandidateSettings, Method):
     def longest_request(
         self, schema: Schema, donated: Sequence[str], length: FirstLength
     ) -> RandomRequest:
-        """A first request as long as the settings and donated examples allow."""
+        """Return the longest first request that the settings and the donated examples allow."""
         attributes = schema.attributes if self.shows_metadata else ()
         examples = sorted(donated, key=len, reverse=True) if self.shows_examples else []
         return RandomRequest(
@@ -349,7 +338,7 @@ class GeneratingMethod(CandidateSettings, Method):
 
 
 def _after(evolution: Evolution, further: Population) -> Population:
-    """Further texts, with the ids and the round that follow those of the evolution."""
+    """Number the further texts: their ids and their round follow those of the evolution."""
     own = (evolution.final, *(one.population for one in evolution.rounds))
     start = 1 + max(int(population.ids.max(initial=0)) for population in own)
     return replace(

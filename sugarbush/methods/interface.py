@@ -1,8 +1,7 @@
-"""What a method of synthesis is: settings, budget requests and stages, in one class.
+"""The interface of a method of synthesis: one class with settings, budget requests and stages.
 
-A method is a section of settings. Its class also states its budget requests and the work of its
-stages. `MethodInputs` provides everything that it may use: from files in a project, from memory in
-`sugarbush.synthesize`. A method opens no file and knows no path.
+`MethodInputs` provides everything that a method may use. The values come from files in a project,
+and from memory in `sugarbush.synthesize`. So a method opens no file and knows no path.
 """
 
 from __future__ import annotations
@@ -36,10 +35,9 @@ if TYPE_CHECKING:
     from sugarbush.privacy.results import ResultStore
     from sugarbush.training.dpsgd.generate import Generation
 
-METADATA, LABELS = "metadata", "labels"  # parts of the budget plan that methods share
-TRAINING = "training"
-MOST_TEXTS = 5000  # of a release whose size is not set
-_TEXTS = 1000  # the same, without a DP record count
+METADATA, LABELS, TRAINING = "metadata", "labels", "training"  # names of mechanisms in the plan
+MOST_TEXTS = 5000  # the largest release if `release.texts` is null
+_TEXTS = 1000  # the size of a release if there is also no DP record count
 
 
 class ReleaseSettings(Section):
@@ -49,7 +47,9 @@ class ReleaseSettings(Section):
     """Texts of each method; null: about the DP record count, at most 5,000."""
 
     def size(self, record_count: float | None) -> int:
-        """Texts to release. The count is never the exact one; without one, a release has 1,000.
+        """Return the number of texts to release; 1,000 without a setting and without a count.
+
+        `record_count` must be the DP count, never the exact one.
 
         >>> ReleaseSettings().size(812.3), ReleaseSettings().size(None)
         (812, 1000)
@@ -63,13 +63,12 @@ class ReleaseSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class ShareRequest:
-    """A mechanism that a method needs; its budget comes from the `metadata` or the `synthesis`
-    share.
+    """A mechanism that a method needs. `share` is "metadata" or "synthesis".
 
-    `count` is the number of discrete Gaussians, each with sensitivity `record_l2_sensitivity` to
-    one record; 0 means one mechanism that divides its own mu (AIM, DP-SGD). Methods that request
-    the same name share the mechanism. `setting` is the setting that decides the count, for
-    messages.
+    `count` is the number of discrete Gaussians, each with L2 sensitivity `record_l2_sensitivity` to
+    one record. If `count` is 0, there is one mechanism that divides its own mu (AIM, DP-SGD).
+    Methods that request the same name share the mechanism. Messages show `setting`, which decides
+    the count.
     """
 
     name: str
@@ -81,9 +80,9 @@ class ShareRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataRelease:
-    """What stage synthesize_metadata released: the DP table, DP counts of one label, or both.
+    """The results of stage synthesize_metadata: the DP table, DP counts of one label, or both.
 
-    `rows` (n, d) are codes in schema order; `record_count` is the DP estimate.
+    `rows` (n, d) are codes in schema order. `record_count` is the DP record count of the table.
     """
 
     rows: NDArray[np.int64] | None = None
@@ -94,7 +93,7 @@ class MetadataRelease:
 
     @property
     def count(self) -> float | None:
-        """The DP record count: the table's, or the sum of the labels' counts."""
+        """The DP record count: from the table, or else the sum of the label counts."""
         if self.record_count is None and self.labels is not None:
             return float(self.labels.sum())
         return self.record_count
@@ -102,7 +101,7 @@ class MetadataRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class Initial:
-    """A method's first candidates, what they cost, and the ids of their ledger entries."""
+    """A method's first candidates, their cost, and the ids of their ledger entries."""
 
     population: Population
     usage: Usage
@@ -112,9 +111,9 @@ class Initial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """A trained model: `save` writes it into a folder, then `clean_up` removes its checkpoints.
+    """A trained model. `save` writes it into a folder; `clean_up` then removes its checkpoints.
 
-    `internal` holds figures that are not DP, by file name.
+    `internal` contains figures that are not DP, by file name.
     """
 
     save: Callable[[Path], None]
@@ -126,7 +125,7 @@ class TrainedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class FinalSet:
-    """A method's texts, with their lineage if it has rounds."""
+    """A method's texts. If the method has rounds, `evolution` also contains their lineage."""
 
     evolution: Evolution
     run: str
@@ -135,22 +134,15 @@ class FinalSet:
     def without_rounds(
         cls, made: Released[Generation], *, codes: NDArray[np.int64], run: str
     ) -> FinalSet:
-        """The texts of a trained model, with the codes (n, d) that it was asked for."""
+        """Return the texts of a trained model, with the codes (n, d) that were requested."""
         from sugarbush.evolution.evolve import Evolution
-        from sugarbush.evolution.population import NO_PARENT, Population
+        from sugarbush.evolution.population import Population
         from sugarbush.generators.interface import Usage
 
-        count, redrawn = len(made.value.texts), made.value.redrawn
-        final = Population(
-            ids=np.arange(count, dtype=np.int64),
-            texts=made.value.texts,
-            codes=codes,
-            labels=np.zeros(count, dtype=np.int64),
-            parents=np.full(count, NO_PARENT, dtype=np.int64),
-            rounds=np.zeros(count, dtype=np.int64),
-        )
+        redrawn = made.value.redrawn
+        final = Population.first(made.value.texts, codes=codes)
         usage = Usage(
-            calls=count + redrawn,
+            calls=len(final) + redrawn,
             completion_tokens=made.value.tokens,
             problems={"empty": redrawn} if redrawn else {},
         )
@@ -160,7 +152,7 @@ class FinalSet:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCalls:
-    """The cost of `calls` requests like `request`, in one batch of a stage."""
+    """A planned batch of a stage: `calls` requests, each as long as `request`."""
 
     stage: str
     what: str
@@ -172,12 +164,12 @@ class PlannedCalls:
 class MethodInputs:
     """Everything that a method may use.
 
-    `writer(stage)` opens the generator; `encode` embeds public text and `encode_private` private
-    text. `plan` computes the budget plan, which `budget` returns; that takes seconds, so a method
-    that draws nothing does not ask. `open_store(stage, key, dataset)` opens the finished results of
-    a stage, and `scratch(name)` is a private folder. `pretrained` is a folder of small public
-    models; `find(name)` is a public file that the settings name; `restart` is the command of this
-    stage, for torchrun. `digests` are random names of the private data, for cache keys.
+    `writer(stage)` opens the generator. `encode` embeds public text, and `encode_private` private
+    text. `plan` computes the budget plan; this takes seconds, so it is not called if no mechanism
+    runs. `open_store(stage, key, dataset)` opens the finished results of a stage. `scratch(name)`
+    is a private folder. `pretrained` is a folder of small public models. `find(name)` is a public
+    file that the settings name. `restart` is the command of this stage, for torchrun. `digests` are
+    random names of the private data, for cache keys.
     """
 
     schema: Schema
@@ -209,23 +201,20 @@ class MethodInputs:
 
     @property
     def budget(self) -> BudgetPlan:
-        """Every mechanism of the run with its share."""
+        """The budget of every mechanism in the run."""
         return self.plan()
 
     @property
     def texts(self) -> int:
-        """How many texts the release should have."""
+        """The number of texts in the release."""
         return self.release.size(self.metadata.count)
 
     def cache_key_of_private_data(self) -> dict[str, str]:
-        """The names of the texts and of their codes, which last until they change."""
+        """Return random names of the texts and of their codes. A name changes with the data."""
         return {"texts": self.digests["texts"], "codes": self.digests["codes"]}
 
     def session(self, *, stage: str, run: str) -> PrivacySession:
-        """What a mechanism needs to charge the ledger of this run.
-
-        `run` is the run of its store.
-        """
+        """Return the privacy session of a mechanism. `run` is the `run` of its result store."""
         return PrivacySession(
             ledger=self.ledger(),
             stage=stage,
@@ -238,8 +227,8 @@ class MethodInputs:
 class Method(Section):
     """A method and its settings.
 
-    A subclass sets `name` and `stages`, and implements the stages that it has. The pipeline, the
-    card and the commands use only what is declared here; nothing else depends on the method.
+    A subclass sets `name` and `stages`, and implements these stages. The pipeline, the card and the
+    commands use this interface only.
 
     >>> class Counts(Method):
     ...     name = "counts"
@@ -253,49 +242,51 @@ class Method(Section):
 
     name: ClassVar[str]
     stages: ClassVar[tuple[str, ...]] = ("initialise", "evolve")
-    stays_private: ClassVar[bool] = False  # no DP guarantee: its results stay in the private root
-    is_measured: ClassVar[bool] = True  # whether metrics evaluate its texts
+    stays_private: ClassVar[bool] = False  # true without DP: results stay in the private root
+    is_measured: ClassVar[bool] = True  # whether metrics evaluate the texts
     asks_generator: ClassVar[bool] = False
 
     @classmethod
     def from_project(cls, settings: Any) -> Method:
-        """The method with its settings in a project: `evolve.<name>` unless overridden."""
+        """Return the method with a project's settings: the section `evolve.<name>` by default."""
         section: Method = settings.evolve.of(cls.name)
         return section
 
     def as_sections(self) -> dict[str, Any]:
-        """The sections of a params.yaml that configure this method."""
+        """Return the sections of params.yaml with this method's settings."""
         return {"evolve": {self.name: self.model_dump(mode="json")}}
 
     def check(self, settings: Any) -> None:
-        """Refuse settings under which the method cannot keep its guarantee. Raises ValueError."""
+        """Raise ValueError if the method cannot keep its guarantee with these settings."""
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """The mechanisms that the method needs."""
+        """Return the mechanisms that the method needs."""
         return ()
 
     @property
     def starts_from_pretrained(self) -> str | None:
-        """The name of the small public model of stage pretrain that it starts from, if any."""
+        """The small public model of stage pretrain that the method trains further, if any."""
         return None
 
     @property
     def vote_part(self) -> str:
-        """The name of its votes in the budget plan."""
+        """The name of the method's votes in the budget plan."""
         return f"votes:{self.name}"
 
     @property
     def vote_unit(self) -> int:
-        """The weight of one vote of one record in the counts that it releases."""
+        """The number in the released counts that stands for one vote."""
         return 1
 
     def public_files(self) -> Sequence[tuple[str, str]]:
-        """Files and folders besides the corpus that its settings name, each with the setting that
-        names it. Some may be private, such as your own labels."""
+        """Return the files and folders in the settings, each with the name of its setting.
+
+        The corpus is not among them. Some may be private, such as your own labels.
+        """
         return ()
 
     def preflight(self, schema: Schema) -> None:
-        """Check before any charge that the method can run. Raises ParamsError."""
+        """Check, before any charge, that the method can run. Raises ParamsError."""
 
     def planned_calls(
         self,
@@ -305,7 +296,11 @@ class Method(Section):
         length: FirstLength,
         record_count: float | None,
     ) -> tuple[PlannedCalls, ...]:
-        """Every batch of requests that it sends to the generator, except those of `enlarge`."""
+        """Plan all batches of requests to the generator, except those of stage `enlarge`.
+
+        Without a DP record count, the plan has the largest number of requests that the settings
+        allow.
+        """
         return ()
 
     def planned_further_calls(
@@ -317,43 +312,44 @@ class Method(Section):
         record_count: float | None,
         texts: int,
     ) -> tuple[PlannedCalls, ...]:
-        """The requests of stage `enlarge` for a release of `texts`, if no answer is dropped."""
+        """Plan the requests of stage `enlarge` for a release of `texts` texts, if all answers are
+        usable."""
         return ()
 
     def card_settings(self) -> dict[str, Any]:
-        """Its settings as the release card shows them, by section."""
+        """Return the settings for the release card, by section."""
         return {} if self.stays_private else self.as_sections()
 
     @property
     def starts_from(self) -> str | None:
-        """The model that it fine-tunes, as the card names it."""
+        """The name on the card of the model that the method fine-tunes."""
         return None
 
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
     ) -> BudgetPlan:
-        """`plan` with the noise that is known only after the metadata are released."""
+        """Complete `plan` with the noise that depends on the released metadata."""
         return plan
 
     def initialise(self, inputs: MethodInputs) -> Initial:
-        """The first candidates."""
+        """Request the first candidates."""
         raise InvariantError(f"method {self.name} has no stage initialise")
 
     def evolve(
         self, inputs: MethodInputs, first: Released[Population] | None, *, forced: bool
     ) -> FinalSet:
-        """The final set, from the first candidates if the method has any."""
+        """Return the final set. `first` are the first candidates, if the method has any."""
         raise InvariantError(f"method {self.name} has no stage evolve")
 
     def enlarge(self, inputs: MethodInputs, final: FinalSet) -> FinalSet:
-        """The release of `inputs.texts` texts, from the final set of stage evolve."""
+        """Make the release of `inputs.texts` texts from the final set of stage evolve."""
         raise InvariantError(f"method {self.name} has no stage enlarge")
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
-        """A model trained on the private texts; None in a process that only takes part in the
-        training."""
+        """Train a model on the private texts. Returns None in a process that only helps to
+        train."""
         raise InvariantError(f"method {self.name} has no stage finetune")
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
-        """Texts from the trained model in the folder `model`."""
+        """Generate texts with the trained model in the folder `model`."""
         raise InvariantError(f"method {self.name} has no stage generate")

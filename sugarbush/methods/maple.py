@@ -1,4 +1,4 @@
-"""MAPLE: candidates from DP metadata and donated examples, then two rounds of votes.
+"""MAPLE: DP metadata and donated examples give the candidates; two rounds of votes follow.
 
 Source: Chien et al. 2026.
 """
@@ -19,7 +19,7 @@ TABLE = ShareRequest(name=METADATA, share="metadata", count=0)
 
 
 class Maple(EvolvingMethod):
-    """Rows of the DP table by AIM are the attribute values of the first candidates.
+    """MAPLE. Each first candidate gets the attribute values of a row of AIM's DP table.
 
     >>> [request.name for request in Maple(rounds=2).share_requests()]
     ['metadata', 'votes:maple']
@@ -28,21 +28,19 @@ class Maple(EvolvingMethod):
     name: ClassVar[str] = "maple"
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """The DP table, and its votes."""
         return (TABLE, *super().share_requests())
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """One row of the DP table for each text."""
         return table_targets(self, inputs, count=count, seed=seed)
 
 
 def table_targets(
     method: GeneratingMethod, inputs: MethodInputs, *, count: int | None, seed: int
 ) -> Released[Targets]:
-    """One row of the DP table for each of `count` texts; None: for each first candidate."""
+    """Return one row of the DP table for each of `count` texts; None: for each first candidate."""
     metadata = inputs.metadata
     if metadata.rows is None or metadata.record_count is None:
-        raise InvariantError(f"{method.name} starts from a DP table, and none was released")
+        raise InvariantError(f"{method.name} needs a DP table, but none was released")
     wanted = method.first_count(metadata.record_count) if count is None else count
     rows = targets_by_rows(wanted, metadata.rows, rng=public_rng(seed, "rows"))
     return Released(rows, metadata.ledger_ids)

@@ -1,17 +1,17 @@
-"""Mosaic: the records score many texts once, and the release follows the scores.
+"""Mosaic: each record scores many texts once, and the scores decide which texts are released.
 
 The generator writes texts from rows of the DP table and donated examples. Every record gives each
-text a kernel score, and one noisy sum of all scores is released. It is a DP kernel mean embedding
-of the corpus at these texts. Kernel herding chooses the release; scores of texts that are written
-later are predicted by regression (stage `enlarge`). There are no rounds and no variations.
+text a kernel score, and only noisy sums of the scores are released. These sums are a DP kernel mean
+embedding of the corpus at these texts. Kernel herding then chooses the release. Stage `enlarge`
+writes further texts and predicts their scores by regression. There are no rounds and no variations.
 
-Guarantee: the noisy sum is one discrete Gaussian mechanism. Its L2 sensitivity is RESOLUTION for
+Guarantee: the noisy sums are one discrete Gaussian mechanism. Its L2 sensitivity is RESOLUTION for
 one record (`sugarbush.evolution.kernel_scores`), and `records_per_user` * RESOLUTION for one user.
-It gets the whole share `synthesis`. Everything after it is post-processing: the size of the
-release costs nothing.
+It gets the whole share `synthesis`. All later steps are post-processing, so the size of the release
+costs no budget.
 
-Sources: the start is MAPLE's (Chien et al. 2026). Kernel mean embeddings under DP: Balog,
-Tolstikhin, Schölkopf 2018. Herding: Chen, Welling, Smola 2010. `docs/decisions/mosaic.md` has the
+Sources: Chien et al. 2026 (MAPLE) for the first texts; Balog, Tolstikhin, Schölkopf 2018 for kernel
+mean embeddings under DP; Chen, Welling, Smola 2010 for herding. `docs/decisions/mosaic.md` has the
 measurements.
 """
 
@@ -32,9 +32,10 @@ from sugarbush.settings import Positive
 
 
 class Mosaic(GeneratingMethod):
-    """The records score `candidates` texts once, and herding chooses the release.
+    """Mosaic. Each record scores `candidates` texts once, and kernel herding chooses the release.
 
-    The number of scored texts does not depend on the size of the release, so another size is free.
+    The number of scored texts does not depend on the size of the release. So a release of another
+    size needs no new charge.
 
     >>> [request.count for request in Mosaic().share_requests()]  # the DP table, and one noisy sum
     [0, 1]
@@ -45,7 +46,6 @@ class Mosaic(GeneratingMethod):
     candidates_per_record: Positive = 2.0
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """The DP table, and one noisy sum of kernel scores."""
         scores = ShareRequest(
             name=self.vote_part, share="synthesis", count=1, record_l2_sensitivity=RESOLUTION
         )
@@ -53,7 +53,7 @@ class Mosaic(GeneratingMethod):
 
     @property
     def vote_unit(self) -> int:
-        """Scores have the unit 1/RESOLUTION of a vote."""
+        """RESOLUTION, because scores are integers in units of 1/RESOLUTION vote."""
         return RESOLUTION
 
     @property
@@ -68,16 +68,15 @@ class Mosaic(GeneratingMethod):
         )
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """One row of the DP table for each text."""
         return table_targets(self, inputs, count=count, seed=seed)
 
     def evolve(
         self, inputs: MethodInputs, first: Released[Population] | None, *, forced: bool
     ) -> FinalSet:
-        """The noisy scores of all different first texts, and half of these texts.
+        """Return the noisy scores of all distinct first texts, and half of these texts.
 
-        Scores that were drawn before are restored. Raises BudgetExceededError before the draw if
-        the cap does not allow it.
+        Finished scores are restored. Raises BudgetExceededError before the draw if the cap does not
+        allow it.
         """
         survivors = max(1, (0 if first is None else len(first.value)) // RATIO)
         return self.evolved(inputs, first, self.scoring, forced=forced, survivors=survivors)

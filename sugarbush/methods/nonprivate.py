@@ -1,8 +1,7 @@
-"""The same evolution without noise: the upper limit of quality, and the positive control of every
-audit.
+"""Private Evolution without noise: the ceiling of quality, and the positive control of audits.
 
-It has no guarantee. Each use of the data is recorded as not private in a separate ledger. The
-settings allow the method only on data that are declared public.
+The method has no guarantee. A separate ledger records each use of the data as not private. The
+settings allow the method only if they declare the data public.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from sugarbush.randomness import public_rng
 
 
 class NonPrivatePE(EvolvingMethod):
-    """`maple` with real rows of metadata and exact votes.
+    """The method `maple` with real rows of metadata and exact votes.
 
     >>> NonPrivatePE(rounds=1).stays_private
     True
@@ -36,17 +35,16 @@ class NonPrivatePE(EvolvingMethod):
     votes_with_noise: ClassVar[bool] = False
 
     def check(self, settings: Any) -> None:
-        """Refuse data that are not declared public, because prompts contain real metadata."""
+        """Refuse data that the settings do not declare public: prompts contain real metadata."""
         super().check(settings)
         if settings.privacy.purpose is Purpose.RELEASE:
             raise ValueError(
-                "methods: nonprivate adds no noise anywhere and protects nobody. It is for data "
-                "that everybody may read: set privacy.purpose: benchmark if that is so, or leave "
-                "it out"
+                "methods: nonprivate adds no noise and protects nobody. Remove it. If everybody "
+                "may read the data, you can set privacy.purpose: benchmark instead"
             )
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Real rows, opened after the use is noted."""
+        """Return real rows. The ledger records this use before the rows are opened."""
         with self.open_store(inputs, forced=False) as store:
             charge = self._session(inputs, store.run).charge(NonPrivate())
         real = inputs.corpus.real_texts(inputs.schema.names, seed=seed)
@@ -55,7 +53,6 @@ class NonPrivatePE(EvolvingMethod):
         return Released(rows, (charge,))
 
     def voting(self, inputs: MethodInputs, *, run: str) -> VotingSession:
-        """The private records as voters, with exact votes."""
         return VotingSession(
             embeddings=self.private_embeddings(inputs),
             stddev=None,
@@ -68,16 +65,14 @@ class NonPrivatePE(EvolvingMethod):
     def open_store(
         self, inputs: MethodInputs, first: Population | None = None, *, forced: bool
     ) -> AbstractContextManager[ResultStore]:
-        """The finished rounds. They depend on the real rows, and so on no first candidates."""
+        """Open the store of the rounds. The cache key has no first candidates, because these depend
+        on the real rows."""
         key = {
             "version": versions.EVOLUTION,
             **inputs.cache_key_of_private_data(),
             "schema": inputs.schema.model_dump(mode="json"),
             "settings": self.key_settings(),
-            "first": {
-                "length": inputs.length.model_dump(mode="json"),
-                "seed": inputs.first_seed,
-            },
+            "first": {"length": inputs.length.model_dump(mode="json"), "seed": inputs.first_seed},
             "seed": inputs.evolve_seed,
             "generator": inputs.generator_identity,
             "embedding": inputs.embedding,

@@ -1,4 +1,4 @@
-"""Uses no private data (epsilon 0): the baseline that every useful method must exceed."""
+"""A baseline that uses no private data, so epsilon is 0. Every useful method must be better."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sugarbush.settings import AtLeastOne, Count
 
 
 class Public(EvolvingMethod):
-    """The same prompts as `augpe`, without votes.
+    """The method `augpe` without labels and votes.
 
     >>> Public(candidates=100).share_requests()
     ()

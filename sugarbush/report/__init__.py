@@ -1,4 +1,4 @@
-"""The release card and the pages: a public one, and an internal one that is not DP."""
+"""The release card, the public page, and the internal page, which is not DP."""
 
 from sugarbush.lazy_names import lazy_names
 

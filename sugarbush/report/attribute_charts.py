@@ -1,4 +1,4 @@
-"""One chart for each attribute: the shares of its values, by source."""
+"""One chart for each attribute. It shows the shares of the attribute's values in each source."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _NORMAL_95 = 1.96
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """Shares of an attribute's values, `(values,)`, from one source.
+    """The shares of an attribute's values in one source, `(values,)`.
 
-    `style` is its class in the style sheet; `error` is half the width of a 95% interval of a share.
+    `style` is a class of the style sheet. `error` is half the width of a share's 95% interval.
     """
 
     name: str
@@ -34,8 +34,10 @@ class Series:
 def attribute_charts(
     data: PublicData, internal: InternalData | None, styles: Mapping[str, SeriesStyle]
 ) -> list[dict[str, Any]]:
-    """Draw charts of DP counts and requested values. The internal page also shows real texts, and
-    the values that are read from synthetic texts."""
+    """Draw charts of DP counts and requested values.
+
+    With `internal`, also show the values of real texts and the values read from synthetic texts.
+    """
     found = []
     for attribute in data.release.schema.attributes:
         series = [
@@ -66,12 +68,9 @@ def attribute_charts(
 
 
 def _sources(
-    name: str,
-    data: PublicData,
-    internal: InternalData | None,
-    styles: Mapping[str, SeriesStyle],
+    name: str, data: PublicData, internal: InternalData | None, styles: Mapping[str, SeriesStyle]
 ) -> Iterator[tuple[str, SeriesStyle, NDArray[Any] | None, float | None]]:
-    """For each source: its name, its style, its counts, and half the width of a count's 95%
+    """Yield the name, the style and the counts of each source, and half the width of a count's 95%
     interval."""
     if internal is not None:
         yield "real, held-out", ("series-real", 3), internal.heldout.get(name), None
@@ -90,13 +89,13 @@ def _sources(
 
 
 def _count_error(name: str, data: PublicData) -> float | None:
-    """Half the width of a DP count's 95% interval; None if its noise is unknown."""
+    """Return half the width of a DP count's 95% interval; None if its noise is unknown."""
     stddev = None if data.metadata is None else data.metadata.stddev.get(name)
     return None if stddev is None else _NORMAL_95 * stddev
 
 
 def attribute_shares(attribute: str, values: Sequence[str], series: Sequence[Series]) -> Markup:
-    """A chart with one row per value and one mark per series."""
+    """Draw a chart with one row per value and one mark per series."""
     row, left, right, top = 24, 150, 16, 4
     base = top + row * len(values)
     most = max(0.05, *(float(np.max(s.shares, initial=0)) for s in series)) * 1.08
@@ -119,6 +118,6 @@ def attribute_shares(attribute: str, values: Sequence[str], series: Sequence[Ser
 
 
 def _shortened(value: str, most: int) -> str:
-    """A value shortened to fit beside a chart; the mark's title shows all of it."""
+    """Shorten a value to fit beside a chart. The title of each mark shows the whole value."""
     value = re.sub(r"\s+", " ", value)
     return value if len(value) <= most else value[: most - 1].rstrip() + "…"

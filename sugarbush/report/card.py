@@ -45,7 +45,7 @@ _SOFTWARE = (
 
 
 def release_card(release: Release) -> dict[str, Any]:
-    """The card as plain values for JSON; an infinite epsilon is the text "infinity"."""
+    """Return the card as plain values for JSON. An infinite epsilon is the text "infinity"."""
     return {
         "format": FORMAT,
         "title": release.title,
@@ -90,18 +90,17 @@ def release_card(release: Release) -> dict[str, Any]:
 
 
 def card_json(card: dict[str, Any]) -> str:
-    """The card as JSON text."""
+    """Write the card as JSON."""
     return json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def card_markdown(card: dict[str, Any]) -> str:
-    """The card as a page of Markdown."""
+    """Write the card as Markdown."""
     return MARKDOWN.get_template("release_card.md.jinja").render(card=card, **card)
 
 
 def software_versions() -> dict[str, str]:
-    """List the versions of Python and of the libraries on which the guarantee or the texts
-    depend."""
+    """List the versions of Python and of the libraries that affect the guarantee or the texts."""
     found = {"python": platform.python_version()}
     for name in _SOFTWARE:
         try:

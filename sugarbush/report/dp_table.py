@@ -1,4 +1,4 @@
-"""The DP table on the page: the measured marginals, the strongest pairs, the first rows."""
+"""The section of the page on the DP table: measured marginals, strongest pairs, first rows."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SHOWN_ROWS = 10
 def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, float]:
     """Measure how far each pair of columns is from independence, from 0 to 1. `codes` is (n, d).
 
-    This is the total variation between the joint distribution and the product of the marginals: the
-    share of rows that must change to make the columns independent. It is larger by chance if there
-    are few rows and many cells.
+    The measure is the total variation between the joint distribution and the product of the
+    marginals. It is the share of rows that must change to make the columns independent. With few
+    rows and many cells, the measure is larger by chance.
     """
     columns = [np.unique(column, return_inverse=True)[1] for column in codes.T]
     shares = [np.bincount(column) / len(codes) for column in columns]
@@ -39,8 +39,10 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
 
 
 def table_view(table: DpTable, schema: Schema, internal: InternalData | None) -> dict[str, Any]:
-    """Prepare the DP table for the template. With `internal`, add dependences in the private table,
-    which are not DP."""
+    """Prepare the DP table for the template.
+
+    With `internal`, the result also has the dependences in the private table, which are not DP.
+    """
     real = {} if internal is None else internal.dependence
     rows = table.rows.value
     rounds = itertools.groupby(table.measurements, key=lambda one: one.round)
@@ -59,15 +61,14 @@ def table_view(table: DpTable, schema: Schema, internal: InternalData | None) ->
 
 
 def is_independent(table: DpTable) -> bool:
-    """Whether the engine's last round measured each attribute alone, so that it modelled no
-    pairs."""
+    """Whether the last round measured each attribute alone, so that the table models no pairs."""
     last = [one for one in table.measurements if one.round == table.measurements[-1].round]
     alone = all(len(one.attributes) == 1 for one in last)
     return alone and len(last) == table.rows.value.shape[1]
 
 
 def _round(number: int, own: Sequence[Measurement], mu: float) -> dict[str, Any]:
-    """Describe one round. Its costs are fractions of the mu^2 of the table."""
+    """Describe one round. Costs are shares of the table's mu^2."""
     single = [one.attributes[0] for one in own if len(one.attributes) == 1]
     return {
         "number": number,
@@ -88,8 +89,8 @@ def _strongest(
 ) -> list[dict[str, Any]]:
     """Return the most dependent pairs of the DP table, with the rounds that measured them.
 
-    If the table models no pairs, they are the most dependent pairs of the real texts, which only
-    the internal page has.
+    If the table models no pairs, return the most dependent pairs of the real texts. The argument
+    `real` has these pairs and is empty for the public page.
     """
     shown = real if is_independent(table) else found
     return [

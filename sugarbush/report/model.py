@@ -1,8 +1,8 @@
 """The data of the card and the pages.
 
-Two types never mix. `PublicData` contains public values and `Released` values; the card lists the
-ledger entries of each released value. `InternalData` contains what was computed from real texts.
-The function that renders the public page takes no `InternalData`.
+`PublicData` contains public values and `Released` values. The card lists the ledger entries of each
+released value. `InternalData` contains values that were computed from real texts without DP. The
+function that renders the public page takes no `InternalData`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Pair = tuple[str, str]  # two attributes, in the schema's order
 class Release:
     """The guarantee, its assumptions, and how the release was made.
 
-    `entries` are the ledger entries of this release. `dataset_epsilon` is the total of all charges
-    on the dataset so far, including this release, under `cap`. `donated` is the number of donated
-    examples, which are public. `labels_endpoint` received every private text to assign attributes,
-    None if there was no such endpoint. `generator` is None if no method used one. `starts_from` is
-    the model that was fine-tuned. `other_packages` are names and versions of packages with a method
-    or encoder that read the private texts. `different_from` are datasets that, according to the
-    settings, share nobody with this one. `texts` are the texts of each method: their number, how
-    many the records voted on, and how many were written afterwards. `settings` are settings, never
-    results; `created` is a date. `shown_runs` counts the runs on the dataset for which somebody saw
-    metrics on held-out texts.
+    `entries` are the ledger entries of this release. `dataset_epsilon` is the total epsilon of all
+    charges on the dataset so far, and `cap` limits this total. `donated` is the number of donated
+    examples, which are public. `labels_endpoint` is the endpoint that received every private text
+    to assign attributes; None if there was none. `generator` is None if no method used one.
+    `starts_from` is the model that was fine-tuned. `other_packages` are names and versions of
+    packages with a method or encoder that read the private texts. `different_from` are datasets
+    that share no person with this dataset, according to the settings. `texts` has three numbers for
+    each method: all its texts, those that records voted on, and those written afterwards.
+    `settings` contains no results. `created` is a date. `shown_runs` is the number of runs on the
+    dataset for which somebody saw metrics on held-out texts.
     """
 
     title: str
@@ -75,8 +75,8 @@ class Release:
 class DpCounts:
     """DP counts of attributes: `(values,)` each, in the order of the attribute's domain.
 
-    `stddev` is the noise of one count; it is known only if the histogram was measured directly.
-    `source` names the mechanism.
+    `stddev` is the noise of one count. It is missing if no mechanism measured the attribute
+    directly. `source` names the mechanism.
     """
 
     source: str
@@ -88,7 +88,7 @@ class DpCounts:
 class RoundData:
     """One round: the noisy `votes` (m,) of its candidates, and the indices of the `survivors` (k,).
 
-    `written` (m,) is the round for which each candidate was written.
+    `written` (m,) are the rounds for which the candidates were written.
     """
 
     number: int
@@ -102,8 +102,8 @@ class RoundData:
 class SyntheticText:
     """A candidate with its requested codes (-1: none), noisy votes and parent.
 
-    `examples` are the places of the donated examples in its prompt, as far as the release lists
-    them. `final` is False for an ancestor that is not in the released corpus.
+    `examples` are indices of the donated examples in its prompt, if the release lists them. `final`
+    is False for an ancestor that is not in the released corpus.
     """
 
     id: int
@@ -127,7 +127,7 @@ class Spend:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingMap:
-    """Synthetic texts in two dimensions: `points` (n, 2), and the round of each, `written` (n,)."""
+    """Synthetic texts in two dimensions: `points` (n, 2), and their rounds, `written` (n,)."""
 
     points: NDArray[Any]
     written: NDArray[Any]
@@ -137,10 +137,10 @@ class EmbeddingMap:
 class MethodData:
     """A method's released results.
 
-    `asked` counts the attribute values that the final texts were requested to have. `texts` are
-    the texts to browse, and `final_texts` is the size of the released corpus, of which
-    `written_afterwards` were written after the last round. If `scored`, the votes of its rounds are
-    sums of kernel scores, in units of one vote.
+    `asked` counts the attribute values in the requests for the final texts. `texts` are the texts
+    that the page shows. `final_texts` is the size of the released corpus, and `written_afterwards`
+    of these texts were written after the last round. If `scored` is true, the votes of the rounds
+    are sums of kernel scores, in units of one vote.
     """
 
     name: str
@@ -158,8 +158,8 @@ class MethodData:
 class PublicData:
     """Everything that the public page may show.
 
-    `donated` are the donated examples, which are public. Raises InvariantError if the card does not
-    list the ledger entries of a released value.
+    `donated` are the donated examples, which are public. Raises InvariantError if the card lacks a
+    ledger entry of a released value.
     """
 
     release: Release
@@ -174,7 +174,7 @@ class PublicData:
         for what, released in self._released():
             if missing := set(released.ledger_ids) - listed:
                 raise InvariantError(
-                    f"{what} was charged by ledger entries that the card does not list: "
+                    f"the card does not list all ledger entries of {what}: "
                     + ", ".join(sorted(missing))
                 )
 
@@ -194,13 +194,14 @@ class PublicData:
 
 @dataclass(frozen=True, kw_only=True)
 class InternalData:
-    """What was computed from real texts. Not DP; never on the public page.
+    """Values that were computed from real texts. They are not DP and never on the public page.
 
+    `values` are the metrics. `by_texts` are metrics of final texts, by the number of texts used.
     `heldout` and `train` count the attribute values of the real texts. `dependence` measures how
-    far each pair of attributes is from independence in the training texts. `read` counts the values
-    that the same reader finds in each method's final texts. `by_texts` has values of final texts by
-    the number of texts that were measured. `heldout_map` has the positions (n, 2) of real texts on
-    each method's map. `audits` has what stage audit found for each method.
+    far each pair of attributes is from independence in the training texts. `read` counts the
+    attribute values that the same reader finds in each method's final texts. `heldout_map` are the
+    positions (n, 2) of real texts on each method's map. `audits` are the results of stage audit for
+    each method.
     """
 
     values: tuple[MetricValue, ...] = ()

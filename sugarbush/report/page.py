@@ -1,9 +1,9 @@
-"""The report as one self-contained HTML page, without network access.
+"""The report as one HTML page that needs no other file and no network.
 
-`render_public_page` takes public and released values only, so the page contains nothing that was
-computed from real texts. `render_internal_page` adds such values and says so. The template engine
-escapes every text. The page's content security policy allows one script, by its digest, so even an
-unescaped text could not run as a script.
+`render_public_page` takes only public and released values, so the page shows no other result of
+real texts. `render_internal_page` adds such results and says so. The template engine escapes every
+text. The page's content security policy allows only one script, by its digest. So even an unescaped
+text could not run as a script.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from sugarbush.report.templating import TEMPLATES, inlined
 
 
 def render_public_page(data: PublicData) -> str:
-    """The page that may be handed out."""
+    """Render the page that may be published."""
     return _render(data, None)
 
 
 def render_internal_page(data: PublicData, internal: InternalData) -> str:
-    """The public page, plus values computed from real texts. Its banner says that it is not DP."""
+    """Render the public page with values of real texts. A banner says that the page is not DP."""
     return _render(data, internal)
 
 
@@ -64,7 +64,6 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
 
 
 def _headline(data: PublicData) -> list[tuple[str, str, str]]:
-    """The most important numbers: label, value, note."""
     release = data.release
     spent = release_epsilon(release)
     spends = [spend for method in data.methods for spend in method.spends]
@@ -89,15 +88,12 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
 
 
 def _written(data: PublicData) -> str:
-    """Name the methods that wrote the texts, and how many texts were written after the last
-    round."""
     named = "by " + ", ".join(m.name for m in data.methods)
     later = sum(m.written_afterwards for m in data.methods)
     return f"{named}; {later:,} written after the last round" if later else named
 
 
 def _generator(release: Release) -> str:
-    """Return the generator of the texts, or the model that was fine-tuned, in a few words."""
     facts = release.generator
     words = [facts.provider, facts.model] if facts is not None else []
     if release.starts_from is not None:
@@ -155,7 +151,6 @@ def _round_row(round_: RoundData) -> dict[str, Any]:
 
 
 def _costs(data: PublicData) -> dict[str, Any]:
-    """Calls, tokens and money, by method and step."""
     rows: list[dict[str, Any]] = [
         {
             "method": method.name,
@@ -190,6 +185,7 @@ def _costs(data: PublicData) -> dict[str, Any]:
 def _browser(data: PublicData) -> dict[str, Any]:
     """Return the controls of the text browser, and its rows as JSON for the script."""
     attributes = data.release.schema.attributes
+    facts, starts_from = data.release.generator, data.release.starts_from
     shown = [
         (number, method, item)
         for number, method in enumerate(data.methods)
@@ -222,7 +218,11 @@ def _browser(data: PublicData) -> dict[str, Any]:
         "columns": list(rows[0]) if rows else [],
         "methods": [m.name for m in data.methods],
         "scored": [m.scored for m in data.methods],
-        "of_table": [_rows_of_table(data, m) for m in data.methods],
+        # Whether every text of a method was requested with a complete row of the DP table.
+        "of_table": [
+            data.table is not None and all(c >= 0 for text in m.texts.value for c in text.codes)
+            for m in data.methods
+        ],
         "origins": list(origins),
         "attributes": [(a.name, a.domain) for a in attributes],
         "donated": {i: data.donated[i] for i in sorted({i for *_, t in shown for i in t.examples})},
@@ -238,25 +238,13 @@ def _browser(data: PublicData) -> dict[str, Any]:
         "methods": [(number, m.name) for number, m in enumerate(data.methods) if m.texts.value],
         "final": sum(origins.values()),
         "voted": any(item.votes is not None for _, _, item in shown),
-        "from_pool": _all_from_pool(data.release),
+        "from_pool": facts is not None and facts.provider == "pool" and starts_from is None,
         "ancestors": any(not item.final for _, _, item in shown),
         "size": sum(m.final_texts for m in data.methods),
     }
 
 
-def _rows_of_table(data: PublicData, method: MethodData) -> bool:
-    """Whether every text of the method was requested with a complete row of the DP table."""
-    texts = method.texts.value
-    return data.table is not None and all(code >= 0 for text in texts for code in text.codes)
-
-
 def _inline_json(content: object) -> Markup:
-    """JSON for a script element: without "<", no text can end the element."""
+    """Write JSON for a script element. It contains no "<", so no text can end the element."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))
-
-
-def _all_from_pool(release: Release) -> bool:
-    """Whether every text comes from a pool of public texts, and no model wrote any."""
-    by_pool = release.generator is not None and release.generator.provider == "pool"
-    return by_pool and release.starts_from is None

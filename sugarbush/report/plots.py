@@ -13,14 +13,14 @@ from sugarbush.evaluation.interface import MetricValue
 from sugarbush.report import svg
 from sugarbush.report.model import EmbeddingMap, RoundData
 
-_SHADES = 6  # the shades of one colour in the style sheet, from pale to full
+_SHADES = 6  # the style sheet has this many shades of one colour, from pale to full
 
 
 def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Markup:
     """Draw the noisy votes or scores of each round by rank, and the curve of noise alone.
 
-    If a round's curve is the curve of noise alone, its votes have no information. If the left part
-    of a round's curve is above the curve of noise alone, the votes found good texts.
+    If a round's curve equals the curve of noise alone, its votes have no information. If the left
+    part of the round's curve is above the curve of noise alone, the votes found good texts.
     """
     curves = [np.sort(np.asarray(r.votes.value, dtype=float))[::-1] for r in rounds]
     noise = _noise_alone(max(map(len, curves)), stddev=max(r.stddev for r in rounds))
@@ -57,8 +57,7 @@ def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
 
 
 def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
-    """Draw a bar for the survivors of each round, divided by the round for which they were
-    written."""
+    """Draw one bar per round. Its parts show for which rounds the survivors were written."""
     row, left, right, top = 26, 68, 118, 4
     height = top + row * len(rounds) + 8
     newest = max(int(r.written.max(initial=0)) for r in rounds)
@@ -85,8 +84,7 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
 
 
 def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = None) -> Markup:
-    """Draw a map of the synthetic texts, by the round for which they were written. Real texts are
-    grey."""
+    """Draw a map of the synthetic texts. Shades show their rounds, and real texts are grey."""
     size, pad = svg.WIDTH, 12
     height = 340
     everything = found.points if real is None else np.concatenate([found.points, real])
@@ -105,39 +103,38 @@ def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = 
 
 
 def _dots(x: svg.Axis, y: svg.Axis, points: NDArray[Any], class_: str) -> Markup:
-    """Draw all points as one element, because a browser is slow with thousands of elements."""
+    """Draw all points as one element, because browsers are slow with thousands of elements."""
     return svg.element(
         "path", d="".join(f"M{x(a):.1f} {y(b):.1f}h0" for a, b in points), class_=class_
     )
 
 
 def shade(place: int, count: int) -> int:
-    """Return the shade of item number `place` of `count` items. The last item has the fullest
-    shade."""
+    """Return the shade of item number `place` of `count`. The last item has the full colour."""
     return _SHADES if count < 2 else 1 + round((_SHADES - 1) * place / (count - 1))
 
 
 def used_shades(count: int) -> list[int]:
-    """The shades of `count` items, from pale to full."""
+    """Return the shades of `count` items, from pale to full."""
     return list(dict.fromkeys(shade(place, count) for place in range(count)))
 
 
 def origin(written: int, *, rounds: int) -> str:
-    """When a text was written, in words: a number above `rounds` is after the last one."""
+    """Say when a text was written. A number above `rounds` means after the last round."""
     if written > rounds:
         return "after the last round" if rounds else "afterwards"
     return "at the start" if written == 0 else f"for round {written}"
 
 
 def interval(value: MetricValue) -> str:
-    """A value with its interval."""
+    """Write a value with its interval."""
     if value.low is None or value.high is None:
         return number(value.value)
     return f"{number(value.value)} ({number(value.low)} to {number(value.high)})"
 
 
 def number(value: float) -> str:
-    """A number as text: three decimals below 10, fewer above."""
+    """Write a number with three decimals below 10, and fewer above."""
     if abs(value) < 10:
         return f"{value:.3f}"
     return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"

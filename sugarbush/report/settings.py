@@ -6,9 +6,9 @@ from sugarbush.settings import Count, Section
 
 
 class ReportSettings(Section):
-    """The report's pages."""
+    """The pages of the report."""
 
     title: str | None = None
     """Title of the report; null: the schema's subject."""
     texts: Count = 5000
-    """Number of texts of each method that the pages show. 5,000 of 100 words are about 4 MB."""
+    """Number of texts per method on the pages. 5,000 texts of 100 words need about 4 MB."""

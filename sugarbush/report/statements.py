@@ -28,8 +28,8 @@ COMPOSITION = (
 def release_epsilon(release: Release) -> float:
     """Compute the epsilon of the release's ledger entries, at the release's delta.
 
-    The rate and the steps of DP-SGD depend on the DP count of records, so its epsilon is the bound
-    for adaptive choices.
+    The rate and the steps of DP-SGD depend on the DP record count. So with DP-SGD, the epsilon is
+    the bound for adaptive choices.
     """
     return _composed(tuple(entry.event for entry in release.entries), release.delta)
 
@@ -47,7 +47,7 @@ def is_private(release: Release) -> bool:
 
 
 def heading(release: Release) -> str:
-    """The first sentence of the card and the page."""
+    """Write the first sentence of the card and the page."""
     if not is_private(release):
         return "NOT PRIVATE: a mechanism without differential privacy was used. Do not publish."
     match release.purpose:
@@ -66,7 +66,7 @@ def heading(release: Release) -> str:
 
 
 def statement(release: Release) -> str:
-    """The guarantee in one sentence."""
+    """Write the guarantee in one sentence."""
     spent = release_epsilon(release)
     if math.isinf(spent):
         return "Nothing is promised: epsilon is infinite."
@@ -86,9 +86,9 @@ def statement(release: Release) -> str:
 
 
 def in_other_words(release: Release) -> str | None:
-    """What an observer can learn; None if there is no guarantee or no private text was used.
+    """Explain what an observer can learn; None without a guarantee, or if no private text was used.
 
-    Bayes' rule: posterior odds are at most e^epsilon times the prior odds, except for delta.
+    By Bayes' rule, posterior odds are at most e^epsilon times the prior odds, except for delta.
     """
     spent = release_epsilon(release)
     if math.isinf(spent) or not release.entries:
@@ -107,12 +107,15 @@ def _unit(release: Release) -> str:
 
 
 def short_power(value: float) -> str:
-    """1e-06 in its short form, 1e-6."""
+    """Write 1e-06 as 1e-6."""
     return f"{value:g}".replace("e-0", "e-")
 
 
 def describe(event: Event) -> str:
-    """A mechanism in words. Noise is rounded down and cost up, so that no risk looks smaller."""
+    """Describe a mechanism in words.
+
+    Noise is rounded down and cost is rounded up, so that the risk never looks smaller than it is.
+    """
     match event:
         case DiscreteGaussian():
             return (
@@ -137,7 +140,7 @@ def describe(event: Event) -> str:
 
 
 def assumed_public(release: Release) -> list[str]:
-    """What the guarantee assumes to be public. None of it is protected."""
+    """List the things that the guarantee assumes to be public. It protects none of them."""
     names = release.schema.names
     items = [
         "The schema: its subject and the names, descriptions and values of its attributes were "
@@ -173,7 +176,7 @@ def assumed_public(release: Release) -> list[str]:
 
 
 def not_covered(release: Release) -> list[str]:
-    """What the guarantee does not cover."""
+    """List the things that the guarantee does not cover."""
     items = [
         "One person in several records: the promise is for each record. For k records of one "
         "person, epsilon becomes k*epsilon, and delta becomes k*exp((k-1)*epsilon) times as large."
@@ -229,7 +232,7 @@ def _choice(runs: int) -> str:
 
 
 def remarks(release: Release) -> list[str]:
-    """How exact the arithmetic is."""
+    """List remarks on the exactness of the arithmetic."""
     events = [entry.event for entry in release.entries]
     items = []
     if any(isinstance(event, DiscreteGaussian | GaussianDp) for event in events):

@@ -1,7 +1,7 @@
 """Charts as inline SVG.
 
-A chart contains class names and no colours: the page's style sheet has the colours for dark, light
-and print. Every text is escaped.
+A chart contains class names and no colours. The page's style sheet has the colours for dark and
+light screens and for print. Every text is escaped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SeriesStyle = tuple[str, int]  # the class in the style sheet, and the number of
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Maps values in [low, high] to positions in [start, end]; with `log` by their logarithms."""
+    """Maps values in [low, high] to positions in [start, end]; if `log`, by their logarithms."""
 
     low: float
     high: float
@@ -36,7 +36,7 @@ class Axis:
         return round(self.start + share * (self.end - self.start), 1)
 
     def ticks(self, count: int = 4) -> list[float]:
-        """About `count` round values within the range."""
+        """Return about `count` round values within the range."""
         if self.log:
             return [10.0**k for k in range(8) if self.low <= 10**k <= self.high * 1.001]
         if self.high <= self.low:
@@ -50,7 +50,7 @@ class Axis:
 
 
 def element(tag: str, content: str | Markup = "", **attributes: object) -> Markup:
-    """One element; write `class_` for `class` and `stroke_width` for `stroke-width`."""
+    """Write one element. Pass `class_` for `class` and `stroke_width` for `stroke-width`."""
     written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"'
         for name, value in attributes.items()
@@ -60,12 +60,13 @@ def element(tag: str, content: str | Markup = "", **attributes: object) -> Marku
 
 
 def group(parts: Sequence[Markup], **attributes: object) -> Markup:
-    """One element that contains several elements."""
+    """Write an element that contains several elements."""
     return element("g", Markup("").join(parts), **attributes)
 
 
 def chart(parts: Sequence[Markup], *, width: int, height: int, label: str) -> Markup:
-    """A whole picture that scales to its column; `label` describes it for screen readers."""
+    """Write a picture that scales to its column. `label` describes the picture to screen
+    readers."""
     return element(
         "svg",
         Markup("").join([element("title", label), *parts]),
@@ -77,17 +78,17 @@ def chart(parts: Sequence[Markup], *, width: int, height: int, label: str) -> Ma
 
 
 def text(content: str, x: float, y: float, *, anchor: str = "start", class_: str = "") -> Markup:
-    """A line of text."""
+    """Write a line of text."""
     return element("text", content, x=x, y=y, text_anchor=anchor, class_=class_ or None)
 
 
 def line(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """A polyline."""
+    """Draw a polyline."""
     return element("polyline", points=_joined(points), class_=class_)
 
 
 def rectangle(x: float, y: float, width: float, height: float, class_: str) -> Markup:
-    """A box."""
+    """Draw a box."""
     width, height = round(max(width, 0), 1), round(height, 1)
     return element("rect", x=round(x, 1), y=round(y, 1), width=width, height=height, class_=class_)
 
@@ -110,7 +111,7 @@ def marker(shape: int, x: float, y: float, class_: str, *, size: float = 4.2) ->
 
 
 def axis_bottom(scale: Axis, y: float, *, labels: Sequence[tuple[float, str]]) -> list[Markup]:
-    """A baseline with labels below it."""
+    """Draw a baseline with labels below it."""
     parts = [line([(scale.start, y), (scale.end, y)], "axis")]
     for value, label in labels:
         x = scale(value)
@@ -119,7 +120,7 @@ def axis_bottom(scale: Axis, y: float, *, labels: Sequence[tuple[float, str]]) -
 
 
 def axis_left(scale: Axis, x: float, end: float, *, ticks: Sequence[float]) -> list[Markup]:
-    """Faint horizontal lines, each with its value at the left."""
+    """Draw faint horizontal lines, each with its value at the left."""
     parts = []
     for value in ticks:
         y = scale(value)
@@ -128,7 +129,7 @@ def axis_left(scale: Axis, x: float, end: float, *, ticks: Sequence[float]) -> l
 
 
 def short(value: float) -> str:
-    """A number with few characters: 0.25, 12, 1.5k."""
+    """Write a number with few characters: 0.25, 12, 1.5k."""
     if value == 0:
         return "0"
     if abs(value) >= 1e6:
@@ -139,7 +140,7 @@ def short(value: float) -> str:
 
 
 def thinned(count: int, *, most: int = 200) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """At most about `most` of the ranks 1 to `count`, evenly spread on a logarithmic axis."""
+    """Return at most `most` of the ranks 1 to `count`, evenly spread on a logarithmic axis."""
     if count <= most:
         return np.arange(1, count + 1)
     return np.unique(np.geomspace(1, count, most).round().astype(np.int64))
@@ -150,5 +151,5 @@ def _joined(points: Sequence[tuple[float, float]]) -> str:
 
 
 def series_styles(names: Iterable[str]) -> dict[str, SeriesStyle]:
-    """The style of each series; twelve series have different colours or shapes."""
+    """Return the style of each series. Up to twelve series differ in colour or shape."""
     return {name: (f"series-{i % _COLOURS}", i) for i, name in enumerate(dict.fromkeys(names))}

@@ -1,4 +1,4 @@
-"""Released values as the page and `dvc plots` need them."""
+"""Released values as tables, for the page and for `dvc plots`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from sugarbush.report.svg import thinned
 
 
 def votes_table(data: PublicData) -> pd.DataFrame:
-    """Noisy votes by rank, highest first: at most 200 ranks per round, evenly spread by logarithm.
+    """Return noisy votes by rank, highest first, with at most 200 ranks per round.
 
-    Scores are in units of one vote, rounded to 0.001.
+    The ranks are evenly spread on a logarithmic axis. Scores are in units of one vote, rounded to
+    0.001.
     """
     rows = [
         {
@@ -58,8 +59,8 @@ def with_ancestors(
 ) -> tuple[SyntheticText, ...]:
     """Return the texts in `final`, and then every candidate that is an ancestor of one of them.
 
-    Ids are unique within a method, and a survivor keeps its id in later rounds, so the first
-    candidate with an id is used. A lineage ends at a parent that is not among the candidates.
+    A survivor is a candidate of several rounds, with the same id. So only the first candidate with
+    an id is used. A lineage ends at a parent that is not among the candidates.
     """
     known: dict[int, SyntheticText] = {}
     for candidate in candidates:
@@ -77,12 +78,10 @@ def with_ancestors(
     return (*final, *sorted(ancestors, key=lambda text: text.id))
 
 
-def synthetic_projection(
-    embeddings: NDArray[Any],
-) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
-    """Make a function from embeddings (n, d) to positions (n, 2) on a map.
+def synthetic_projection(embeddings: NDArray[Any]) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
+    """Return a function from embeddings (n, d) to positions (n, 2) on a map.
 
-    The axes are principal components of the *synthetic* texts, which are released, so the public
+    The axes are principal components of the *synthetic* texts. These are released, so the public
     map is post-processing. Only the internal page shows real texts, on the same axes. Raises
     InvariantError for fewer than two texts.
     """
@@ -90,6 +89,6 @@ def synthetic_projection(
         raise InvariantError("a map needs two texts and two dimensions")
     mean = embeddings.mean(axis=0, dtype=np.float64)
     axes = np.linalg.svd(embeddings - mean, full_matrices=False)[2][:2]
-    # The sign of an axis is arbitrary: its largest component is made positive.
+    # The sign of an axis is arbitrary. A positive largest component makes the map reproducible.
     axes *= np.sign(axes[[0, 1], np.abs(axes).argmax(axis=1)])[:, None]
     return lambda other: (other - mean) @ axes.T

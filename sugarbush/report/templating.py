@@ -1,4 +1,4 @@
-"""The templates of the pages and of the card, and what each page contains inline."""
+"""The templates of the pages and of the card, and the style sheet and script of the pages."""
 
 from __future__ import annotations
 
@@ -13,19 +13,14 @@ from sugarbush.report.plots import interval, number
 
 LOADER = PackageLoader("sugarbush.report", "templates")
 TEMPLATES = Environment(
-    loader=LOADER,
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
+    loader=LOADER, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 TEMPLATES.filters |= {"interval": interval, "number": number, "enumerated": enumerate}
 MARKDOWN = TEMPLATES.overlay(autoescape=False, keep_trailing_newline=True)
 
 
 def plain(value: object) -> str:
-    """Escape a value so that Markdown and its HTML show it unchanged. A title may contain any
-    character."""
+    """Escape a value for Markdown and its HTML, because a title may contain any character."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     for character in "\\`*_|[]<>":
         text = text.replace(character, f"\\{character}")
@@ -33,7 +28,7 @@ def plain(value: object) -> str:
 
 
 def epsilon(value: float | str) -> str:
-    """An epsilon of the card: a number or "infinity"."""
+    """Write an epsilon of the card, which is a number or "infinity"."""
     return value if isinstance(value, str) else rounded_up(value)
 
 
@@ -42,8 +37,7 @@ MARKDOWN.filters = TEMPLATES.filters | {"plain": plain}
 
 
 def inlined() -> dict[str, str]:
-    """Return the style sheet, the script, and the script's digest, which the page's policy
-    allows."""
+    """Return the style sheet, the script and its digest. The page's policy allows this digest."""
     script, _, _ = LOADER.get_source(TEMPLATES, "page.js")
     css, _, _ = LOADER.get_source(TEMPLATES, "page.css")
     return {

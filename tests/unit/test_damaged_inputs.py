@@ -245,7 +245,7 @@ def test_a_damaged_batch_file_is_refused(
     assert jobs_with(tmp_path, ["k"]) == (job,)
     path = tmp_path / "b.json"
     path.write_text(json.dumps(odd(json.loads(path.read_text()))))
-    with pytest.raises(StorageError, match="not a record of a submitted batch"):
+    with pytest.raises(StorageError, match="not the file of a submitted batch"):
         jobs_with(tmp_path, ["k"])
 
 

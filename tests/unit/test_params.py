@@ -193,7 +193,7 @@ def test_what_does_not_affect_the_output_is_left_out_of_what_a_stage_depends_on(
         ("privacy.records_per_user", 3, "needs `unit: user`"),
         ("prepare.user_column", "author", "protects each record and not the user"),
         ("evolve.maple.rounds", -1, "greater than or equal to 0"),
-        ("evolve.augpe.selection", "kernel_herding", "goes with by_label: false"),
+        ("evolve.augpe.selection", "kernel_herding", "needs by_label: false"),
         ("evolve.maple.noise_multipler", 4.0, "not a known setting"),
         ("synthesize_metadata.engine", "magic", "engine"),
         ("methods", [], "methods"),
@@ -345,7 +345,7 @@ def test_the_settings_that_the_guide_shows_for_real_models_are_known() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"methods": ["crt"]}, "protects a secret and no user"),
+        ({"methods": ["crt"]}, "cannot protect a user"),
         (
             {"privacy__records_per_user": 2, "synthesize_metadata__engine": "smartnoise"},
             "noise for one record",

@@ -1,6 +1,6 @@
 """The invented shop: a corpus of customer service texts with known attributes and spans.
 
-attributes.yaml                 how often each combination of attribute values occurs
+attributes.yaml                 the frequencies of attribute values
 vocabulary.yaml, sentences.yaml the words and the sentences of the texts
 schema.yaml                     the public schema of the corpus
 

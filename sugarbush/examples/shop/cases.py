@@ -16,7 +16,7 @@ _TENURES = _NETWORK.pop("tenure_months")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """The eight attributes of one record. `tenure_months` is a number; the rest are labels."""
+    """The eight attributes of one record."""
 
     product: str
     issue: str
@@ -29,7 +29,7 @@ class Case:
 
 
 def draw_case(rng: SeededRandom) -> Case:
-    """One case from the network. An attribute is drawn after its parents."""
+    """Draw one case from the network. An attribute is drawn after its parents."""
     tenure = rng.weighted_key({label: bin["weight"] for label, bin in _TENURES.items()})
     months = rng.between(_TENURES[tenure]["from"], _TENURES[tenure]["to"])
     values: dict[str, Any] = {"tenure_months": tenure}

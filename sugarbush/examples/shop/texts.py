@@ -1,8 +1,8 @@
-"""The texts of the invented shop: a service desk with its own jargon.
+"""Writes the texts of the invented shop, whose service desk has its own jargon.
 
-The desk asks for the docket (its word for an order number), quotes the waybill, names an action
-in its jargon and ends with a priority code and a survey. Calls and chats are dialogues; emails and
-web forms are entries of a desk log.
+The desk asks for the docket (an order number), quotes the waybill, names an action, and ends with a
+priority code and a survey. Calls and chats are dialogues. Emails and web forms are log entries of
+the desk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WITHOUT_WAYBILL = {"setup trouble", "warranty claim", "cancellation"}
 
 
 def write_case(case: Case, rng: SeededRandom) -> tuple[str, tuple[LabelledSpan, ...]]:
-    """Write the text of a case, and return it with the spans that identify the customer."""
+    """Write the text of a case. Returns the text and the spans that identify the customer."""
     slots = _slots(case, rng)
     is_log = case.channel in {"email", "web form"}
     written = _log(case, rng, slots) if is_log else _dialogue(case, rng, slots)
@@ -44,7 +44,11 @@ def _dialogue(case: Case, rng: SeededRandom, slots: dict[str, Slot]) -> list[str
     turns = [("Desk", say(f"open_{case.channel}")), ("Member", say("give_docket"))]
     if rng.chance(0.22):
         turns += [("Desk", say(f"ask_{check}")), ("Member", say(f"give_{check}"))]
-    found = [say(_lookup_rule(case, rng))] if rng.chance(0.5) else []
+    found = []
+    if rng.chance(0.5):
+        # The desk quotes a waybill if something was shipped, and sometimes in other cases.
+        shipped = case.issue not in _WITHOUT_WAYBILL or rng.chance(0.3)
+        found.append(say("look" if shipped else "look_home"))
     answer = " ".join([*found, say(f"do_{case.resolution}")])
     turns.append(("Desk", say("invite")))
     turns.append(("Member", f"{say(f'mood_{case.sentiment}')} {say(f'tell_{case.issue}')}"))
@@ -74,14 +78,7 @@ def _log(case: Case, rng: SeededRandom, slots: dict[str, Slot]) -> list[str]:
     ]
 
 
-def _lookup_rule(case: Case, rng: SeededRandom) -> str:
-    """The desk quotes a waybill if something was shipped, and only sometimes otherwise."""
-    return "look" if case.issue not in _WITHOUT_WAYBILL or rng.chance(0.3) else "look_home"
-
-
 def _slots(case: Case, rng: SeededRandom) -> dict[str, Slot]:
-    """Choose the words for the slots of one text, which has one member, one order and one
-    product."""
     member = random_person(rng, towns=_TOWNS[case.region], phone="0555 01# ####")
     product = _PRODUCTS[case.product]
     others = [other["names"][0] for name, other in _PRODUCTS.items() if name != case.product]

@@ -1,14 +1,14 @@
 """A generator of customer-service texts that needs no model.
 
-writer.py           Simulator: one text per request, in one of three ways
-  generic_texts.py  without examples: dialogues and tickets in a fixed order of turns
-  imitation.py      from examples: the structure of one example, sentences of the others
-  variation.py      from a parent text: some sentences in other words
+writer.py           Simulator: writes one text per request, with one of three modules:
+  generic_texts.py  without examples: dialogues and tickets with a fixed order of turns
+  imitation.py      with examples: the structure of one example, sentences of the others
+  variation.py      with a parent: some sentences of the parent in other words
 
-context.py          what one text is about, and the words for its slots
+context.py          the topic of one text, and the words for its slots
 targets.py          attribute values: sentences that express them, patterns that find them
-insertion.py        puts the target values into a text
+insertion.py        inserts the target values into a text
 rewording.py        synonyms; new names and numbers
 utterances.py       a text as a list of sentences with their speakers
-knowledge.py        what is known of shops in general, from data/*.yaml
+knowledge.py        general knowledge of shops, from data/*.yaml
 """

@@ -1,4 +1,4 @@
-"""What one text is about, and the words for the slots of its sentences."""
+"""The topic of one text, and the words for the slots of its sentences."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _GRAMMAR = Grammar({rule: lines(text) for rule, text in _DATA["sentences"].items
 
 @dataclass(frozen=True, kw_only=True)
 class TextContext:
-    """What one text is about, the words for its slots, and its random choices.
+    """The topic of one text, the words for its slots, and its random choices.
 
-    `phrases` express the issue, the resolution and the mood. Each phrase expresses a target, or a
-    value that is drawn at random.
+    `phrases` express the issue, the resolution and the mood. If one of them has no target value, a
+    random value is expressed.
     """
 
     subject: str
@@ -39,22 +39,18 @@ class TextContext:
     rng: SeededRandom
 
     def target(self, kind: AttributeKind) -> Target | None:
-        """The first target value of `kind`."""
         return first_of_kind(self.targets, kind)
 
     def write(self, rule: str) -> str:
-        """One text from a rule."""
         return _GRAMMAR.write(rule, self.rng, self.slots)
 
     def say(self, phrases: Phrases, role: Role) -> str:
-        """Write a sentence that expresses a value in the words of `role`; "" if there is no such
-        sentence."""
+        """Write a sentence of `role` that expresses a value; "" if there is no such sentence."""
         templates = phrases.templates.get(role)
         return _GRAMMAR.fill(self.rng.choice(templates), self.rng, self.slots) if templates else ""
 
     def say_target(self, target: Target, role: Role) -> str:
-        """Write a sentence that expresses a target value, in another role's words if `role` has
-        none."""
+        """Write a sentence of `role`, or else of another role, that expresses a target."""
         templates = target.phrases.templates
         said = next(templates[r] for r in (role, *_OTHER_ROLES) if r in templates)
         slots = dict(self.slots)
@@ -63,12 +59,11 @@ class TextContext:
         return tidy(_GRAMMAR.fill(self.rng.choice(said), self.rng, slots))
 
     def say_brief(self, target: Target) -> str:
-        """A target value in two or three words."""
+        """Write a target value in two or three words."""
         return target.brief.replace("{number}", self.say_number(target) if target.bounds else "")
 
     def say_number(self, target: Target) -> str:
-        """Choose a whole number in the target's bin. If the bin contains none, take the first whole
-        number above the bin's lower end."""
+        """Choose a whole number in the target's bin, or else the first one above its lower end."""
         if target.bounds is None:
             raise InvariantError(f"attribute '{target.name}' has no numeric bin")
         low, high = math.ceil(target.bounds[0]), math.ceil(target.bounds[1]) - 1
@@ -78,10 +73,7 @@ class TextContext:
 def new_context(
     subject: str, targets: tuple[Target, ...], rng: SeededRandom, *, product: str | None = None
 ) -> TextContext:
-    """A context with the target values.
-
-    All other values are drawn uniformly from the known values.
-    """
+    """Make a context with the targets. Kinds without a target get random known values."""
 
     def phrases(kind: AttributeKind) -> Phrases:
         target = first_of_kind(targets, kind)
@@ -101,8 +93,7 @@ def new_context(
 def _slots(
     subject: str, targets: tuple[Target, ...], product: str, rng: SeededRandom
 ) -> dict[str, Slot]:
-    """Choose the words for the slots of one text, which has one customer, one order and one
-    product."""
+    """Choose the words for one text. It has one customer, one order and one product."""
     customer = random_person(rng)
     thing = product_words(first_of_kind(targets, AttributeKind.PRODUCT), product)
     other = rng.choice([p.names[0] for p in PRODUCTS.values() if p.names[0] not in thing.names])

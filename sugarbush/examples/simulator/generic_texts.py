@@ -1,4 +1,4 @@
-"""Texts without examples: generic dialogues and tickets in a fixed order of turns."""
+"""Writes dialogues and tickets with a fixed order of turns, for requests without examples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sugarbush.examples.simulator.utterances import Importance, Role, Utterance,
 _CUSTOMER, _AGENT, _REPLY = "Customer: ", "Agent: ", "Reply: "
 OWN_SPEAKERS = frozenset({_CUSTOMER, _AGENT, _REPLY})
 
-# Attribute kinds that other sentences of a dialogue or ticket express.
+# Other sentences of a dialogue or ticket express these kinds, so `_other_targets` skips them.
 _MENTIONED = {
     AttributeKind.PRODUCT,
     AttributeKind.ISSUE,
@@ -20,8 +20,7 @@ _MENTIONED = {
     AttributeKind.MOOD,
     AttributeKind.CHANNEL,
 }
-# A detail is put after a sentence with more words than this, so rarely after a greeting or a
-# signature.
+# Greetings and signatures have about five words. A detail rarely follows such a short sentence.
 _SHORT = 5
 
 _Sentence = tuple[str, Importance]
@@ -29,10 +28,11 @@ _Turn = tuple[str, Sequence[_Sentence]]
 
 
 def dialogue(context: TextContext) -> list[Utterance]:
-    """Greeting, problem, order number, lookup, resolution, goodbye."""
+    """Write a dialogue: greeting, problem, order number, lookup, resolution, goodbye."""
     rng = context.rng
+    greeting = _targets_of(context, AttributeKind.CHANNEL, Role.AGENT)
     turns: list[_Turn] = [
-        (_AGENT, [_opening(context)]),
+        (_AGENT, greeting or [_step(context, "greet")]),
         (_CUSTOMER, [*_problem(context), *_other_targets(context, Role.CUSTOMER)]),
         (_AGENT, [_detail(context, "feel_with"), *_comment(context), _step(context, "ask_order")]),
         (_CUSTOMER, [_step(context, "tell_order")]),
@@ -54,7 +54,7 @@ def dialogue(context: TextContext) -> list[Utterance]:
 
 
 def ticket(context: TextContext) -> list[Utterance]:
-    """An email or a form: subject, problem, order, request, signature, the support's note."""
+    """Write an email or a form: subject, problem, order, request, signature, and a reply."""
     body = [
         *_problem(context),
         _step(context, "body_order"),
@@ -74,7 +74,7 @@ def ticket(context: TextContext) -> list[Utterance]:
 
 
 def plain_text(context: TextContext) -> list[Utterance]:
-    """A text on a subject other than a shop: the target values and little else."""
+    """Write a text that is not about a shop. It contains little more than the target values."""
     said = [_detail(context, "matter")]
     for target in context.targets:
         said.append((context.say_target(target, Role.CUSTOMER), Importance.REQUIRED))
@@ -84,8 +84,10 @@ def plain_text(context: TextContext) -> list[Utterance]:
 def more_detail(
     context: TextContext, *, is_shop: bool
 ) -> Callable[[Sequence[Utterance]], tuple[int, str] | None]:
-    """Return a function that gives `utterances.fit` more sentences. They are details in the words
-    of a turn's speaker, and none occurs twice."""
+    """Return a function that gives `utterances.fit` more sentences.
+
+    The sentences are details in the words of a turn's speaker, and none of them repeats another.
+    """
 
     def add(utterances: Sequence[Utterance]) -> tuple[int, str] | None:
         said = {utterance.text for utterance in utterances}
@@ -111,18 +113,11 @@ def _step(context: TextContext, rule: str) -> _Sentence:
 
 
 def _targets_of(context: TextContext, kind: AttributeKind, role: Role) -> list[_Sentence]:
-    """A sentence for the first target of `kind`, if there is one."""
     target = context.target(kind)
     return [(context.say_target(target, role), Importance.REQUIRED)] if target else []
 
 
-def _opening(context: TextContext) -> _Sentence:
-    said = _targets_of(context, AttributeKind.CHANNEL, Role.AGENT)
-    return said[0] if said else _step(context, "greet")
-
-
 def _problem(context: TextContext) -> list[_Sentence]:
-    """Greeting, what is wrong, and the customer's mood."""
     issue = context.target(AttributeKind.ISSUE)
     product = context.target(AttributeKind.PRODUCT)
     hello = context.write("hello")
@@ -140,7 +135,7 @@ def _problem(context: TextContext) -> list[_Sentence]:
 
 
 def _comment(context: TextContext) -> list[_Sentence]:
-    """A sentence by the agent about the issue, in 40% of the texts."""
+    """Write the agent's sentence about the issue, in 40% of the texts."""
     if not context.rng.chance(0.4):
         return []
     return [(context.say(context.phrases[AttributeKind.ISSUE], Role.AGENT), Importance.DETAIL)]
@@ -153,10 +148,7 @@ def _resolution(context: TextContext, role: Role) -> _Sentence:
 
 
 def _other_targets(context: TextContext, role: Role) -> list[_Sentence]:
-    """The remaining target values.
-
-    The shop states priorities, and the customer states all others.
-    """
+    """Write the remaining targets. The shop states priorities; the customer states the others."""
     return [
         (context.say_target(target, role), Importance.REQUIRED)
         for target in context.targets

@@ -1,5 +1,4 @@
-"""Writes a text that imitates examples: it has the structure of one example, sentences of the
-others, and new identities.
+"""Writes a text with the structure of one example, sentences of others, and new identities.
 
 The turns, openings and jargon come only from the examples in the request.
 """
@@ -18,8 +17,7 @@ from sugarbush.examples.simulator.targets import Target
 from sugarbush.examples.simulator.utterances import Importance, Utterance, parse, role_of
 
 _CONTENT = (AttributeKind.PRODUCT, AttributeKind.ISSUE)
-# Two sentences may replace one another if their relative positions in their texts differ by at most
-# this.
+# A sentence may replace another one if their relative positions differ by less than this.
 _NEAR = 0.15
 _MIXING_RATE = 0.55
 _REWORDING_RATE = 0.15
@@ -34,10 +32,10 @@ class PlacedUtterance:
     after: int
 
     def is_like(self, other: PlacedUtterance) -> bool:
-        """Whether one utterance may replace the other: they have the same speaker, position and
-        form.
+        """Whether one utterance may replace the other: speaker, position and form are similar.
 
-        The first two and the last two utterances of a text match only their counterparts.
+        The first two and the last two utterances of a text match only the same utterances of other
+        texts.
         """
         here, there = (min(s.before, 2) - min(s.after, 2) for s in (self, other))
         share, other_share = (s.before / max(s.before + s.after, 1) for s in (self, other))
@@ -50,17 +48,16 @@ class PlacedUtterance:
 
 
 class SourceSentences:
-    """The sentences of some texts. They may replace sentences of another text."""
+    """The sentences of some texts, which may replace sentences of another text."""
 
     def __init__(self, texts: Sequence[str], context: TextContext) -> None:
         self._placed = [placed for text in texts for placed in place_utterances(text)]
         self._context = context
 
     def replace(self, placed: PlacedUtterance, used: Sequence[Utterance]) -> Utterance | None:
-        """Replace the text of `placed` by a sentence from a similar position. Return None if no
-        sentence fits.
+        """Replace the text of `placed` by a sentence from a similar position; None if none fits.
 
-        A sentence that shows fewer of the targets than `placed` does not fit.
+        The sentence must show all targets that `placed` shows.
         """
         shown = [t for t in self._context.targets if t.is_shown(placed.utterance.text)]
         text = self._choose(
@@ -72,7 +69,7 @@ class SourceSentences:
         return None if text is None else replace(placed.utterance, text=text)
 
     def imitate(self, placed: PlacedUtterance, said: Sequence[Utterance]) -> list[Utterance]:
-        """The utterance that replaces `placed`, or an empty list. `said` is the new text so far."""
+        """Replace `placed` by one utterance or by nothing. `said` is the new text so far."""
         utterance, context = placed.utterance, self._context
         conflict = next((t for t in context.targets if t.conflicts(utterance.text)), None)
         if conflict is not None:
@@ -88,8 +85,8 @@ class SourceSentences:
     ) -> list[Utterance]:
         """Replace an utterance that conflicts with `target` by an utterance that shows the target.
 
-        Its text comes from a source text or, if none fits, from the simulator's own sentences. The
-        list is empty if no source fits and an earlier utterance shows the target.
+        The text comes from a source. If no source fits, the text is the simulator's own sentence,
+        or the utterance is dropped because an earlier one shows the target.
         """
         text = self._choose(
             lambda source: (
@@ -107,8 +104,7 @@ class SourceSentences:
         return [replace(utterance, text=text, importance=Importance.REQUIRED)]
 
     def _about_product(self, utterance: Utterance, said: Sequence[Utterance]) -> str | None:
-        """Choose a sentence about the target product if `utterance` is about another product;
-        otherwise None."""
+        """Choose a sentence about the target product, if `utterance` is about another product."""
         target = self._context.target(AttributeKind.PRODUCT)
         if target is None or target.is_shown(utterance.text):
             return None
@@ -126,7 +122,7 @@ class SourceSentences:
     def _choose(
         self, fits: Callable[[PlacedUtterance], object], used: Sequence[Utterance]
     ) -> str | None:
-        """Choose a sentence that fits, is not used yet and conflicts with no target."""
+        """Choose a sentence that fits, is not used yet, and conflicts with no target."""
         used_texts = {utterance.text for utterance in used}
         texts = [source.utterance.text for source in self._placed if fits(source)]
         fitting = [
@@ -138,7 +134,7 @@ class SourceSentences:
 
 
 def imitate(examples: Sequence[str], context: TextContext) -> list[Utterance]:
-    """A new text that shows the targets and looks like `examples` (at least one, not empty)."""
+    """Write a text that shows the targets and looks like `examples`. There must be an example."""
     rng = context.rng
     weights = [_weight(text, context.targets) for text in examples]
     chosen = rng.weighted_choice(range(len(examples)), weights)
@@ -162,8 +158,10 @@ def place_utterances(text: str) -> tuple[PlacedUtterance, ...]:
 
 
 def _weight(text: str, targets: Sequence[Target]) -> float:
-    """The weight for choosing an example as the structure. It depends on the targets that the
-    example shows and on its form."""
+    """Return the weight of an example in the choice of the structure.
+
+    An example has more weight if it shows targets and has the form of the target channel.
+    """
     weight = 1.0
     for target in targets:
         if target.kind is AttributeKind.CHANNEL and target.known is not None:
@@ -175,8 +173,7 @@ def _weight(text: str, targets: Sequence[Target]) -> float:
 
 
 def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
-    """Mark the first utterance, the last one, and every utterance with a code as steps. All other
-    utterances become details."""
+    """Mark steps as details, except the first and last utterance and utterances with a code."""
     ends = {0, len(utterances) - 1}
     return [
         replace(said, importance=Importance.DETAIL)
@@ -187,5 +184,5 @@ def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
 
 
 def _shape(text: str) -> tuple[bool, bool]:
-    """Whether the text is a question, and whether it contains a number or code."""
+    """Return whether the text is a question, and whether it contains a long number or code."""
     return text.rstrip().endswith("?"), sum(c.isdigit() for c in text) > 3

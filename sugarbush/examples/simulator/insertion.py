@@ -1,4 +1,4 @@
-"""Puts target values into a text: replaces a word, or inserts a sentence."""
+"""Inserts target values into a text: it replaces a word, or adds a sentence."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sugarbush.examples.simulator.knowledge import (
 from sugarbush.examples.simulator.targets import Target
 from sugarbush.examples.simulator.utterances import Importance, Role, Utterance, insert, role_of
 
-# A text may show values of these kinds in a form that the simulator does not know (a code, a
-# depot). The simulator adds such values in brackets, which changes the text little.
+# A text may show values of these kinds in a form that the simulator does not recognize, such as a
+# code. Values of these kinds are added in brackets, which changes the text little.
 _IN_BRACKETS = {
     AttributeKind.PRIORITY,
     AttributeKind.REGION,
@@ -34,9 +34,9 @@ _IN_BRACKETS = {
 def insert_targets(
     utterances: list[Utterance], context: TextContext, examples: Sequence[str]
 ) -> list[Utterance]:
-    """`utterances`, changed so that they show every target.
+    """Change `utterances` so that they show every target.
 
-    `examples` provide the names of the target product.
+    The names of the target product come from `examples`.
     """
     for target in context.targets:
         if target.kind is AttributeKind.CHANNEL and _is_a_call(target, utterances):
@@ -59,10 +59,9 @@ def insert_targets(
 def replace_products(
     product: str, utterances: Sequence[Utterance], examples: Sequence[str], context: TextContext
 ) -> list[Utterance]:
-    """`utterances` with every other known product replaced by `product`.
+    """Replace every other known product, and its brand, by `product`.
 
-    The brand is replaced too. "the Volt 3 toaster" becomes a kettle with a name from some example,
-    or "the kettle".
+    For example, "the Volt 3 toaster" becomes "the kettle", or a kettle's name from an example.
     """
     pattern, shown = finder(AttributeKind.PRODUCT)
     names = _names_of(product, tuple(examples))
@@ -97,7 +96,6 @@ def _names_of(product: str, examples: tuple[str, ...]) -> tuple[str, ...]:
 def _replace_words(
     utterances: list[Utterance], target: Target, context: TextContext, examples: Sequence[str]
 ) -> list[Utterance]:
-    """Replaces other products, regions and numbers, word by word."""
     if target.bounds is not None:
         number = context.say_number(target)
         return [
@@ -135,17 +133,16 @@ def _in_brackets(sentence: str, brief: str) -> str:
 
 
 def _is_a_call(target: Target, utterances: Sequence[Utterance]) -> bool:
-    """Whether the target is a call and the text looks like a call: a dialogue that names no
-    channel."""
+    """Whether the target is a call, and the text is a dialogue that names no channel."""
     text = " ".join(said.text for said in utterances)
     shown = shown_values(AttributeKind.CHANNEL, text)
     return target.known == "phone" and is_dialogue(utterances) and not shown
 
 
 def _place_for(target: Target, utterances: Sequence[Utterance]) -> int:
-    """The index of the utterance after which a target is inserted.
+    """Return the index of the utterance after which a target is inserted.
 
-    Decisions of the shop come late, from the agent. Everything else comes early, from the customer.
+    The agent states the shop's decisions late in the text. The customer states all other values.
     """
     late = target.kind in {AttributeKind.RESOLUTION, AttributeKind.PRIORITY}
     wanted = Role.AGENT if late else Role.CUSTOMER

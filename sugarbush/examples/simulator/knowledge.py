@@ -1,7 +1,6 @@
-"""What the simulator knows about shops in general: attribute values, and sentences that express
-them.
+"""General knowledge of shops: attribute values, and sentences that express them.
 
-The knowledge is public and is in data/*.yaml. A value that is not there is quoted unchanged.
+The knowledge is public, from data/*.yaml. A value that these files lack is quoted unchanged.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ class AttributeKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Phrases:
-    """How a value is expressed: words that show it in a text, and sentence templates by role.
+    """Words that show a value in a text, and sentence templates that express it, by role.
 
-    Not every role has a sentence for every value.
+    Not every role has a template for every value.
     """
 
     cues: tuple[str, ...]
@@ -49,7 +48,7 @@ class Phrases:
 
 @dataclass(frozen=True, kw_only=True)
 class ProductWords:
-    """Names of a product (the first is the plain one), its faults and its pieces."""
+    """Names of a product (the plain name first), its faults and its pieces."""
 
     names: tuple[str, ...]
     faults: tuple[str, ...]
@@ -72,10 +71,10 @@ PRODUCTS = {
 }
 
 _attributes = load_yaml(_DATA / "attributes.yaml")
-# An attribute belongs to the first kind that lists a word of the attribute's name.
+# The kind of an attribute is the first kind that lists a word of the attribute's name.
 NAME_WORDS = {AttributeKind(kind): words(text) for kind, text in _attributes["name_words"].items()}
 VALUE_SYNONYMS: dict[str, str] = _attributes["value_synonyms"]
-# Templates for values that are not known: `{attribute}` is the attribute's name.
+# Templates for unknown values. `{attribute}` is the attribute's name.
 UNKNOWN_VALUES = {
     AttributeKind(kind): _phrases(data) for kind, data in _attributes["unknown_values"].items()
 }
@@ -86,8 +85,7 @@ SPOKEN_CHANNELS = frozenset({"phone", "chat", "social media", "store"})
 
 @cache
 def finder(kind: AttributeKind) -> tuple[re.Pattern[str], dict[str, str]]:
-    """Return a pattern that finds the known values of `kind`, and a map from each match to its
-    value."""
+    """Return a pattern for the known values of `kind`, and a map from matches to values."""
     if kind is AttributeKind.PRODUCT:
         shown = {name.lower(): value for value, p in PRODUCTS.items() for name in p.names}
         shown |= {name.removeprefix("pair of "): value for name, value in shown.items()}
@@ -101,16 +99,16 @@ def finder(kind: AttributeKind) -> tuple[re.Pattern[str], dict[str, str]]:
 
 @lru_cache(maxsize=65536)
 def shown_values(kind: AttributeKind, text: str) -> tuple[str, ...]:
-    """Find the known values of `kind` that a text shows, in order of appearance."""
+    """Find the known values of `kind` in a text, in order."""
     pattern, shown = finder(kind)
     return tuple(shown[found.group().lower()] for found in pattern.finditer(text))
 
 
 @cache
 def product_mentions() -> re.Pattern[str]:
-    """Finds known products after an article or a similar word.
+    """Return a pattern for known products after an article or a similar word.
 
-    Group `noun` is the product; group `mention` includes the brand before it.
+    Group `noun` is the product; group `mention` is the brand and the product.
     """
     nouns, _ = finder(AttributeKind.PRODUCT)
     return re.compile(

@@ -1,4 +1,4 @@
-"""Replaces words by synonyms, and names and numbers by new ones."""
+"""Replaces words by synonyms, and replaces names and numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FEW_DIGITS = 4
 
 
 def reword(text: str, rng: SeededRandom, *, rate: float) -> str:
-    """Replace each word of `text` that has synonyms by a synonym, with probability `rate`."""
+    """Replace each word of `text` that has a synonym, with probability `rate`."""
 
     def other(found: re.Match[str]) -> str:
         if not rng.chance(rate):
@@ -44,15 +44,14 @@ def reword(text: str, rng: SeededRandom, *, rate: float) -> str:
 
 
 def add_opening(text: str, rng: SeededRandom) -> str:
-    """`text` after an opening that does not change its meaning."""
+    """Begin `text` with a short phrase, without a change of meaning."""
     first = re.match(r"\w+", text)
     is_word = first is not None and first.group().lower() in _LOWER_CASE
     return rng.choice(_OPENINGS) + (text[0].lower() + text[1:] if is_word else text)
 
 
 class IdentityReplacer:
-    """Replaces names, numbers and streets in a text. Equal names and numbers get equal
-    replacements."""
+    """Replaces names, numbers and streets. Equal names and codes get equal replacements."""
 
     def __init__(self, rng: SeededRandom) -> None:
         self._rng = rng
@@ -60,7 +59,7 @@ class IdentityReplacer:
         self._codes: dict[str, str] = {}
 
     def apply(self, text: str) -> str:
-        """Replace the identities in `text` by others of the same form."""
+        """Replace names, numbers and streets in `text` by others of the same form."""
         text = _STREET.sub(self._street, text)
         text = _CODE.sub(self._code, text)
         return _NAME.sub(self._name, text)
@@ -90,7 +89,7 @@ class IdentityReplacer:
         if _DATE.match(old) or sum(c.isdigit() for c in old) < _FEW_DIGITS:
             return self._number(old)
         if old not in self._codes:
-            # A telephone number keeps its prefix, which shows that it is a telephone number.
+            # A telephone number keeps its prefix, so that it still looks like a telephone number.
             kept = 7 if old.startswith(("0", "+", "555")) else 0
             self._codes[old] = old[:kept] + "".join(map(self._symbol, old[kept:]))
         return self._codes[old]
@@ -101,7 +100,7 @@ class IdentityReplacer:
         return chr(ord("A") + self._rng.below(26)) if symbol.isupper() else symbol
 
     def _number(self, old: str) -> str:
-        """The same number, or a nearby number with at most as many digits."""
+        """Return the same number, or a nearby number with at most as many digits."""
         if not old.isdigit() or not self._rng.chance(0.5):
             return old
         number = int(old)

@@ -1,5 +1,4 @@
-"""The attribute values of a request: sentences that express each one, and whether a text shows
-it."""
+"""The attribute values of a request: sentences that express them, patterns that find them."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ class Target:
     """One attribute value that a text should show.
 
     `known` is the value's name in the simulator's lists, or None. `bounds` are the ends of a
-    numeric bin; each text gets a number inside the bin. `target_for` returns the same object for
-    equal values, so the caches below work by identity.
+    numeric bin, and each text gets a number inside the bin. Targets are compared by identity:
+    `target_for` returns the same object for equal values.
     """
 
     name: str
@@ -49,13 +48,13 @@ class Target:
 
     @cached_property
     def cue_pattern(self) -> re.Pattern[str]:
-        """Finds the words that show the value."""
+        """A pattern for the words that show the value."""
         cues = "|".join(map(re.escape, sorted(self.phrases.cues, key=len, reverse=True)))
         return re.compile(rf"(?<!\w)(?:{cues or '(?!)'})(?!\w)", re.IGNORECASE)
 
     @cached_property
     def number_pattern(self) -> re.Pattern[str]:
-        """Finds the number of a numeric attribute, as group `number`."""
+        """A pattern for the number of a numeric attribute, in the group `number`."""
         if self.kind is AttributeKind.TENURE:
             return _TENURE
         name = re.escape(_in_words(self.name))
@@ -63,7 +62,7 @@ class Target:
 
     @property
     def brief(self) -> str:
-        """The value in two or three words, with `{number}` for a number."""
+        """The value in two or three words. `{number}` stands for a number."""
         name = _in_words(self.name)
         if self.bounds is not None:
             is_tenure = self.kind is AttributeKind.TENURE
@@ -72,11 +71,12 @@ class Target:
         return f"{value} {name}" if self.kind is AttributeKind.PRIORITY else f"{name} {value}"
 
     def is_shown(self, text: str) -> bool:
-        """Whether `text` shows the value. A text without any mood shows a neutral mood."""
+        """Whether `text` shows the value. A text without a mood shows a neutral mood."""
         return _is_shown(self, text)
 
     def conflicts(self, text: str) -> bool:
-        """Whether `text` shows another known value of the same kind but not this one."""
+        """Whether `text` shows another known value of the same kind, and does not show this
+        value."""
         if self.kind not in KNOWN_VALUES or self.is_shown(text):
             return False
         return any(value != self.known for value in shown_values(self.kind, text))
@@ -95,7 +95,7 @@ def _is_shown(target: Target, text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def target_for(name: str, value: str) -> Target:
-    """The target for `value` of the attribute `name`."""
+    """Return the target for the value `value` of the attribute `name`."""
     kind, known = _recognise(name, value)
     bounds = _bounds(value)
     if bounds:
@@ -114,26 +114,20 @@ def target_for(name: str, value: str) -> Target:
     return Target(name=name, value=value, kind=kind, known=known, phrases=phrases, bounds=bounds)
 
 
-def targets_for(attributes: Iterable[tuple[str, str]]) -> tuple[Target, ...]:
-    """One target per attribute, in order."""
-    return tuple(target_for(name, value) for name, value in attributes)
-
-
 def first_of_kind(targets: Iterable[Target], kind: AttributeKind) -> Target | None:
-    """The first target of `kind`."""
+    """Return the first target of `kind`."""
     return next((target for target in targets if target.kind is kind), None)
 
 
 def product_words(target: Target | None, default: str) -> ProductWords:
-    """Return the words for the target product, or for the known product `default` without a
-    target."""
+    """Return the words for the target product; without a target, for the product `default`."""
     if target is not None and target.known is None:
         return ProductWords(names=(_in_words(target.value),), **UNKNOWN_PRODUCT)
     return PRODUCTS[(target and target.known) or default]
 
 
 def _recognise(name: str, value: str) -> tuple[AttributeKind, str | None]:
-    """The kind of an attribute value, and its name in the simulator's lists."""
+    """Return the kind of an attribute value, and its name in the simulator's lists."""
     name_words = _key(name).split()
     by_name = [kind for kind, words in NAME_WORDS.items() if any(w in name_words for w in words)]
     key = _key(value)
@@ -148,7 +142,7 @@ def _recognise(name: str, value: str) -> tuple[AttributeKind, str | None]:
 def _quoted(
     kind: AttributeKind, name: str, value: str, *, cues: tuple[str, ...], the: str = ""
 ) -> Phrases:
-    """Phrases that quote a value as it is."""
+    """Return phrases that quote a value unchanged."""
     slots = {"{attribute}": _plain(_in_words(name)), "{value}": value, "{the} ": the}
 
     def filled(template: str) -> str:
@@ -161,7 +155,7 @@ def _quoted(
 
 
 def _plain(text: str) -> str:
-    """A value without the characters that have a meaning in templates."""
+    """Remove brackets and bars from a value, because templates use these characters."""
     return re.sub(r"[{}\[\]|]", " ", text).strip()
 
 
@@ -174,8 +168,10 @@ def _key(name: str) -> str:
 
 
 def _bounds(value: str) -> tuple[float, float] | None:
-    """Parse the ends of a numeric bin from its label `value`; None for other values. An open end is
-    set to half or double the other end."""
+    """Parse the ends of a numeric bin from its label; None for other values.
+
+    An open end becomes half or double the other end.
+    """
     found = _BIN.match(value)
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""A text as a list of utterances: sentences, each in a turn or line that may have a speaker."""
+"""A text as a list of utterances. An utterance is one sentence, and its turn may have a speaker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AGENT_WORDS = words(
 
 
 class Role(StrEnum):
-    """Who says an utterance. A note is written by the shop about a customer."""
+    """The role of an utterance's author. The shop writes notes about a customer."""
 
     CUSTOMER = "customer"
     AGENT = "agent"
@@ -33,10 +33,7 @@ class Role(StrEnum):
 
 
 class Importance(IntEnum):
-    """How much a text needs an utterance.
-
-    A text that is too long loses its least important utterances.
-    """
+    """The importance of an utterance. Long texts lose their least important utterances first."""
 
     DETAIL = 0
     STEP = 1
@@ -45,7 +42,7 @@ class Importance(IntEnum):
 
 @dataclass(frozen=True)
 class Utterance:
-    """A sentence of a turn. The utterances of one turn have its number and its speaker."""
+    """A sentence of a turn. All utterances of a turn have the turn's number and speaker."""
 
     turn: int
     speaker: str
@@ -54,7 +51,7 @@ class Utterance:
 
 
 def parse(text: str) -> list[Utterance]:
-    """The utterances of any text. `render` restores the text, except for blank lines."""
+    """Split a text into utterances. `render` restores the text, except for blank lines."""
     utterances = []
     lines = [piece for line in text.splitlines() for piece in _INLINE.split(line.strip()) if piece]
     for turn, line in enumerate(lines):
@@ -66,7 +63,7 @@ def parse(text: str) -> list[Utterance]:
 
 
 def render(utterances: Sequence[Utterance]) -> str:
-    """The text, with one turn per line. Neighbouring turns of one speaker become one turn."""
+    """Write the text with one turn per line. Neighbouring turns of one speaker are joined."""
     lines = []
     for _, turn in groupby(utterances, key=lambda said: said.speaker.strip() or said.turn):
         sentences = list(turn)
@@ -75,15 +72,15 @@ def render(utterances: Sequence[Utterance]) -> str:
 
 
 def count_words(utterances: Sequence[Utterance]) -> int:
-    """Words of the rendered text."""
+    """Count the words of the rendered text."""
     return len(render(utterances).split())
 
 
 def role_of(speaker: str, utterances: Sequence[Utterance]) -> Role:
-    """The role of `speaker`; NOTE if the utterance has no speaker.
+    """Return the role of `speaker`; NOTE without a speaker.
 
-    A name with a word such as "desk" belongs to an agent, and all other speakers are then
-    customers. If no speaker has such a name, the first speaker is the agent.
+    A speaker with a word such as "desk" is an agent, and all other speakers are then customers. If
+    there is no such speaker, the first speaker is the agent.
     """
     if not speaker.strip():
         return Role.NOTE
@@ -96,7 +93,7 @@ def role_of(speaker: str, utterances: Sequence[Utterance]) -> Role:
 
 
 def insert(utterances: list[Utterance], place: int, text: str, importance: Importance) -> None:
-    """Put a sentence right after `place`, into the same turn."""
+    """Insert a sentence after the utterance at `place`, in the same turn."""
     utterances.insert(place + 1, replace(utterances[place], text=text, importance=importance))
 
 
@@ -106,13 +103,12 @@ def fit(
     *,
     more: Callable[[Sequence[Utterance]], tuple[int, str] | None],
 ) -> list[Utterance]:
-    """Shorten or extend `utterances` to about `length` words: the error is at most a tenth or four
-    words.
+    """Shorten or extend `utterances` to about `length` words: within 10%, or within four words.
 
-    The least important utterance is removed first. Among equally unimportant utterances, the one is
-    removed that brings the text nearest to `length`. REQUIRED utterances stay, and at least one
-    utterance stays. `more` returns a sentence and the index of the utterance before it, or None if
-    there are no more sentences.
+    The least important utterances are removed first. If several are equally important, the length
+    decides which one is removed. REQUIRED utterances and a single utterance are never removed.
+    `more` returns a further sentence and the index of the utterance before it; None if there is no
+    further sentence.
     """
     fitted = list(utterances)
     slack = max(4, length // 10)

@@ -1,4 +1,4 @@
-"""A text near a parent: some sentences reworded, and new identities."""
+"""Writes a text near a parent: some sentences are reworded, and all identities are new."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from sugarbush.examples.simulator.rewording import IdentityReplacer, add_opening
 from sugarbush.examples.simulator.utterances import Utterance, parse, role_of
 
 _REWRITABLE = [kind for kind in KNOWN_VALUES if kind is not AttributeKind.CHANNEL]
-# The simulator's own sentences fit into its own texts. In another text they would change the style,
-# so they are rarely used there.
+# The simulator's own sentences have the style of its own texts, so other texts rarely get them.
 _OWN_WORDS_RATE, _OWN_WORDS_RATE_ELSEWHERE = 0.35, 0.06
 _OTHER_VALUE_RATE = 0.35
 _SOURCE_RATE = 0.5
@@ -32,10 +31,10 @@ _OTHER_PRODUCT_RATE = 0.2
 def vary(
     parent: str, context: TextContext, *, mask_share: float, sources: Sequence[str]
 ) -> list[Utterance]:
-    """Rewrite about `mask_share` of the words of `parent`, which is not empty.
+    """Rewrite about `mask_share` of the words of `parent`, which must not be empty.
 
-    Identities are always new. Sentences of the `sources` may replace others. Sometimes the product,
-    the outcome or the mood changes.
+    Identities are always new. Sentences of `sources` may replace sentences of the parent. Sometimes
+    the product, the outcome or the mood changes.
     """
     rng = context.rng
     utterances = parse(parent)
@@ -54,10 +53,7 @@ def vary(
 
 
 def _rewrite(
-    utterances: Sequence[Utterance],
-    place: int,
-    sources: SourceSentences,
-    context: TextContext,
+    utterances: Sequence[Utterance], place: int, sources: SourceSentences, context: TextContext
 ) -> Utterance:
     utterance, rng = utterances[place], context.rng
     is_own = any(said.speaker in OWN_SPEAKERS for said in utterances)
@@ -78,11 +74,10 @@ def _rewrite(
 def _in_own_words(
     utterance: Utterance, utterances: Sequence[Utterance], context: TextContext
 ) -> str:
-    """Write a sentence in the simulator's words. It expresses the value that an utterance shows, or
-    another value of the same kind.
+    """Write a sentence of the simulator that shows the utterance's value, or one of its kind.
 
-    It is empty if the utterance shows no known value, or if there is no sentence for the speaker's
-    role.
+    The result is empty if the utterance shows no known value, or if the speaker's role has no
+    sentence for the value.
     """
     rng = context.rng
     for kind in _REWRITABLE:

@@ -1,4 +1,4 @@
-"""The generator that needs no model: it writes by rules, from attributes and examples."""
+"""A generator that needs no model. It writes texts by rules, from attributes and examples."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sugarbush.examples.simulator.generic_texts import dialogue, more_detail, pl
 from sugarbush.examples.simulator.imitation import imitate
 from sugarbush.examples.simulator.knowledge import SPOKEN_CHANNELS, AttributeKind, shown_values
 from sugarbush.examples.simulator.rewording import add_opening
-from sugarbush.examples.simulator.targets import targets_for
+from sugarbush.examples.simulator.targets import target_for
 from sugarbush.examples.simulator.utterances import Utterance, fit, render
 from sugarbush.examples.simulator.variation import vary
 from sugarbush.generators.answer_checks import check
 from sugarbush.generators.interface import Answer, Request, VariationRequest
 from sugarbush.privacy.data_types import Released
 
-# Words of a subject that show the form of its texts.
+# These words in a corpus's subject show the form of its texts.
 _DIALOGUE_WORDS = words("dialog conversation chat call transcript")
 _TICKET_WORDS = words("ticket complaint mail letter note review report form message")
 _SHOP_WORDS = (
@@ -32,11 +32,10 @@ _MORE_ATTEMPTS = 4
 
 
 class Simulator:
-    """Writes the requested texts from attributes, examples or a parent text, or from none of them.
+    """Writes texts from the attributes, the examples or the parent of a request.
 
-    A text depends on the seed and on its own request, never on other requests. The simulator has
-    general knowledge of shops. The frequencies and the style of a corpus reach it only through the
-    attributes and examples of a request.
+    A text depends only on the seed and on its own request. The simulator has general knowledge of
+    shops. It learns the frequencies and the style of a corpus only from the requests.
     """
 
     def __init__(self, *, seed: int) -> None:
@@ -45,15 +44,15 @@ class Simulator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One answer per request, in order. Answers never fail and never cost tokens."""
+        """Return one answer per request, in order. Answers never fail and cost no tokens."""
         return requests.map(lambda asked: tuple(Answer(text=self.write(r)) for r in asked))
 
     def write(self, request: Request) -> str:
-        """Write the text for one request. A text that fails the checks of answers is written again,
-        a few times at most.
+        """Write the text for one request. A text that fails the answer checks is written again, up
+        to four times.
 
-        It may share sentences with an example. It never equals an example or the parent, even if
-        letter case and white space are ignored.
+        The text may share sentences with an example. It never equals an example or the parent, even
+        without regard to letter case and white space.
         """
         rng = SeededRandom(self._seed, "simulator", repr(request))
         shown = {_normalised(text) for text in _shown(request)}
@@ -68,7 +67,7 @@ class Simulator:
 
 
 def _write(request: Request, rng: SeededRandom) -> str:
-    targets = targets_for(request.attributes)
+    targets = tuple(target_for(name, value) for name, value in request.attributes)
     examples = _usable(request.examples)
     length = request.words or 0
     if isinstance(request, VariationRequest) and (parent := " ".join(_usable([request.parent]))):
@@ -85,7 +84,6 @@ def _write(request: Request, rng: SeededRandom) -> str:
 
 
 def _generic(context: TextContext) -> list[Utterance]:
-    """A generic text in the form that fits the channel or the subject."""
     if not _is_shop(context):
         return plain_text(context)
     return dialogue(context) if _is_spoken(context) else ticket(context)
@@ -100,7 +98,7 @@ def _is_spoken(context: TextContext) -> bool:
 
 
 def _is_shop(context: TextContext) -> bool:
-    """Whether the text is about a shop. The targets decide it, or the subject if no target does."""
+    """Whether the text is about a shop. If no target decides this, the subject does."""
     decisive = [target for target in context.targets if target.kind in _SHOP_KINDS]
     if decisive:
         return any(target.known for target in decisive)
@@ -112,7 +110,6 @@ def _has_word_of(subject: str, word_list: Sequence[str]) -> bool:
 
 
 def _product_of(text: str) -> str | None:
-    """The product that a text mentions most often."""
     shown = shown_values(AttributeKind.PRODUCT, text)
     return max(shown, key=shown.count) if shown else None
 
@@ -123,7 +120,7 @@ def _shown(request: Request) -> tuple[str, ...]:
 
 
 def _usable(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the texts that are not empty. Control characters become blanks, because marks are
+    """Return the texts that are not empty. Control characters become blanks, because `mark` uses
     control characters."""
     clean = (re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", " ", text) for text in texts)
     return tuple(text for text in clean if text.strip())

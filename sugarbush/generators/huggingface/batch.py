@@ -1,7 +1,8 @@
-"""Batches of prompts, packed by length, and the texts that a local model writes after them.
+"""A local model completes batches of prompts, which are packed by length.
 
-transformers samples a whole batch from one stream, so a text would depend on its batch. Here each
-token depends only on its row's scores and its own public uniform (docs/decisions/local-models.md).
+transformers draws the random numbers of a batch from one stream, so a text would depend on its
+batch. Here each token depends only on the scores of its row and on its own public random number
+(docs/decisions/local-models.md).
 """
 
 from __future__ import annotations
@@ -28,27 +29,24 @@ from sugarbush.generators.huggingface.model import LocalModel
 from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.prompts import SEPARATOR
 
-# The separator is searched in the text of the last tokens; it has at most five.
-_TAIL_TOKENS = 6
-# Rows whose answers have ended leave the batch after so many tokens.
-_SEGMENT_TOKENS = 32
-# The nucleus is searched among so many tokens before all are sorted.
-_LIKELIEST = 512
+_TAIL_TOKENS = 6  # the separator has at most five tokens, so the last six are searched for it
+_SEGMENT_TOKENS = 32  # after each segment of this many tokens, finished rows leave the batch
+_LIKELIEST = 512  # only if the nucleus has more tokens than this, all tokens are sorted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A prompt's tokens, and one public uniform for each token that may be added."""
+    """A prompt's tokens, and one public random number in [0, 1) for each token of the answer."""
 
     ids: list[int]
     uniforms: NDArray[np.float64]
 
 
 def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> list[Completion]:
-    """The model's completion of each prompt.
+    """Return the model's completion of each prompt.
 
-    The rows whose answers have ended leave the batch after every `_SEGMENT_TOKENS` tokens. Raises
-    GeneratorError naming the setting when the device has too little memory for the batch.
+    Raises GeneratorError, with the setting to change, if the device has too little memory for the
+    batch.
     """
     ids, mask = pad_left([row.ids for row in rows], pad_id=local.pad_id)
     limits = torch.tensor([len(row.uniforms) for row in rows], device=local.device)
@@ -80,7 +78,7 @@ def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class _Batch:
-    """The rows whose answers have not ended: tokens and mask (b, t), and their places (b,)."""
+    """The rows with unfinished answers: `ids` and `mask` (b, t), and their `places` (b,)."""
 
     ids: Tensor
     mask: Tensor
@@ -89,7 +87,7 @@ class _Batch:
     places: Tensor
 
     def take(self, rows: Tensor, *, ids: Tensor) -> _Batch:
-        """The given rows, with the tokens `ids` of the whole batch after a segment."""
+        """Keep only `rows` of the batch. `ids` are the tokens of the whole batch so far."""
         grown = torch.nn.functional.pad(self.mask, (0, ids.shape[1] - self.mask.shape[1]), value=1)
         return _Batch(
             ids=ids[rows],
@@ -103,7 +101,7 @@ class _Batch:
 def _added_tokens(
     local: LocalModel, batch: _Batch, *, width: int, params: HuggingFace
 ) -> list[list[int]]:
-    """The tokens that the model adds to each row; a row ends with an end token or at its limit."""
+    """Return the tokens that the model adds to each row, until an end token or the row's limit."""
     added: list[list[int]] = [[] for _ in batch.places]
     end_ids = torch.tensor(local.end_ids, device=local.device, dtype=torch.int64)
     cache: Any = None
@@ -116,7 +114,7 @@ def _added_tokens(
             max_new_tokens=min(
                 _SEGMENT_TOKENS, width + int(batch.limits.max()) - batch.ids.shape[1]
             ),
-            do_sample=False,  # the sampler below leaves only one token
+            do_sample=False,  # `_Sampler` has already drawn the token
             logits_processor=LogitsProcessorList([_Sampler(width, batch.uniforms, params)]),
             stopping_criteria=StoppingCriteriaList([ends]),
             return_dict_in_generate=True,
@@ -132,10 +130,10 @@ def _added_tokens(
 
 
 def pack(lengths: Sequence[int], limits: Sequence[int], *, batch_tokens: int) -> list[list[int]]:
-    """Indices in batches, longest prompts first, to keep padding small.
+    """Divide prompts into batches of similar length, so that padding is small. Returns indices.
 
     A batch of n rows needs n times (longest prompt + largest limit) tokens, at most `batch_tokens`.
-    A prompt that needs more is a batch of its own.
+    A prompt that needs more tokens is a batch of its own.
     """
     batches: list[list[int]] = []
     room, longest, limit = 0, 0, 0
@@ -149,7 +147,7 @@ def pack(lengths: Sequence[int], limits: Sequence[int], *, batch_tokens: int) ->
 
 
 def pad_left(prompts: Sequence[list[int]], *, pad_id: int) -> tuple[Tensor, Tensor]:
-    """Ids and attention mask (b, longest), each row's prompt at its right end."""
+    """Return ids and attention mask (b, longest). The padding is before each prompt."""
     width = max(len(prompt) for prompt in prompts)
     ids = torch.full((len(prompts), width), pad_id, dtype=torch.int64)
     mask = torch.zeros_like(ids)
@@ -160,10 +158,10 @@ def pad_left(prompts: Sequence[list[int]], *, pad_id: int) -> tuple[Tensor, Tens
 
 
 def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: float) -> Tensor:
-    """A token a row, drawn from softmax(scores / temperature) within its nucleus.
+    """Draw one token per row from softmax(scores / temperature), restricted to its nucleus.
 
-    The nucleus is the smallest set of likeliest tokens whose probability reaches `top_p` (Holtzman
-    et al. 2020); the draw is by inverting its distribution function.
+    The nucleus is the smallest set of the likeliest tokens with a total probability of at least
+    `top_p` (Holtzman et al. 2020). A token is drawn by inverting the distribution function.
     Shapes: `scores` (b, v) float, `uniforms` (b,) in [0, 1); result (b,) int64.
     """
     probabilities = torch.softmax(scores.float() / temperature, dim=-1)
@@ -179,19 +177,17 @@ def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: 
 
 
 def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
-    """Places (b,) with probability in proportion to `weights` (b, v), never one of weight 0."""
+    """Draw indices (b,) in proportion to `weights` (b, v), but never an index of weight 0."""
     sums = weights.cumsum(dim=-1)
     whole = sums[:, -1]
-    # Rounding may move a mark to the whole sum, beyond the last place with a weight.
+    # Rounding may make a mark equal to the whole sum. Then no index would be left.
     marks = torch.minimum(uniforms.to(whole) * whole, whole.nextafter(torch.zeros_like(whole)))
     return (sums <= marks[:, None]).sum(dim=-1)
 
 
 class _Sampler(LogitsProcessor):
-    """Samples one token per row with the row's own uniform.
-
-    All other scores become minus infinity.
-    """
+    """Draws one token per row with the row's own random numbers. All other tokens get the score
+    minus infinity."""
 
     def __init__(self, width: int, uniforms: Tensor, params: HuggingFace) -> None:
         self._width, self._uniforms, self._params = width, uniforms, params
@@ -209,10 +205,8 @@ class _Sampler(LogitsProcessor):
 
 
 class _Ends(StoppingCriteria):
-    """A row ends at its own limit and, if a tokenizer is given, at the separator.
-
-    `ended` (b,) says which rows have ended so far.
-    """
+    """Ends a row at its own limit and, with a tokenizer, at the separator. `ended` (b,) is true for
+    finished rows."""
 
     def __init__(self, width: int, limits: Tensor, tokenizer: Any | None) -> None:
         self._width, self._limits, self._tokenizer = width, limits, tokenizer
@@ -230,7 +224,6 @@ class _Ends(StoppingCriteria):
 
 
 def _completion(local: LocalModel, row: Row, tokens: list[int]) -> Completion:
-    """The added text, up to the token that ends an answer."""
     tokens = tokens[: len(row.uniforms)]
     length = next((i for i, token in enumerate(tokens) if token in local.end_ids), None)
     return Completion(

@@ -1,17 +1,17 @@
 """Texts from a causal language model on this machine, through transformers.
 
-A model with a chat template gets `prompts.render`; any other model continues
-`prompts.continuation`. Prompts are packed by length into batches of at most `batch_tokens` tokens.
-An answer that fails the checks is requested once more with another seed, and then dropped.
+A model with a chat template gets the prompt of `prompts.render`. Any other model continues the text
+of `prompts.continuation`. Prompts are packed by length into batches of at most `batch_tokens`
+tokens. An answer that fails the checks is requested once more with another seed, and then dropped.
 
-The answers of a batch are cached by prompt and weights when the batch is complete, so a killed
-process loses one batch. Batches are packed as if the cache were empty. So a resumed run computes a
-missing answer in the same batch as before.
+The answers of a batch are cached when the batch is complete, so a killed process loses one batch.
+Cached answers do not change the division into batches. So a resumed run computes a missing answer
+in the same batch as before.
 
 Equal requests, settings and seeds give equal texts on one machine. Each text has its own random
-numbers and does not depend on the rest of its batch, except for rounding: a batch of another shape
-adds in a different order. That rarely changes a text in float32, and sometimes does in bfloat16
-(docs/decisions/local-models.md).
+numbers. A text depends on the rest of its batch only by rounding, because a batch of another shape
+adds numbers in another order. This rarely changes a text in float32, and sometimes changes a text
+in bfloat16 (docs/decisions/local-models.md).
 
 Guarantee: accepts only `Released` requests.
 """
@@ -37,8 +37,8 @@ from sugarbush.randomness import public_rng
 
 PROVIDER = "huggingface"
 
-# A model without a chat format does not count words. So its limit is the tokens of as many English
-# words plus a margin, and its text is cut after its last whole sentence.
+# A model without a chat format cannot follow a requested length. So the number of tokens is limited
+# to this number of English words plus a margin. The text is cut after its last whole sentence.
 _TOKENS_PER_WORD = 1.5
 _LEAST_TOKENS = 16
 _LEAST_KEPT_SHARE = 0.5
@@ -49,7 +49,8 @@ _NEXT_TEXT = re.compile(rf"{SEPARATOR}|^##\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, kw_only=True)
 class _Prompt:
-    """A request's prompt in tokens, the most tokens to add, and how many examples it leaves out."""
+    """A request's prompt in tokens, its limit of answer tokens, and its number of left-out
+    examples."""
 
     request: Request
     ids: list[int]
@@ -66,9 +67,9 @@ class HuggingFaceGenerator:
         self._params, self._seed, self._state, self._say = params, seed, state, say
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
-        """Load the model and check that each of `planned` fits into its context.
+        """Load the model and check that each request of `planned` fits into its context.
 
-        Raises ParamsError naming a setting, or GeneratorError for a prompt.
+        Raises ParamsError if a setting is wrong, and GeneratorError if a prompt is too long.
         """
         local = load_model(self._params)
         for request in released_requests(planned):
@@ -77,12 +78,12 @@ class HuggingFaceGenerator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One answer per request, in order; an answer without a text has the reason.
+        """Return one answer per request, in order. An answer has a text or a `problem`.
 
-        `what` names the batch beside the progress bar. Only prompts that are too long fail. Raises
-        PrivacyError for requests that are not released, ParamsError when the model cannot be used,
-        GeneratorError when every prompt or a batch is too large for it, and StorageError. Written
-        answers stay in the cache.
+        The progress bar shows `what`. A request fails only if its prompt is too long. Raises
+        PrivacyError for requests that are not released, ParamsError if the model cannot be used,
+        GeneratorError if every prompt or a batch is too large for the model, and StorageError.
+        Finished answers stay in the cache.
         """
         wanted = released_requests(requests)
         local = load_model(self._params)
@@ -125,7 +126,8 @@ class HuggingFaceGenerator:
             prompt = local.chat(message)
         else:
             if request.words is not None:
-                limit = min(limit, _tokens_for(request.words))
+                tokens = math.ceil(_TOKENS_PER_WORD * request.words)
+                limit = min(limit, max(_LEAST_TOKENS, tokens))
             prompt = continuation(
                 request,
                 context_tokens=context_tokens,
@@ -137,10 +139,7 @@ class HuggingFaceGenerator:
         return _Prompt(request=request, ids=ids, limit=limit, left_out=left_out)
 
     def _key(self, local: LocalModel, prompt: _Prompt, attempt: int) -> str:
-        """The cache key.
-
-        It contains the weights themselves, because the weights under a name may change.
-        """
+        """Return the cache key. It has a hash of the weights, which may change under one name."""
         return call_key(
             provider=PROVIDER,
             model=local.fingerprint,
@@ -164,10 +163,8 @@ class HuggingFaceGenerator:
         cache: AnswerCache,
         what: str,
     ) -> dict[str, Completion]:
-        """Answers by key to those `prompts` that are not in `had`.
-
-        Caches each batch when it is complete.
-        """
+        """Write the answers that `had` lacks, and return them by key. Caches each finished
+        batch."""
         written: dict[str, Completion] = {}
         if not prompts.keys() - had.keys():
             return written
@@ -197,7 +194,7 @@ class HuggingFaceGenerator:
 
 
 def _read(local: LocalModel, completion: Completion) -> Completion:
-    """The answer in a completion; for a model without a chat format, the first text of its list."""
+    """Return the answer in a completion. Without a chat format, it is the first text of a list."""
     if local.chats:
         return completion
     ended = completion.finish_reason == "stop"
@@ -206,9 +203,10 @@ def _read(local: LocalModel, completion: Completion) -> Completion:
 
 
 def _first_of_list(text: str, *, ended: bool) -> tuple[str, bool]:
-    """The text up to the separator; without a separator, up to its last whole sentence.
+    """Return the text up to the separator or, without a separator, up to its last whole sentence.
 
-    Also whether it is complete: a text that loses more than half counts as cut off.
+    Also returns whether the text is complete. A text that would lose more than half of its
+    characters is returned whole and counts as cut off.
     """
     first, *others = _NEXT_TEXT.split(text, maxsplit=1)
     if ended or others:
@@ -217,7 +215,3 @@ def _first_of_list(text: str, *, ended: bool) -> tuple[str, bool]:
     if not ends or ends[-1] < _LEAST_KEPT_SHARE * len(first):
         return first, False
     return first[: ends[-1]], True
-
-
-def _tokens_for(words: int) -> int:
-    return max(_LEAST_TOKENS, math.ceil(_TOKENS_PER_WORD * words))

@@ -1,6 +1,6 @@
 """A causal language model on this machine, loaded through transformers.
 
-Never runs code that comes with a model, and ignores its default sampling settings.
+Code that comes with a model never runs, and the model's default sampling settings have no effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.huggingface.settings import HuggingFace
 
-# The errors of transformers for a folder that is incomplete, damaged or of another kind.
+# transformers raises these errors for a folder that is incomplete, damaged or of another kind.
 _CANNOT_LOAD = (
     OSError,
     ValueError,
@@ -35,8 +35,7 @@ _CANNOT_LOAD = (
     UnpicklingError,
     SafetensorError,
 )
-# Values of each tensor that enter a model's fingerprint.
-_VALUES = 1024
+_VALUES = 1024  # a model's fingerprint uses about this many values of each tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +58,17 @@ class LocalModel:
         return bool(self.tokenizer.chat_template)
 
     def encode(self, text: str) -> list[int]:
-        """Token ids.
-
-        The template of a chat writes its special tokens; otherwise the tokenizer adds them.
-        """
+        """Return token ids. A chat template writes the special tokens itself; otherwise the
+        tokenizer adds them."""
         ids: list[int] = self.tokenizer(
             text, add_special_tokens=not self.chats, split_special_tokens=not self.chats
         )["input_ids"]
         return ids
 
     def chat(self, content: str) -> str:
-        """The chat in the model's own format, up to the start of its answer.
+        """Write the chat in the model's own format, up to the start of the answer.
 
-        Reasoning models read `enable_thinking`; other templates ignore it.
+        Templates of reasoning models read `enable_thinking`. Other templates ignore it.
         """
         messages = [{"role": "user", "content": content}]
         written: str = self.tokenizer.apply_chat_template(
@@ -81,16 +78,16 @@ class LocalModel:
 
 
 def load_model(params: HuggingFace) -> LocalModel:
-    """The model of the settings, loaded once per process.
+    """Return the model of the settings, which is loaded once per process.
 
-    Raises ParamsError naming the setting that cannot be used.
+    Raises ParamsError with the name of the wrong setting.
     """
     device = device_of(params.device)
     local = _load(params.model, device, dtype_of(params.dtype, device))
     if params.max_tokens >= local.context_tokens:
         raise ParamsError(
             f"generator.huggingface.max_tokens={params.max_tokens} leaves no room for a prompt: "
-            f"the model has a context of {local.context_tokens} tokens"
+            f"the model has a context of {local.context_tokens} tokens. Lower max_tokens"
         )
     return local
 
@@ -104,21 +101,22 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
             folder,
             dtype=dtype,
             gguf_file=gguf,
-            # A kernel for packed weights would have to be fetched; whole weights run everywhere.
+            # Packed weights would need a kernel that is not installed. Unpacked weights need none.
             quantization_config=GgufConfig(dequantize=True) if gguf else None,
             trust_remote_code=False,
         )
     except _CANNOT_LOAD as error:
         raise ParamsError(
-            f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Expected "
-            "a folder with config.json, weights and tokenizer of a causal language model, a GGUF "
-            "file, or the name of a model that is in the local cache or can be fetched."
+            f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Set it "
+            "to a folder with config.json, weights and tokenizer of a causal language model, to a "
+            "GGUF file, or to the name of a model that is in the local cache or can be fetched."
         ) from None
-    # For a folder without a tokenizer, transformers makes a tokenizer without words.
+    # For a folder without a tokenizer, transformers makes a tokenizer with an empty vocabulary.
     known = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
     if not known or max(known) >= model.get_input_embeddings().num_embeddings:
         raise ParamsError(
-            f"generator.huggingface.model='{name}' has no tokenizer that fits its weights"
+            f"generator.huggingface.model='{name}' has no tokenizer that fits its weights. Add the "
+            "model's tokenizer to its folder, or use another model"
         )
     context_tokens = _context_of(model, tokenizer)
     tokenizer.model_max_length = sys.maxsize  # prompts are measured before they are shortened
@@ -142,9 +140,9 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
 
 
 def _split_gguf(name: str) -> tuple[str, str | None]:
-    """The folder of a GGUF file and the argument of transformers that names the file.
+    """Split the path of a GGUF file into its folder and its name, as transformers needs them.
 
-    Any other name is returned as it is. Raises ParamsError if the package gguf is missing.
+    Any other model's name is returned unchanged. Raises ParamsError without the package gguf.
     """
     path = Path(name)
     if path.suffix.lower() != ".gguf":
@@ -158,7 +156,7 @@ def _split_gguf(name: str) -> tuple[str, str | None]:
 
 
 def _try_template(local: LocalModel, name: str) -> None:
-    """Raises ParamsError when a chat of one message cannot be written."""
+    """Raise ParamsError if the model's template cannot write a chat of one message."""
     try:
         local.chat("Known words.")
     except (TemplateError, ValueError, TypeError) as error:
@@ -170,7 +168,7 @@ def _try_template(local: LocalModel, name: str) -> None:
 
 
 def device_of(name: str) -> torch.device:
-    """The device of the setting; `auto` is a GPU if there is one. Raises ParamsError."""
+    """Return the device with this name; `auto` is a GPU if there is one. Raises ParamsError."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -178,14 +176,15 @@ def device_of(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ParamsError(
-            f"generator.huggingface.device='{name}' is not available; expected auto, cpu, or a GPU "
-            "such as cuda or cuda:1 that torch can see"
+            f"generator.huggingface.device='{name}' is not available; set it to auto, cpu, or a "
+            "GPU that torch can use, such as cuda or cuda:1"
         ) from None
     return device
 
 
 def dtype_of(name: str, device: torch.device) -> torch.dtype:
-    """The type of the setting; `auto` is bfloat16 on a GPU that supports it, float32 on a CPU."""
+    """Return the type of the weights. `auto` is float32 on a CPU, and bfloat16 on a GPU or, if the
+    GPU does not support it, float16."""
     if name != "auto":
         dtype: torch.dtype = getattr(torch, name)
         return dtype
@@ -195,14 +194,16 @@ def dtype_of(name: str, device: torch.device) -> torch.dtype:
 
 
 def _context_of(model: Any, tokenizer: Any) -> int:
-    """Tokens of prompt and answer together. A tokenizer without a limit has 1e30."""
+    """Return the maximum number of tokens of prompt and answer together.
+
+    A tokenizer without a limit reports 1e30.
+    """
     positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return int(min(positions or math.inf, tokenizer.model_max_length, sys.maxsize))
 
 
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """The tokens that end an answer; chat models often have more of them than their tokenizer
-    lists."""
+    """Return the end tokens. Chat models often have more of them than their tokenizer lists."""
     configured = model.generation_config.eos_token_id
     listed = configured if isinstance(configured, list) else [configured]
     return tuple(dict.fromkeys(i for i in (*listed, tokenizer.eos_token_id) if i is not None))
@@ -214,9 +215,9 @@ def _first_line(error: BaseException) -> str:
 
 
 def _fingerprint(model: Any, tokenizer: Any) -> str:
-    """A hash of the vocabulary, the architecture, and values spread over every tensor.
+    """Hash the vocabulary, the architecture, and a sample of the values of every tensor.
 
-    Training changes nearly every value of a trained tensor, so a sample of each suffices.
+    Training changes nearly every value of a trained tensor, so a sample is enough.
     """
     config = model.config.to_dict()
     for name in ("_name_or_path", "transformers_version"):

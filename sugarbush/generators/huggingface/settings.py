@@ -30,19 +30,20 @@ class HuggingFace(GeneratorSettings):
     name: ClassVar[str] = "huggingface"
 
     model: str
-    """A model's name at the hub, its folder, or a GGUF file."""
+    """Name of a model at the Hugging Face hub, a model's folder, or a GGUF file."""
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
-    """auto (a GPU if there is one), cpu, cuda, cuda:1."""
+    """Device of the model: auto (a GPU if there is one), cpu, cuda, or cuda:1."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Type of the weights; auto: bfloat16 on a GPU, float32 on a CPU."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
     """Sampling temperature."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
-    """Nucleus of the sampling."""
+    """Probability of nucleus sampling."""
     max_tokens: Annotated[int, Field(ge=1)] = 256
-    """Most tokens of an answer."""
+    """Maximum number of tokens in an answer."""
     batch_tokens: Annotated[int, Field(ge=64), NOT_IN_OUTPUT] = 16384
-    """Most tokens of a batch, prompts and answers together; less needs less memory."""
+    """Maximum number of tokens in a batch, of prompts and answers together. A smaller number needs
+    less memory."""
 
     def open(self, context: GeneratorContext) -> HuggingFaceGenerator:
         from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
@@ -53,7 +54,6 @@ class HuggingFace(GeneratorSettings):
         return GeneratorFacts(provider=self.name, model=Path(self.model).name)
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
-        """Load the model and check that the longest prompts fit its context."""
         self.open(context).check(planned)
 
     @property

@@ -1,7 +1,6 @@
-"""Decides from the address of an endpoint who can read what is sent to it.
+"""Decides from the address of an endpoint who can read the calls to this endpoint.
 
-Schemes and hosts are compared without case, as the client does: HTTP://LocalHost is
-http://localhost.
+Letter case has no effect: HTTP://LocalHost is http://localhost, as for the HTTP client.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from urllib.parse import urlsplit
 
 
 def is_loopback(base_url: str) -> bool:
-    """Whether the address is of this machine: localhost, 127.0.0.0/8 or ::1."""
+    """Whether the address is on this machine: localhost, 127.0.0.0/8 or ::1."""
     host = (urlsplit(base_url).hostname or "").lower()
     if host == "localhost":
         return True
@@ -22,20 +21,20 @@ def is_loopback(base_url: str) -> bool:
 
 
 def is_encrypted(base_url: str) -> bool:
-    """Whether the connection is encrypted, so that a proxy on the way sees only encrypted bytes."""
+    """Whether the connection is encrypted, so that a proxy cannot read the calls."""
     return urlsplit(base_url).scheme.lower() == "https"
 
 
 def is_unencrypted(base_url: str) -> bool:
-    """Whether others can read what is sent there: the address is not https and not this machine."""
+    """Whether others can read the calls: the address has no https and is not on this machine."""
     return not is_encrypted(base_url) and not is_loopback(base_url)
 
 
 def may_use_proxy(base_url: str, *, reads_private_text: bool) -> bool:
-    """Whether calls may go through a proxy that the environment names.
+    """Whether calls may use a proxy that environment variables name.
 
-    A proxy could read what is sent to an http address, and no setting declares it trusted. So
-    without https, a proxy gets no private text and nothing that is sent to this machine.
+    A proxy could read calls to an http address, and no setting says that the proxy is trusted. So
+    without https, a proxy gets no private text, and no call to this machine.
     """
     if is_encrypted(base_url):
         return True

@@ -1,13 +1,14 @@
-"""The Batch API: files of calls that the endpoint answers within a day, at a lower price.
+"""The Batch API: the endpoint answers a file of calls within a day, at a lower price.
 
-Each batch has a file in the state folder (`sugarbush.generators.openai.batch_jobs`). The file is
-written before the batch is created, and removed when the batch's last answer is in the cache. If a
-run needs a call that is in a submitted batch, it waits for the batch and does not send it again.
+Each batch has a job file in the state folder (`sugarbush.generators.openai.batch_jobs`). A run
+writes this file before it creates the batch, and removes the file when all answers are in the
+cache. If a run needs a call of a submitted batch, it waits for the batch and does not send the call
+again.
 
-If the process is killed, the next run finds the file and resumes. If the file has the id of a
-batch, the next run polls that batch. If the file has no id, the next run searches the endpoint for
-the batch by its name, which is in the batch's metadata. It submits the calls again only if there is
-no such batch.
+If the process is killed, the next run finds the job file. If the file has the id of a batch, the
+run polls this batch. If the file has no id, the run searches the endpoint for the batch by its
+name, which is in the batch's metadata. The run submits the calls again only if there is no such
+batch.
 """
 
 from __future__ import annotations
@@ -39,13 +40,7 @@ from sugarbush.generators.openai.batch_jobs import (
 )
 from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call, call_body, read_completion
-from sugarbush.generators.openai.failures import (
-    FAULTS,
-    StopError,
-    call_error,
-    explain,
-    retrying,
-)
+from sugarbush.generators.openai.failures import FAULTS, StopError, call_error, explain, retrying
 from sugarbush.generators.openai.settings import EndpointSettings
 
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
@@ -58,7 +53,7 @@ _MOST_BYTES = 150_000_000
 _SUBMISSIONS = 2
 _WORTH_RETRYING = {408, 409, 429}
 _ENDED = {"completed", "expired", "cancelled", "failed"}
-# At most this many seconds between two attempts to lock a batch that another run polls.
+# Wait at most this many seconds between two attempts to lock a batch that another run polls.
 _LOOK_S = 1.0
 
 T = TypeVar("T")
@@ -67,9 +62,9 @@ Receive = Callable[[Call, Completion], None]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchApi:
-    """Submits, polls and collects batches. `folder` contains the files `<name>.json`.
+    """Submits, polls and collects batches. `folder` contains the job files.
 
-    `is_cached` tests whether the cache has the answer for a key; `receive` stores an answer.
+    `is_cached` tells whether the cache has an answer for a key, and `receive` stores an answer.
     """
 
     client: openai.AsyncOpenAI
@@ -83,9 +78,9 @@ class BatchApi:
     async def ask(self, calls: Sequence[Call]) -> None:
         """Make all `calls`. A failed call gets no answer.
 
-        Calls of a batch in flight are not sent: their answers come from that batch. Raises
-        CapReachedError when the caps allow no further call, and StopError when the endpoint refuses
-        a batch. The next run then collects the submitted batches.
+        Calls of a batch in flight are not sent again; their answers come from this batch. Raises
+        CapReachedError if the caps allow no further call, and StopError if the endpoint refuses a
+        batch. After an error, the next run collects the submitted batches.
         """
         waiting = {call.key: call for call in calls}
         submissions: Counter[str] = Counter()
@@ -108,26 +103,29 @@ class BatchApi:
             waiting = {k: call for k, call in waiting.items() if submissions[k] < _SUBMISSIONS}
 
     async def collect(self, calls: Sequence[Call]) -> None:
-        """Collect the answers to those `calls` that are in flight in batches. Sends no new call."""
+        """Collect the answers to `calls` from batches in flight. Sends no new call."""
         await self._collect_in_flight({call.key: call for call in calls})
 
     async def _collect_in_flight(self, waiting: dict[str, Call]) -> None:
-        """Wait for the batches in flight that contain a call of `waiting`. Removes calls from
-        `waiting` that need no further attempt."""
+        """Wait for the batches in flight that contain a call of `waiting`.
+
+        Removes the calls from `waiting` that need no further attempt.
+        """
         for job in jobs_with(self.folder, waiting):
             async with self._polling(job):
                 if not job_path(self.folder, job).exists():  # another run has collected it
                     remove_job(self.folder, job)
                     continue
-                # Other runs' answers are collected too, because they are paid for.
+                # Other runs' answers are collected too, because they are already paid.
                 unknown = [key for key in job.keys if not self.is_cached(key)]
-                mine = {key: waiting.get(key, _call_of_another_run(key)) for key in unknown}
+                other = Call(key="", prompt="", seed=0, worst_cost=0.0)
+                mine = {key: waiting.get(key, replace(other, key=key)) for key in unknown}
                 for key in await self._resume(job, mine):
                     waiting.pop(key, None)
 
     @asynccontextmanager
     async def _polling(self, job: Job) -> AsyncIterator[None]:
-        """Hold the lock for polling a batch; wait while another run holds it."""
+        """Hold the lock for polling a batch. Wait while another run holds this lock."""
         lock = job_lock(self.folder, job)
         said = False
         while not lock.is_locked:
@@ -161,7 +159,7 @@ class BatchApi:
         return chosen
 
     async def _submit(self, mine: dict[str, Call]) -> tuple[FileLock, Job, Batch]:
-        """Submit a new batch, and return it with the lock of its file. Call it inside
+        """Submit a new batch, and return it with its job and its lock. Call this inside
         `Meter.alone`."""
         job = Job(
             name=uuid.uuid4().hex,
@@ -176,19 +174,15 @@ class BatchApi:
         lock.acquire()
         try:
             save_job(self.folder, job)
-            self._count_on_file(mine)
+            # From now on, all runs count these calls in the job file.
+            for call in mine.values():
+                self.meter.release(call.worst_cost)
+            self.meter.count_batches()
             job, batch = await self._created(job, mine)
         except BaseException:
             lock.release()
             raise
         return lock, job, batch
-
-    def _count_on_file(self, mine: dict[str, Call]) -> None:
-        """Release the calls' reservations: from now on, all runs count these calls from the batch's
-        file."""
-        for call in mine.values():
-            self.meter.release(call.worst_cost)
-        self.meter.count_batches()
 
     async def _created(self, job: Job, mine: dict[str, Call]) -> tuple[Job, Batch]:
         try:
@@ -196,8 +190,8 @@ class BatchApi:
             file = await self.client.files.create(
                 file=(f"{job.name}.jsonl", content), purpose="batch"
             )
-            # No retry: if a response is lost, a retry would create a second batch, and both are
-            # billed. If the batch was created, the next run finds it by its name.
+            # This call is not retried. If only its response were lost, a retry would create a
+            # second batch, and both would be billed. The next run finds a lost batch by its name.
             batch = await self.client.batches.create(
                 input_file_id=file.id,
                 endpoint=_ENDPOINT,
@@ -206,8 +200,8 @@ class BatchApi:
             )
         except FAULTS as error:
             raise StopError(
-                f"the batch could not be submitted: {explain(error, self.params)} Nothing is lost;"
-                " run again."
+                f"the batch could not be submitted: {explain(error, self.params)} No answer is "
+                "lost; run again."
             ) from None
         job = replace(job, id=batch.id)
         save_job(self.folder, job)
@@ -215,8 +209,8 @@ class BatchApi:
         return job, batch
 
     async def _resume(self, job: Job, mine: dict[str, Call]) -> set[str]:
-        """Collect a batch of an earlier run; returns an empty set if the batch was never
-        created."""
+        """Collect a batch of an earlier run, as `_finish` does. Returns an empty set if the batch
+        was never created."""
         if job.id is not None:
             batch = await self._retried(self.client.batches.retrieve, job.id)
         elif (found := await self._find(job.name)) is not None:
@@ -229,10 +223,8 @@ class BatchApi:
         return await self._finish(job, batch, mine)
 
     async def _finish(self, job: Job, batch: Batch, mine: dict[str, Call]) -> set[str]:
-        """Wait for a batch and receive its answers.
-
-        Returns the keys that were answered or refused.
-        """
+        """Wait for a batch and receive its answers. Returns the keys of all answered or refused
+        calls."""
         while batch.status not in _ENDED:
             await asyncio.sleep(self.params.batch_poll_s)
             batch = await self._retried(self.client.batches.retrieve, batch.id)
@@ -265,7 +257,7 @@ class BatchApi:
     def _receive_all(self, content: str, missing: dict[str, Call]) -> dict[str, int]:
         """Receive the answers in a file's content, and remove their calls from `missing`.
 
-        Returns the status of each call that the endpoint would refuse again.
+        Returns, by key, the status of each call that the endpoint would refuse again.
         """
         refused = {}
         for line in content.splitlines():
@@ -279,13 +271,13 @@ class BatchApi:
                     continue
                 completion = read_completion(ChatCompletion.construct(**response["body"]))
             except (*FAULTS, ValueError, OverflowError, KeyError, TypeError, AttributeError):
-                continue  # a call of another run, or not a completion: the key stays missing
+                continue  # not a completion, or not a call of this run: the key stays missing
             self.receive(call, completion)
             del missing[call.key]
         return refused
 
     async def _find(self, name: str) -> Batch | None:
-        """The endpoint's batch with this name; None if there is none."""
+        """Find the endpoint's batch with this name; None if there is none."""
         try:
             async for batch in self.client.batches.list(limit=100):
                 if (batch.metadata or {}).get(_NAME_FIELD) == name:
@@ -295,16 +287,12 @@ class BatchApi:
         return None
 
     async def _retried(self, ask: Callable[[str], Awaitable[T]], argument: str) -> T:
-        """Send a request that changes nothing, and retry it up to `max_retries` times."""
+        """Send a request that only reads, and retry it up to `max_retries` times."""
         attempts = retrying(stop=stop_after_attempt(self.params.max_retries + 1))
         try:
             return await attempts(ask, argument)
         except FAULTS as error:
             raise call_error(error, self.params) from None
-
-
-def _call_of_another_run(key: str) -> Call:
-    return Call(key=key, prompt="", seed=0, worst_cost=0.0)
 
 
 def _line(call: Call, params: EndpointSettings) -> bytes:
@@ -314,8 +302,8 @@ def _line(call: Call, params: EndpointSettings) -> bytes:
 
 
 def _reasons(batch: Batch) -> str:
-    """Why a batch was refused, in the words of the endpoint."""
+    """Return the endpoint's reasons for refusing a batch."""
     listed = batch.errors.data if batch.errors is not None and batch.errors.data else []
     if not listed:
-        return "see the endpoint's own page of batches"
+        return "the endpoint gave no reason; look at its web page of batches"
     return "; ".join(str(error.message)[:300] for error in listed[:3])

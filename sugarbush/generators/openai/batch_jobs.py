@@ -1,12 +1,12 @@
-"""Batches that are submitted and not yet collected. Their files outlive the process that wrote
-them.
+"""Job files of batches that are submitted and not yet collected.
 
-    <state>/batches/<name>.json     one batch: its id, its account, and the cache keys of its calls
-    <state>/batches/<name>.lock     held by the process that polls it
+    <state>/batches/<name>.json     the job of one batch: its id, account and calls' cache keys
+    <state>/batches/<name>.lock     the lock of the process that polls the batch
 
-The file exists from before the batch is created until its last answer is in the cache. While it
-exists, no run sends one of its calls again, and its calls count against the caps of its account.
-Only the run that holds the lock of the account makes and removes files (`cost.Meter.alone`).
+A job file is written before its batch is created, and removed when the last answer is in the cache.
+While the file exists, no run sends a call of the batch again, and these calls count against the
+caps of the account. A run may write or remove job files only while it holds the lock of the account
+(`cost.Meter.alone`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ FOLDER = "batches"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A batch that is submitted or will be submitted next.
+    """A batch that is submitted, or that will be submitted next.
 
-    `id` is None until the endpoint has assigned it. `worst_cost` is the most that its calls can
-    cost together. Files of version 0.1 have no account and no cost.
+    `id` is None until the endpoint has assigned an id. `worst_cost` is the maximum cost of all
+    calls together. Files of version 0.1 have no account and no cost.
     """
 
     name: str
@@ -43,54 +43,56 @@ class Job:
 
 
 def jobs_in(folder: Path) -> tuple[Job, ...]:
-    """Every batch that no run has collected. Raises StorageError for a damaged file."""
+    """Return all batches that no run has collected. Raises StorageError for a damaged file."""
     found = (load_job(path) for path in sorted(folder.glob("*.json")))
     return tuple(job for job in found if job is not None)
 
 
 def jobs_with(folder: Path, keys: Collection[str]) -> tuple[Job, ...]:
-    """The batches that contain one of `keys`."""
+    """Return the batches that contain a call with one of `keys`."""
     wanted = set(keys)
     return tuple(job for job in jobs_in(folder) if wanted & set(job.keys))
 
 
 def load_job(path: Path) -> Job | None:
-    """The batch of a file; None if another run has just collected it."""
+    """Read a job file; None if another run has just removed it."""
     try:
         fields = json.loads(path.read_text())
         job = Job(**{**fields, "keys": tuple(map(str, fields["keys"]))})
         if not 0 <= job.worst_cost < math.inf:
-            raise ValueError("a cost that no batch has")
+            raise ValueError("the cost must be finite and not negative")
         return job
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise StorageError(
-            f"{path}: is not a record of a submitted batch. The answers can still be fetched "
-            "from the endpoint by hand; remove the file to continue without them."
+            f"{path}: is not the file of a submitted batch. You can fetch the answers from the "
+            "endpoint by hand. To continue without these answers, remove the file."
         ) from None
 
 
 def job_path(folder: Path, job: Job) -> Path:
-    """The file of a batch."""
+    """Return the path of a batch's job file."""
     return folder / f"{job.name}.json"
 
 
 def save_job(folder: Path, job: Job) -> None:
-    """Write the file of a batch."""
+    """Write the job file of a batch."""
     make_owner_only(folder)
     with atomic_file(job_path(folder, job)) as path:
         path.write_text(json.dumps(asdict(job)))
 
 
 def remove_job(folder: Path, job: Job) -> None:
-    """Remove the files of a batch. A run that waits for the lock then sees that the first file is
-    gone."""
+    """Remove the job file and the lock file of a batch.
+
+    A run that waits for the lock then sees that another run has collected the batch.
+    """
     job_path(folder, job).unlink(missing_ok=True)
     job_path(folder, job).with_suffix(".lock").unlink(missing_ok=True)
 
 
 def job_lock(folder: Path, job: Job) -> FileLock:
-    """The lock of the process that polls a batch. A process that dies releases it."""
+    """Return the lock for polling a batch. If its process dies, the lock is free again."""
     make_owner_only(folder)
     return FileLock(job_path(folder, job).with_suffix(".lock"))

@@ -1,20 +1,20 @@
-"""Finds how many calls at once an endpoint can use.
+"""Finds the best number of concurrent calls to an endpoint.
 
-Servers such as vLLM do not refuse a call that they have no room for: they queue it. From then on,
-more calls at once add latency and no throughput, and the calls of a slow endpoint wait while a
-faster one is idle.
+A busy server such as vLLM does not refuse further calls but puts them into a queue. Then more
+concurrent calls add latency but no throughput. The calls to a slow endpoint wait in its queue while
+a faster endpoint is idle.
 
-The limit climbs to the largest `throughput^3 / latency` (Kleinrock 1979, generalized power with
+The search looks for the largest `throughput^3 / latency` (Kleinrock 1979, generalized power with
 exponent 3). By Little's law, throughput is calls in flight / latency. So twice as many calls must
-give 19% more throughput. Latencies are only compared with each other, as in the gradient limits of
-Netflix's concurrency-limits: the model and the length of its answers need no setting.
+give 19% more throughput. As in the gradient limits of Netflix's concurrency-limits, latencies are
+only compared with each other. So no setting depends on the model or on the length of its answers.
 """
 
 from __future__ import annotations
 
 import math
 
-# A round of fewer answers would mostly compare long answers with short ones.
+# With fewer answers in a round, their different lengths would decide the comparison.
 _START = 16
 _STEP = 1.25
 
@@ -22,9 +22,9 @@ _STEP = 1.25
 class ConcurrencyLimit:
     """`value` is the number of calls that may be in flight: 1 to `ceiling`.
 
-    It starts low and doubles while that pays. Then it goes in smaller steps, up or down: as long as
-    a round is better than the one before, and back and the other way after a worse one. So it
-    follows a server that becomes faster or slower.
+    The value starts low and doubles as long as rounds become better. Then it changes in smaller
+    steps. After a worse round, it goes back and tries the other direction. So the value follows a
+    server that becomes faster or slower.
 
     >>> limit = ConcurrencyLimit(32)
     >>> while limit.value < 32:  # the latency does not depend on the calls in flight
@@ -39,27 +39,27 @@ class ConcurrencyLimit:
         self._answers, self._in_flight, self._latency_s = 0, 0, 0.0
 
     def add(self, round_: int, *, in_flight: int, latency_s: float) -> None:
-        """Record an answer to a call that started in `round_` as one of `in_flight` calls.
+        """Record an answer to a call that started in `round_`, when `in_flight` calls were running.
 
-        Answers to calls of an earlier round, which had another limit, do not count.
+        An answer to a call of an earlier round does not count, because the limit was different.
         """
         if round_ != self.round:
             return
         self._answers += 1
         self._in_flight += in_flight
         self._latency_s += latency_s
-        # A step that may be worse lasts a third of a round at the best value.
+        # A round at the best value is three times as long as a round that tries another value.
         times = 1 if self._probing or not self.round else 3
         if self._answers < times * max(self.value, _START):
             return
-        # The means of n^3 / T^4, up to a factor: throughput^3 / T with throughput n / T.
+        # The throughput is n / T, so throughput^3 / T is n^3 / T^4. Constant factors are omitted.
         power = self._in_flight**3 * self._answers / max(self._latency_s, 1e-9) ** 4
         self.round += 1
         self._answers, self._in_flight, self._latency_s = 0, 0, 0.0
         self._decide(power)
 
     def _decide(self, power: float) -> None:
-        """Choose the value of the next round."""
+        """Choose the value for the next round."""
         better = power > self._best_power
         if better or not self._probing:
             self._best, self._best_power = self.value, power
@@ -75,7 +75,7 @@ class ConcurrencyLimit:
         self._factor = _STEP if self._factor < 1 else 1 / _STEP
 
     def _moved(self) -> int:
-        """The best value, one step up or down."""
+        """Return the best value plus or minus one step."""
         moved = self._best * self._factor
         whole = math.ceil(moved) if self._factor > 1 else math.floor(moved)
         return max(1, min(whole, self._ceiling))

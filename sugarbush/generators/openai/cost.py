@@ -1,13 +1,13 @@
-"""What answers cost: a journal of paid calls, and caps on calls and cost.
+"""A journal of paid calls, and caps on the number and the cost of calls.
 
-    <state>/usage/<account>.jsonl     one paid call per line, appended and never rewritten
-    <state>/usage/<account>.lock      held by the one run that may send calls
+    <state>/usage/<account>.jsonl     one paid call per line; lines are appended, never changed
+    <state>/usage/<account>.lock      the lock of the one run that may send calls
     <state>/usage/<account>.settling  the journal line of the answer that is being stored
 
-An account is a `privacy.dataset`. The caps apply to all runs of an account together: a new run, or
-a run split into stages, does not reset them. Three kinds of calls count: the lines of the journal,
-the calls in flight of the one run that holds the lock, and the batches that no run has collected. A
-line contains time, stage, batch, model, tokens and cost; no text.
+An account is a value of `privacy.dataset`. The caps apply to all runs of an account together, so a
+new run does not reset them. Three kinds of calls count: the lines of the journal, the calls in
+flight of the run that holds the lock, and the calls of batches that no run has collected. A line
+contains time, stage, batch of requests, model, tokens and cost, but no text.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from sugarbush.paths import make_owner_only
 
 FOLDER = "usage"
 
-# Upper bound on the tokens that a chat format adds around each message and at the end of a prompt.
+# An upper bound on the tokens that a chat format adds to a prompt of one message.
 _TEMPLATE_TOKENS = 16
-# An estimate for English prose in byte-level vocabularies. Used for planning, never for a cap.
+# An estimate for English prose and byte-level vocabularies. Plans use it, but caps never do.
 _BYTES_PER_TOKEN = 4.0
 
 
@@ -54,7 +54,7 @@ class Paid:
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """Totals of paid calls. `unpriced` calls have tokens but no cost."""
+    """Totals of paid calls. `unpriced` counts the calls to models without a price."""
 
     stage: str = ""
     what: str = ""
@@ -80,29 +80,28 @@ class CapReachedError(GeneratorError):
 
 
 def most_prompt_tokens(prompt: str) -> int:
-    """An upper bound on the tokens of a prompt: every token has at least one byte."""
+    """Return an upper bound on the tokens of a prompt: every token has at least one byte."""
     return len(prompt.encode("utf-8", "replace")) + _TEMPLATE_TOKENS
 
 
 def likely_prompt_tokens(prompt: str) -> int:
-    """About how many tokens a prompt has, for plans and for the limit on tokens per minute."""
+    """Estimate the tokens of a prompt, for plans and for the limit on tokens per minute."""
     size = len(prompt.encode("utf-8", "replace")) / _BYTES_PER_TOKEN
     return round(size + _TEMPLATE_TOKENS / 2)
 
 
 def journal_path(state: Path, account: str) -> Path:
-    """The journal of an account."""
+    """Return the path of an account's journal."""
     return state / FOLDER / f"{account}.jsonl"
 
 
 def read_journal(path: Path) -> tuple[Paid, ...]:
-    """Every paid call, oldest first. Skips a line that is incomplete because the process was
-    killed."""
+    """Read all paid calls, oldest first. Skips a line that a killed process left incomplete."""
     return tuple(_Journal(path).new_lines())
 
 
 def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
-    """Sum the payments by stage and batch of requests (a round), in order of the first payment."""
+    """Sum the paid calls by stage and batch of requests, in order of the first paid call."""
     totals: dict[tuple[str, str], Spending] = {}
     for call in paid:
         place = (call.stage, call.what)
@@ -111,11 +110,12 @@ def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
 
 
 class Meter:
-    """Allows calls under the caps of one account and records their costs.
+    """Admits calls under the caps of one account and records their costs.
 
-    Guarantee: no cap is exceeded. A call reserves the most that it can cost, and is then charged
-    its actual cost. `alone` excludes all other runs. A batch that no run has collected counts as
-    reserved. The guarantee does not cover what an endpoint bills for an answer that never arrived.
+    Guarantee: no cap is exceeded. A call first reserves its maximum cost, and its actual cost then
+    replaces the reservation. `alone` excludes all other runs. Calls of a batch that no run has
+    collected count as reserved. The guarantee does not cover answers that the endpoint bills but
+    that never arrive.
     """
 
     def __init__(self, state: Path, *, account: str, stage: str, params: EndpointSettings) -> None:
@@ -129,7 +129,7 @@ class Meter:
         self._batched_calls, self._batched_cost = 0, 0.0
 
     def worst_cost(self, prompt: str) -> float:
-        """Return the most that a call with this prompt can cost; 0 without a price."""
+        """Return the maximum cost of a call with this prompt; 0 without a price."""
         cost = cost_of(
             self._params.price,
             prompt_tokens=most_prompt_tokens(prompt),
@@ -144,12 +144,12 @@ class Meter:
 
     @contextmanager
     def alone(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Hold the lock of the account. Other runs on it wait: they share caps, rate limits and
-        answers.
+        """Hold the lock of the account. Other runs wait, because caps, rate limits and answers are
+        shared.
 
-        Other runs are other processes, threads, generators and labellers. A process that dies
-        releases the lock; the next holder first records the payment that this process was about to
-        record. Do not wait for a batch while you hold the lock.
+        Other runs may be processes, threads, generators or labellers. If a process dies, the lock
+        is free again. The next holder first records the payment that the dead process had not yet
+        recorded. Do not wait for a batch while you hold the lock.
         """
         lock = FileLock(self._journal.path.with_suffix(".lock"))
         with _storage(Path(lock.lock_file)):
@@ -167,37 +167,39 @@ class Meter:
             lock.release()
 
     def count_batches(self) -> None:
-        """Count the calls of batches that no run has collected."""
+        """Read the number and the maximum cost of the calls in batches that no run has
+        collected."""
         jobs = [job for job in jobs_in(self._batches) if job.account == self.account]
         self._batched_calls = sum(len(job.keys) for job in jobs)
         self._batched_cost = sum(job.worst_cost for job in jobs)
 
     def refresh(self) -> None:
-        """Read what other processes have paid."""
+        """Read the calls that other processes have paid."""
         for paid in self._journal.new_lines():
             self.spent = self.spent.plus(paid)
 
     def admit(self, worst_cost: float) -> None:
-        """Reserve one call. Raises CapReachedError when it could exceed a cap."""
+        """Reserve one call. Raises CapReachedError if the call could exceed a cap."""
         self.refresh()
         calls = self.spent.calls + self.in_flight + self._batched_calls
         cost = self.spent.cost + self._reserved_cost + self._batched_cost
         params = self._params
         if params.max_calls is not None and calls + 1 > params.max_calls:
-            raise self._refusal(f"max_calls={params.max_calls}", "one more call would exceed it")
+            why = "one more call would exceed this cap"
+            raise self._refusal(f"max_calls={params.max_calls}", why)
         if params.max_cost is not None and cost + worst_cost > params.max_cost:
             why = f"one more call may cost up to {worst_cost:.4g}"
             raise self._refusal(f"max_cost={params.max_cost:g}", why)
         self.reserve([worst_cost])
 
     def reserve(self, worst_costs: Iterable[float]) -> None:
-        """Reserve calls without a check, because an earlier run has sent them already."""
+        """Reserve calls without a check, because they are already sent."""
         for worst_cost in worst_costs:
             self.in_flight += 1
             self._reserved_cost += worst_cost
 
     def release(self, worst_cost: float) -> None:
-        """Undo the reservation of a call that got no answer and costs nothing."""
+        """Undo the reservation of one call."""
         self.in_flight -= 1
         self._reserved_cost = self._reserved_cost - worst_cost if self.in_flight else 0.0
 
@@ -211,10 +213,10 @@ class Meter:
     ) -> None:
         """Store the answer to a reserved call with `store`, and record its cost.
 
-        If the process is killed at any line, neither the answer nor the cost is lost: the journal
-        line is on disk before the answer is stored, and the next holder of the lock appends the
-        line if it is missing. If the endpoint reports 0 prompt tokens, it does not count tokens,
-        and the cost is the most that the call can cost.
+        A kill at any line loses neither the answer nor the cost. The journal line is on disk before
+        the answer is stored, and the next holder of the lock appends this line if the journal lacks
+        it. An endpoint that reports 0 prompt tokens counts no tokens. The cost is then the maximum
+        cost of the call.
         """
         tokens = completion.prompt_tokens, completion.completion_tokens
         cost = cost_of(self._params.price, prompt_tokens=tokens[0], completion_tokens=tokens[1])
@@ -233,7 +235,7 @@ class Meter:
         self.refresh()
 
     def shown(self) -> str:
-        """The cost so far and the caps, for the operator."""
+        """Describe the cost so far and the caps, for the operator."""
         spent, params = self.spent, self._params
         paid = f"cost {spent.cost:.4f}"
         if params.price is None:
@@ -253,13 +255,13 @@ class Meter:
         return CapReachedError(
             f"{self._params.setting}.{cap} is reached: all runs on '{self.account}' have paid for "
             f"{spent.calls} calls, {spent.prompt_tokens} prompt and {spent.completion_tokens} "
-            f"completion tokens{cost}{batched}; {why}. Every answer received is cached: raise the "
-            "cap in params.yaml and run again, and only missing answers are requested."
+            f"completion tokens{cost}{batched}; {why}. Every answer received is cached. Raise the "
+            "cap in params.yaml and run again: the run requests only the missing answers."
         )
 
 
 class _Journal:
-    """A file of paid calls. Each reading starts where the last one ended."""
+    """A file of paid calls. Each reading starts at the end of the reading before."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -269,7 +271,7 @@ class _Journal:
         self._unsettled = False
 
     def new_lines(self) -> list[Paid]:
-        """Read the lines that were completed since the last reading."""
+        """Read the complete lines since the last reading."""
         with _storage(self.path):
             if not self.path.exists() or self.path.stat().st_size <= self._read_to:
                 return []
@@ -282,8 +284,11 @@ class _Journal:
 
     @contextmanager
     def settling(self, paid: Paid) -> Iterator[None]:
-        """Append a line after the block, which stores the paid answer. Before the block runs, the
-        line and its position in the journal are written to the file `.settling`."""
+        """Append a line to the journal after the block, which stores the paid answer.
+
+        The line and its position in the journal are written to the file `.settling` before the
+        block runs.
+        """
         if self._unsettled:
             self.recover()
         line = json.dumps(asdict(paid), separators=(",", ":")).encode() + b"\n"
@@ -299,14 +304,13 @@ class _Journal:
         self._unsettled = False
 
     def recover(self) -> None:
-        """Append the line that a run wrote to `.settling` before it died, unless the journal has
-        it."""
+        """Append the line of a dead run in `.settling`, unless the journal has it."""
         with _storage(self.path):
             written = self._settling.read_bytes() if self._settling.exists() else b""
             place, _, line = written.partition(b"\n")
             known = place.isdigit() and len(place) < 19
             if _parse(line) is None or not line.endswith(b"\n") or not known:
-                return  # nothing to append, or the run died before it stored anything
+                return  # there is no whole line, so the run had not stored the answer
             after = self.path.read_bytes()[int(place) :] if self.path.exists() else b""
         if line not in after:
             self._append(line)
@@ -323,7 +327,7 @@ class _Journal:
             os.close(descriptor)
 
     def _append(self, line: bytes) -> None:
-        """Write one line in one system call, so that lines of several processes do not mix."""
+        """Write a line in one system call, so that lines of several processes do not mix."""
         with _storage(self.path):
             make_owner_only(self.path.parent)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -337,13 +341,13 @@ class _Journal:
 
 
 def _ends_a_line(descriptor: int) -> bool:
-    """Whether the file is empty or ends with a line end; a kill may leave an incomplete line."""
+    """Whether the file is empty or ends with a whole line. A kill may cut the last line."""
     size = os.fstat(descriptor).st_size
     return not size or os.pread(descriptor, 1, size - 1) == b"\n"
 
 
 def _parse(line: bytes) -> Paid | None:
-    """Parse the paid call in a line; None if the line is damaged by a kill or an edit."""
+    """Parse the paid call in a line; None if a kill or an edit damaged the line."""
     try:
         paid = Paid(**json.loads(line))
         words = [paid.stage, paid.what]

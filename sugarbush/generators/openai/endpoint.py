@@ -1,9 +1,9 @@
-"""What is sent to an OpenAI-compatible endpoint, and the answer to it.
+"""One call to an OpenAI-compatible endpoint, and its answer.
 
-The key is read from the environment when a client is made. No attribute, message or exception of
-this module contains it. The SDK would also send other values of the environment as headers
-(`OPENAI_ORG_ID`, `OPENAI_CUSTOM_HEADERS`), to any address: they are removed. Redirects are not
-followed: they would send the messages to an address that the settings do not name.
+The key is read from the environment when a client is opened. No attribute, message or exception of
+this module contains the key. The SDK would also send other environment variables as headers
+(`OPENAI_ORG_ID`, `OPENAI_CUSTOM_HEADERS`) to any address, so these headers are removed. Redirects
+are not followed, because they could send the messages to an address that is not in the settings.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ _HEADERS = {
     "content-type", "content-length", "transfer-encoding",
 }  # fmt: skip
 _OF_AN_ACCOUNT = {"openai-organization", "openai-project"}
-# These loggers have a line for each call, so the lines would show the number of private texts.
+# These loggers write a line for each call, so their output would show the number of private texts.
 _LOGGERS_OF_CALLS = ("openai", "httpx2", "httpcore2", "filelock")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One call. `key` is the cache key of its answer, and `worst_cost` is the most that it can
-    cost.
+    """One call. `key` is the cache key of its answer, and `worst_cost` is its maximum cost.
 
-    `response_format` is the format of the answer, None for plain text.
+    `response_format` is the format of the answer; None means plain text.
     """
 
     key: str
@@ -50,8 +49,7 @@ class Call:
 
 
 def read_key(params: EndpointSettings) -> str:
-    """The key from the environment. Raises ParamsError, which names the variable and never its
-    value."""
+    """Read the key from the environment. A ParamsError names the variable, but not its value."""
     if params.key_variable is None:
         return "none"
     key = os.environ.get(params.key_variable, "").strip()
@@ -62,15 +60,17 @@ def read_key(params: EndpointSettings) -> str:
             "`key_variable: null` for an endpoint that needs no key."
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise ParamsError(f"{place} contains characters that a key cannot have; set it again")
+        raise ParamsError(
+            f"{place} contains a space or another character that no key has; set it again"
+        )
     return key
 
 
 @asynccontextmanager
 async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpenAI]:
-    """The official client for the one address of `params`, without its own retries.
+    """Open OpenAI's client for the one address of `params`. The client does not retry.
 
-    `sugarbush.generators.openai.address` decides whether a proxy from the environment is used.
+    `sugarbush.generators.openai.address` decides whether calls use a proxy from the environment.
     """
     proxied = may_use_proxy(params.address, reads_private_text=params.reads_private_text)
     key = read_key(params)
@@ -103,7 +103,7 @@ async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpe
 
 
 def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
-    """The fields of one call. One choice per call, because some servers ignore n > 1."""
+    """Return the fields of one call. It requests one answer, because some servers ignore n > 1."""
     body: dict[str, Any] = {
         "model": params.model,
         "messages": [{"role": "user", "content": call.prompt}],
@@ -118,7 +118,7 @@ def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
 
 
 def read_completion(answer: object) -> Completion:
-    """The completion in a response. Raises MalformedError when it is not a completion.
+    """Return the completion in a response. Raises MalformedError if the response has none.
 
     The SDK does not validate its types, so every field may be missing.
     """
@@ -142,6 +142,5 @@ def read_completion(answer: object) -> Completion:
 
 
 def _count(value: object) -> int:
-    """Return a number of tokens; 0 if `value` is not such a number, because the endpoint counts no
-    tokens."""
+    """Return a number of tokens; 0 if the endpoint sent no usable number."""
     return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0

@@ -1,7 +1,7 @@
 """Calls to one or more OpenAI-compatible endpoints, with rate limits, a deadline and retries.
 
 `sugarbush.generators.openai.failures` decides which failures are retried, and
-`sugarbush.generators.openai.concurrency` how many calls an endpoint gets at once.
+`sugarbush.generators.openai.concurrency` sets the number of concurrent calls.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from sugarbush.generators.openai.failures import (
 )
 from sugarbush.generators.openai.settings import EndpointSettings
 
-# A burst of this many seconds stays below an endpoint's limit per minute.
-_BURST_S = 2.0
+_BURST_S = 2.0  # the calls of this many seconds may be sent at once
 _FAILURES_IN_A_ROW = 3
 _LONGEST_REST = 6  # 2**6 seconds
 
@@ -45,15 +44,17 @@ class _ClosingError(Exception):
 
 @dataclass
 class _Clock:
-    """The address that one call was sent to last, and the seconds that it has spent on attempts,
-    excluding the waits for the rate limits and for its turn."""
+    """The last address of one call, and the time of its attempts so far.
+
+    The time does not include waits for rate limits or for other calls.
+    """
 
     params: EndpointSettings
     attempts_s: float = 0.0
 
 
 class Endpoint:
-    """An open connection to one address, with its limits and what is known of its state."""
+    """An open connection to one address, with its limits and its state."""
 
     def __init__(self, client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
         self.params, self.limit = params, ConcurrencyLimit(params.concurrency)
@@ -76,7 +77,6 @@ class Endpoint:
             await asyncio.sleep(pause_s)
 
     async def ask(self, body: dict[str, Any], clock: _Clock) -> Completion:
-        """Make one attempt."""
         clock.params = self.params
         round_, in_flight, started = self.limit.round, self.in_flight, time.monotonic()
         measured = True
@@ -86,7 +86,7 @@ class Endpoint:
             completion = read_completion(answer)
             self._failures, self.rests_until = 0, self._resume_at
         except FAULTS as error:
-            # A call that timed out has waited at least that long.
+            # The latency of a call that timed out is at least the timeout.
             measured = isinstance(error, TimeoutError | openai.APITimeoutError)
             self._heed(error, started)
             raise
@@ -98,14 +98,14 @@ class Endpoint:
         return completion
 
     def _heed(self, error: Exception, started: float) -> None:
-        """Delay calls after a 429 that names a time. Let an endpoint rest that fails every time."""
+        """Delay calls after a 429 with a waiting time. Pause an endpoint after several failures."""
         now = time.monotonic()
         if isinstance(error, openai.APIStatusError) and error.status_code < 500:
             asked = asked_wait_s(error)
             if error.status_code == 429 and asked is not None:
                 self._resume_at = max(self._resume_at, now + min(asked, self.params.deadline_s))
                 self.rests_until = max(self.rests_until, self._resume_at)
-        elif started >= self._rested_at:  # calls in flight at a death count once
+        elif started >= self._rested_at:  # earlier calls do not count
             self._failures += 1
             if (more := self._failures - _FAILURES_IN_A_ROW) >= 0:
                 self._rested_at = now
@@ -113,16 +113,17 @@ class Endpoint:
 
     @property
     def fails(self) -> bool:
-        """Whether the last calls all failed."""
+        """Whether the last `_FAILURES_IN_A_ROW` calls failed."""
         return self._failures >= _FAILURES_IN_A_ROW
 
 
 class Endpoints:
-    """Open connections to every address of the settings, shared by all calls of one event loop.
+    """Open connections to all addresses of the settings, for all calls of one event loop.
 
-    A call goes to the address with the fewest calls in flight relative to its limit. An address
-    that fails three times in a row rests for 1 to 64 seconds, and one that refuses every call is
-    not asked again: the other addresses get its calls. A single address is always asked.
+    A call goes to the address with the fewest calls in flight relative to its limit. If an address
+    fails three times in a row, it gets no calls for 1 to 64 seconds. If an address refuses every
+    call, it gets no more calls. The other addresses then get these calls. A single address always
+    gets all calls.
     """
 
     def __init__(self, endpoints: Sequence[Endpoint], say: Callable[[str], None]) -> None:
@@ -133,14 +134,14 @@ class Endpoints:
         self._closing = False
 
     def close(self) -> None:
-        """Let running attempts end, and end every wait for another attempt."""
+        """Stop all waits for another attempt. Attempts that are running may finish."""
         if not self._closing:
             self._closing = True
             for patience in self._patience:
                 patience.reschedule(0)
 
     async def complete(self, call: Call) -> Completion:
-        """The answer of one of the endpoints.
+        """Return the answer of one of the endpoints.
 
         Raises CallError if only this call failed, and StopError if all later calls would fail.
         """
@@ -167,7 +168,7 @@ class Endpoints:
                         raise
 
     def _is_left_out(self, endpoint: Endpoint, error: Exception) -> bool:
-        """Whether `endpoint` refuses every call, and another one does not."""
+        """Whether `endpoint` refuses every call but another endpoint does not."""
         refuses = verdict_on(error) is Verdict.STOP
         endpoint.refuses = endpoint.refuses or refuses
         if all(e.refuses for e in self._endpoints):
@@ -179,7 +180,7 @@ class Endpoints:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[Endpoint]:
-        """Wait until an endpoint has room for one more call, and use its room."""
+        """Wait until an endpoint is below its limit, and count one more call there."""
         async with self._waiting(), self._freed:
             endpoint = await self._freed.wait_for(self._next)
         assert endpoint is not None
@@ -193,7 +194,7 @@ class Endpoints:
                 self._freed.notify(sum(max(0, room) for room in rooms))
 
     def _next(self) -> Endpoint | None:
-        """The endpoint for the next call; None if all that can be asked are busy."""
+        """Choose the endpoint for the next call; None if all usable endpoints are busy."""
         now = time.monotonic()
         willing = [e for e in self._endpoints if not e.refuses] or self._endpoints
         awake = [e for e in willing if e.rests_until <= now] or willing
@@ -213,8 +214,7 @@ class Endpoints:
 
     @asynccontextmanager
     async def _waiting(self) -> AsyncIterator[None]:
-        """Run a block that waits before an attempt. Raises _ClosingError as soon as the run
-        ends."""
+        """Run a block that waits before an attempt. Raises _ClosingError when the run ends."""
         if self._closing:
             raise _ClosingError
         try:
@@ -231,7 +231,7 @@ class Endpoints:
 async def open_endpoints(
     params: EndpointSettings, say: Callable[[str], None]
 ) -> AsyncIterator[Endpoints]:
-    """A connection to every address. `say` gets a line when an address is left out."""
+    """Open a connection to every address. `say` gets a message about each failing address."""
     async with AsyncExitStack() as stack:
         opened = []
         for base_url in params.base_urls:
@@ -241,7 +241,6 @@ async def open_endpoints(
 
 
 def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:
-    """Make a leaky bucket for `per_minute` units per minute, with a capacity of at least
-    `largest`."""
+    """Make a rate limiter for `per_minute` units per minute. One call may need `largest` units."""
     capacity = max(per_minute * _BURST_S / 60, largest)
     return AsyncLimiter(capacity, capacity * 60 / per_minute)

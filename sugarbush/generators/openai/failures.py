@@ -1,12 +1,13 @@
-"""Decides what follows a failed attempt (a retry, no answer, or the end of the run), and writes its
-message.
+"""Decides whether a failed attempt is retried, is skipped or ends the run, and writes its message.
 
 These failures are retried: lost connections, timeouts, 408, 409, 429, 5xx, and a response that is
-not a completion. The wait is the endpoint's Retry-After if it sends one, and otherwise exponential
-backoff with full jitter. Any other 4xx is not retried, because the same request would fail again.
-401, 402, 404 and an exhausted quota end the run, because every later call would fail too.
+not a completion. The waiting time is the endpoint's Retry-After. Without this header, it is
+exponential backoff with full jitter. Any other 4xx is not retried, because the same request would
+fail again. 401, 402, 404 and an exhausted quota end the run, because every later call would fail
+too.
 
-No message contains a key. If an endpoint receives private text, no message repeats its words.
+No message contains a key. If an endpoint receives private text, no message repeats the endpoint's
+words.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sugarbush.generators.openai.settings import EndpointSettings
 _BACKOFF = wait_random_exponential(multiplier=0.5, max=60)
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _QUOTED_CHARACTERS = 300
-# The words that servers use when prompt and answer do not fit the model.
+# Servers use these words if prompt and answer do not fit the model's context.
 _TOO_LONG = re.compile(
     r"context|too long|too many (?:input )?tokens|(?:sequence|input|prompt|maximum|max) length"
     r"|max_new_tokens|tokens? limit",
@@ -37,7 +38,7 @@ _TOO_LONG = re.compile(
 
 
 class CallError(GeneratorError):
-    """One call failed; other calls may succeed."""
+    """One call failed, but other calls may succeed."""
 
 
 class StopError(GeneratorError):
@@ -48,13 +49,13 @@ class MalformedError(Exception):
     """A response with status 200 that is not a chat completion."""
 
 
-# Every expected failure of an attempt; any other exception is a bug in Sugarbush. The SDK raises
-# the last two for invalid JSON and for JSON that is nested too deeply.
+# All expected failures of an attempt. Any other exception is a bug in Sugarbush. The SDK raises
+# ValueError for invalid JSON, and RecursionError for JSON that is nested too deeply.
 FAULTS = (openai.APIError, TimeoutError, MalformedError, ValueError, RecursionError)
 
 
 class Verdict(Enum):
-    """What to do after a failed attempt."""
+    """The reaction to a failed attempt."""
 
     RETRY = auto()
     SKIP = auto()
@@ -62,7 +63,7 @@ class Verdict(Enum):
 
 
 def verdict_on(error: BaseException) -> Verdict:
-    """What to do after `error`."""
+    """Return the reaction to `error`."""
     match error:
         case openai.APIStatusError(status_code=401 | 402 | 404):
             return Verdict.STOP
@@ -76,7 +77,7 @@ def verdict_on(error: BaseException) -> Verdict:
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """The seconds that an endpoint asks to wait; None without a usable header.
+    """Return the waiting time in the headers, in seconds; None without a usable header.
 
     Reads `retry-after-ms` (milliseconds), or `retry-after` (seconds or a date; RFC 9110, 10.2.3).
     """
@@ -94,34 +95,30 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
     return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds())
 
 
-def worth_retrying(error: BaseException) -> bool:
-    """Whether the same request may succeed."""
-    return verdict_on(error) is Verdict.RETRY
-
-
 def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
-    """Repeats an attempt until it succeeds, its failure is not worth retrying, or `stop` is true.
-    Raises the last failure."""
-    retry = retry_if_exception(worth_retrying)
+    """Make a function that repeats an attempt until it succeeds or `stop` is true.
+
+    The function retries only failures with the verdict RETRY. It raises the last failure.
+    """
+    retry = retry_if_exception(lambda error: verdict_on(error) is Verdict.RETRY)
     return AsyncRetrying(retry=retry, wait=wait_s, stop=stop, reraise=True, **options)
 
 
 def wait_s(state: RetryCallState) -> float:
-    """Return the seconds until the next attempt. The endpoint may ask for a wait; if not, it is
-    backoff with jitter."""
+    """Return the seconds until the next attempt: the endpoint's waiting time, or else backoff."""
     error = state.outcome.exception() if state.outcome is not None else None
     asked = asked_wait_s(error)
     return asked if asked is not None else _BACKOFF(state)
 
 
 def call_error(error: Exception, params: EndpointSettings) -> CallError | StopError:
-    """The failure as an error for the operator."""
+    """Turn a failure into an error for the operator."""
     stop = verdict_on(error) is Verdict.STOP
     return (StopError if stop else CallError)(explain(error, params))
 
 
 def explain(error: BaseException, params: EndpointSettings) -> str:
-    """What is wrong and what to change. It quotes no header and no key."""
+    """Explain what is wrong and what to change. The message quotes no header and no key."""
     where = f"{params.address} ({params.setting}.base_url)"
     match error:
         case openai.APIStatusError():
@@ -129,22 +126,23 @@ def explain(error: BaseException, params: EndpointSettings) -> str:
         case openai.APITimeoutError() | TimeoutError():
             return (
                 f"{where} gave no answer within {params.setting}.timeout_s={params.timeout_s:g} "
-                "seconds. Raise it, lower max_tokens or concurrency, or check whether the server "
-                "is overloaded."
+                "seconds. Raise timeout_s, lower max_tokens or concurrency, or check whether the "
+                "server is overloaded."
             )
         case openai.APIConnectionError():
             return (
                 f"{where} cannot be reached ({_reason(error, params)}). Check that the "
-                "server runs and that http or https, host and port are right."
+                "server runs, and check http or https, host and port."
             )
     return (
-        f"{where} answered with something that is not a chat completion ({_reason(error, params)})."
+        f"{where} sent a response that is not a chat completion ({_reason(error, params)})."
         " Check that base_url is the address of an OpenAI-compatible API; it usually ends in /v1."
     )
 
 
 def _reason(error: BaseException, params: EndpointSettings) -> str:
-    """The message of a local error, shortened. It may quote what the endpoint sent."""
+    """Shorten the message of a local error. It may quote the endpoint, so it is hidden if the
+    endpoint reads private text."""
     reason = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
     words = "" if params.reads_private_text else _quoted(str(reason or ""), error)
     return words or type(reason).__name__
@@ -158,8 +156,8 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
             place = error.response.headers.get("location", "elsewhere")
             place = "elsewhere" if params.reads_private_text else _quoted(place, error)
             problem = (
-                f"redirects to {place}, and redirects are not followed. If that is the endpoint, "
-                "set base_url to its address, without /chat/completions."
+                f"redirects to {place}, but redirects are not followed. If the endpoint is there, "
+                "set base_url to this address, without /chat/completions."
             )
         case 401 | 403:
             problem = (
@@ -175,21 +173,21 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
                 "/chat/completions and usually ends in /v1."
             )
         case 402 | 429 if verdict_on(error) is Verdict.STOP:
-            problem = "says that the account has no quota left."
+            problem = "says that the account has no quota left. Raise the quota, and run again."
         case 429:
             problem = (
-                "kept limiting the rate. Lower "
+                "refused the rate of the calls. Lower "
                 f"{params.setting}.requests_per_minute or tokens_per_minute."
             )
         case 400 | 413 | 422 if _TOO_LONG.search(f"{error.code} {words}"):
             problem = (
                 f"has a smaller context than {params.setting}.context_tokens="
-                f"{params.context_tokens}. Lower it, or max_tokens."
+                f"{params.context_tokens}. Lower context_tokens or max_tokens."
             )
         case 400 | 422:
             problem = (
-                "does not accept the request. If it names a field, set temperature, top_p or "
-                "reasoning_effort to null, `send_seed: false`, or `token_limit: "
+                "does not accept the request. If its message names a field, set temperature, "
+                "top_p or reasoning_effort to null, `send_seed: false`, or `token_limit: "
                 "max_completion_tokens`."
             )
         case _:
@@ -198,15 +196,17 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
 
 
 def _words(error: openai.APIStatusError) -> str:
-    """The endpoint's own message. It may quote the request."""
+    """Return the endpoint's own message, which may quote the request."""
     body = error.body
     words = body.get("message", body.get("detail")) if isinstance(body, dict) else None
     return words if isinstance(words, str) else ""
 
 
 def _said(error: openai.APIStatusError, words: str, params: EndpointSettings) -> str:
-    """The endpoint's message, shortened and without the key; empty if the endpoint reads private
-    text."""
+    """Quote the endpoint's message, shortened and without the key.
+
+    The result is empty if the endpoint reads private text.
+    """
     if params.reads_private_text or not words:
         return ""
     return f" It says: {_quoted(words, error)}"
@@ -223,14 +223,14 @@ def _quoted(words: str, error: BaseException) -> str:
 
 
 def asked_wait_s(error: BaseException | None) -> float | None:
-    """The seconds that an endpoint asks to wait after `error`; None if it does not ask."""
+    """Return the waiting time that the endpoint sent with `error`, in seconds; None without one."""
     if not isinstance(error, openai.APIStatusError):
         return None
     return retry_after_s(error.response.headers, now=datetime.now(UTC))
 
 
 def _number(written: str | None) -> float | None:
-    """Parse a number of at least 0 from a header; None for anything else."""
+    """Parse a number of at least 0 from a header; None for other values."""
     try:
         value = float(written) if written is not None else math.nan
     except ValueError:

@@ -1,8 +1,8 @@
-"""Texts from any OpenAI-compatible endpoint. Each text is paid for only once.
+"""Texts from any OpenAI-compatible endpoint. Nobody pays twice for a text.
 
-Each text is one call. An answer is written to the cache when it arrives. Whatever ends a run (a
-kill, a cap, a refused key), the next run requests only the missing answers. An answer that fails
-the checks is requested once more with another seed, and then dropped.
+Each text is one call. An answer is written to the cache when it arrives. If a kill, a cap or a
+refused key ends a run, the next run requests only the missing answers. An answer that fails the
+checks is requested once more with another seed, and then dropped.
 
 Guarantee: accepts only `Released` requests, so private text cannot reach the endpoint.
 """
@@ -17,14 +17,7 @@ from pathlib import Path
 from sugarbush.errors import SugarbushError
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
-from sugarbush.generators.interface import (
-    NO_REQUESTS,
-    Answer,
-    Request,
-    Usage,
-    released_requests,
-    usage_of,
-)
+from sugarbush.generators.interface import NO_REQUESTS, Answer, Request, released_requests
 from sugarbush.generators.openai.batch_api import BatchApi, Receive
 from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
 from sugarbush.generators.openai.batch_jobs import jobs_with
@@ -41,18 +34,18 @@ from sugarbush.randomness import seed_of
 
 PROVIDER = "openai"
 
-# After this many failures in a row, each with its retries, the run stops.
-_FAILURES_IN_A_ROW = 20
+_FAILURES_IN_A_ROW = 20  # the run stops after this many failed calls, each with its retries
 _SEED_LIMIT = 2**31  # several servers refuse a larger seed
 
 _CUT = (
-    "the endpoint counted {} tokens in a question of more than twice as many words: it may cut "
-    "long prompts without an error, as Ollama does beyond its num_ctx"
+    "the endpoint counted {} tokens in a prompt of more than twice as many words. It may cut long "
+    "prompts without an error, as Ollama does if a prompt is longer than num_ctx. Raise num_ctx, "
+    "or lower context_tokens"
 )
 
 
 class OpenAiGenerator:
-    """An open endpoint. `usages` lists the tokens and cost of each batch of requests, in order."""
+    """An open endpoint."""
 
     def __init__(
         self,
@@ -64,16 +57,15 @@ class OpenAiGenerator:
         stage: str,
         say: Callable[[str], None],
     ) -> None:
-        self.usages: list[tuple[str, Usage]] = []
         self._params, self._seed, self._state, self._say = params, seed, state, say
         self._meter = Meter(state, account=account, stage=stage, params=params)
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
-        """Check that the endpoint answers and that each of `planned` fits into its context.
+        """Check that the endpoint answers, and that each request of `planned` fits its context.
 
-        The check costs one call. If the length of the context is unknown, this call is as long as
-        the longest of `planned`.
-        Raises ParamsError or GeneratorError, which says what to change.
+        The check costs one call. If the context length is unknown, this call is as long as the
+        longest request of `planned`. Raises ParamsError or GeneratorError, which says what to
+        change.
         """
         prompts = map(self._rendered, released_requests(planned))
         tokens = max(map(estimate_tokens, prompts), default=0)
@@ -84,17 +76,15 @@ class OpenAiGenerator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One answer per request, in order; an answer without a text names the problem.
+        """Return one answer per request, in order. An answer has a text or a `problem`.
 
-        `what` names the batch in the journal of paid calls and beside the progress bar.
-        Raises PrivacyError for requests that are not released, GeneratorError when the endpoint
-        refuses every call or a cap is reached. Received answers stay in the cache.
+        The journal of paid calls and the progress bar show `what`. Raises PrivacyError for requests
+        that are not released. Raises GeneratorError if the endpoint refuses every call, or if a cap
+        is reached. Received answers stay in the cache.
         """
         wanted = released_requests(requests)
         with open_cache(self._state) as cache:
-            answers = self._answers(wanted, cache, what)
-        self.usages.append((what, usage_of(answers)))
-        return Released(answers, requests.ledger_ids)
+            return Released(self._answers(wanted, cache, what), requests.ledger_ids)
 
     def _answers(
         self, wanted: tuple[Request, ...], cache: AnswerCache, what: str
@@ -113,14 +103,14 @@ class OpenAiGenerator:
     def _had(
         self, calls: list[Call], cache: AnswerCache, what: str
     ) -> tuple[dict[str, Completion], set[str]]:
-        """Return answers by key, from the cache or the endpoint, and the keys of the answers from
-        the endpoint."""
+        """Return answers by key, from the cache or the endpoint. Also returns the keys of new
+        answers."""
         wanted = {c.key: c for c in calls}
         had = cache.find(wanted)
         fresh: dict[str, Completion] = {}
         in_batches = self._params.mode is CallMode.BATCH
         while missing := [c for key, c in wanted.items() if key not in had]:
-            # The lock is not held while waiting for a batch, because that may take a day.
+            # A batch may take a day, so the run does not hold the lock while it waits for one.
             if in_batches or self._in_flight(missing):
                 fresh |= self._asked_for(missing, cache, what, send=in_batches)
                 had |= cache.find(c.key for c in missing)
@@ -145,11 +135,10 @@ class OpenAiGenerator:
     def _asked_for(
         self, calls: list[Call], cache: AnswerCache, what: str, *, send: bool | None = None
     ) -> dict[str, Completion]:
-        """Return answers by key. A failed call has no answer. Each answer is cached before it is
-        returned.
+        """Return answers by key. A failed call has no answer. All returned answers are cached.
 
-        If `send` is None, the calls are made directly. If it is true, they are sent in batches. If
-        it is false, only batches in flight are collected.
+        If `send` is None, the calls are made directly. If `send` is true, they are sent in batches.
+        If it is false, only batches in flight are collected.
         """
         received: dict[str, Completion] = {}
         with progress(len(calls), what=what) as advance:
@@ -226,7 +215,7 @@ class OpenAiGenerator:
 
 
 class _Workers:
-    """Makes concurrent calls until all are made, a cap is reached, or no further call can succeed.
+    """Makes concurrent calls until all are made, a cap is reached, or later calls would fail.
 
     Calls in flight at the end are awaited, because they will be billed.
     """
@@ -239,7 +228,7 @@ class _Workers:
         self._end: Exception | None = None
 
     async def ask(self, calls: Iterable[Call], *, at_once: int) -> None:
-        """Make all `calls`. A failed call gets no answer. Raises the error that ended the run
+        """Make all `calls`. A failed call gets no answer. Raises the error that ends the run
         early."""
         self._waiting.extend(calls)
         async with asyncio.TaskGroup() as group:
@@ -255,7 +244,7 @@ class _Workers:
                 self._meter.admit(call.worst_cost)
             except CapReachedError as error:
                 self._waiting.appendleft(call)
-                # A running call may cost less than it reserved.
+                # Running calls may cost less than they reserved, and leave room for this call.
                 if not self._meter.in_flight:
                     self._stop(error)
                 return
@@ -273,7 +262,7 @@ class _Workers:
             self._meter.release(call.worst_cost)
             if self._end is None:
                 self._failed(str(error))
-        except Exception as error:  # also for a bug in Sugarbush: await the running calls first
+        except Exception as error:  # a bug in Sugarbush must not lose the running calls
             self._meter.release(call.worst_cost)
             self._stop(error)
 
@@ -284,7 +273,7 @@ class _Workers:
             self._stop(
                 StopError(
                     f"{self._in_a_row} calls failed in a row. Last error: {why} Every answer "
-                    "received is cached; run again, and only the rest is requested."
+                    "received is cached. Run again: the run requests only the missing answers."
                 )
             )
 

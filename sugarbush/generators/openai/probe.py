@@ -1,8 +1,8 @@
-"""Before budget or money is spent, checks that the endpoint answers and has a large enough context.
+"""Checks that the endpoint answers and that its context is long enough, before a run spends budget.
 
-The probe requests the list of models (free), then makes one call with the settings of the run. The
-call is short if the endpoint states the length of its context; otherwise it is as long as the run's
-longest call. A refused call is not billed.
+The probe requests the list of models, which is free. Then it makes one call with the settings of
+the run. If the endpoint states its context length, this call is short. Otherwise it is as long as
+the longest call of the run. A refused call is not billed.
 """
 
 from __future__ import annotations
@@ -25,23 +25,20 @@ from sugarbush.generators.openai.endpoint import Call, call_body, open_client, r
 from sugarbush.generators.openai.failures import FAULTS, StopError, explain, retrying
 from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 
-# Enough tokens for the answer of a reasoning model, and so few that they cost almost nothing.
-_TOKENS = 16
-# More than one, because a server that has just failed may close the connection of the next call.
-_ATTEMPTS = 3
+_TOKENS = 16  # enough for the answer of a reasoning model, but cheap
+_ATTEMPTS = 3  # a server that has just failed may close the connection of the next call
 _QUESTION = "Answer with the word ready."
-# Each word is one token in common vocabularies, and has about as many bytes as the estimate of a
-# prompt assumes per token.
+# Each word is one token in common vocabularies, with about 3 bytes, as `estimate_tokens` assumes.
 _FILLER = "it is on "
 _FILLER_TOKENS = 3
 _NO_SUCH_PATH = {404, 405, 501}
-# Field names for a model's context length in the model lists of servers.
+# Servers use these names for the context length in their lists of models.
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Offer:
-    """The endpoint's list of models; empty if it has none."""
+    """The endpoint's list of models, and the context length of the model in the settings."""
 
     names: tuple[str, ...] = ()
     context_tokens: int | None = None
@@ -51,8 +48,8 @@ class _Offer:
 class Probed:
     """The endpoint's answer.
 
-    `whole` is true if the endpoint counted the whole question, and None if it counts no tokens.
-    Some servers cut a prompt that is longer than their context, without an error.
+    `whole` is false if the endpoint counted too few tokens for the whole prompt, and None if it
+    counts no tokens. Some servers cut a prompt that is longer than their context, without an error.
     """
 
     completion: Completion
@@ -64,9 +61,8 @@ def paid_probe(
 ) -> Probed:
     """Run `probe` at every address and record its cost in the journal of paid calls.
 
-    An address that does not answer is an error only if no other one answers. Raises CapReachedError
-    when a cap is reached. If a cap is set, the function waits for the lock of the account, because
-    other runs' calls count too.
+    Raises StopError if no address answers, and CapReachedError if a cap is reached. If there is a
+    cap, the function waits for the lock of the account, because other runs' calls count too.
     """
     found, failed = [], []
     with meter.alone(say) if meter.is_capped else nullcontext():
@@ -100,21 +96,20 @@ def _paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probe
 
 
 def longest_question(tokens: int) -> str:
-    """Return a question of about `tokens` tokens, which is the longest one that `probe` sends."""
+    """Return the longest prompt that `probe` sends, with about `tokens` tokens."""
     return f"{_FILLER * -(-tokens // _FILLER_TOKENS)}\n\nThat was to take up room. {_QUESTION}"
 
 
 async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens: int = 0) -> Probed:
-    """Ask a short question, or one of about `tokens` tokens if the length of the context is
-    unknown.
+    """Send a short prompt, or one of about `tokens` tokens if the context length is unknown.
 
     Raises GeneratorError or ParamsError, which says what to change.
     """
     offer = await _offer(client, params)
     if offer.context_tokens is not None and offer.context_tokens < params.context_tokens:
         raise ParamsError(
-            f"params.yaml: {params.setting}.context_tokens={params.context_tokens} is more than "
-            f"the {offer.context_tokens} that '{params.model}' has; lower it to that number"
+            f"params.yaml: {params.setting}.context_tokens={params.context_tokens}, but the "
+            f"context of '{params.model}' has {offer.context_tokens} tokens; set this number"
         )
     if params.mode is CallMode.BATCH:
         await _require_batch_api(client, params)
@@ -123,7 +118,7 @@ async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens:
     else:
         question, limit = longest_question(tokens), params.max_tokens
     completion = await _ask(client, params, question, limit=limit, offer=offer)
-    # No vocabulary has fewer than one token for two words.
+    # Every vocabulary needs at least one token for two words.
     counted = completion.prompt_tokens
     whole = 2 * counted >= len(question.split()) if counted else None
     return Probed(completion=completion, whole=whole)
@@ -148,8 +143,8 @@ async def _ask(
 
 
 async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
-    """Raises ParamsError when the endpoint has no Batch API. Other failures are left to later
-    calls."""
+    """Raise ParamsError if the endpoint has no Batch API. Ignore other failures: the next call
+    reports them."""
     try:
         await client.batches.list(limit=1)
     except openai.APIStatusError as error:
@@ -163,7 +158,7 @@ async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSetting
 
 
 async def _offer(client: openai.AsyncOpenAI, params: EndpointSettings) -> _Offer:
-    """The list of models; empty if the server has no usable one."""
+    """Request the list of models. The result is empty if the server has no usable list."""
     try:
         page = await client.models.list()
         models = [m for m in page.data or [] if isinstance(getattr(m, "id", None), str)]
@@ -183,6 +178,6 @@ def _not_found(error: openai.NotFoundError, params: EndpointSettings, offer: _Of
     offered = ", ".join(json.dumps(name) for name in near or sorted(offer.names)[:5])
     return (
         f"{params.address} ({params.setting}.base_url) does not offer the model "
-        f"'{params.model}' ({params.setting}.model). It offers {len(offer.names)}, such as "
+        f"'{params.model}' ({params.setting}.model). It offers {len(offer.names)} models, such as "
         f"{offered}."
     )

@@ -22,7 +22,8 @@ from sugarbush.settings import NOT_IN_OUTPUT, Section
 if TYPE_CHECKING:
     from sugarbush.generators.openai.generator import OpenAiGenerator
 
-# `extract_metadata.llm` takes these from `generator.openai` unless it sets them.
+# `extract_metadata.llm` uses the values of `generator.openai` for these settings, unless it has its
+# own values.
 SHARED_BY_ENDPOINTS = (
     "temperature",
     "token_limit",
@@ -39,7 +40,7 @@ SHARED_BY_ENDPOINTS = (
 
 
 class CallMode(StrEnum):
-    """How requests are sent: one HTTP call each, or in files that are answered within a day."""
+    """How requests are sent: each in an HTTP call, or many in a file that is answered in a day."""
 
     DIRECT = "direct"
     BATCH = "batch"
@@ -51,18 +52,16 @@ class EndpointSettings(Section):
     setting: ClassVar[str]
     """The name of the section in messages."""
     reads_private_text: ClassVar[bool] = False
-    """Whether the endpoint receives private text. If so, no message repeats the endpoint's
-    words."""
+    """Whether the endpoint receives private text. If so, no message quotes the endpoint."""
 
     base_url: str | Sequence[str] = "http://localhost:8000/v1"
-    """Address of the API: the part before /chat/completions. A list: servers of one model, which
-    share the calls."""
+    """Address of the API, without /chat/completions. Servers of a list share the calls."""
     model: Annotated[str, Field(min_length=1)]
     """The model's name at the endpoint."""
     key_variable: Annotated[str | None, NOT_IN_OUTPUT] = "OPENAI_API_KEY"
-    """Environment variable that contains the key; null: the endpoint needs none."""
+    """Environment variable that contains the key; null: the endpoint needs no key."""
     mode: Annotated[CallMode, NOT_IN_OUTPUT] = CallMode.DIRECT
-    """direct: one HTTP call each. batch: files of calls, cheaper and slower."""
+    """direct: one HTTP call for each request. batch: files of calls, which are cheaper but slow."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 1.0
     """Sampling temperature; null: not sent."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
@@ -72,30 +71,29 @@ class EndpointSettings(Section):
     token_limit: Annotated[Literal["max_tokens", "max_completion_tokens"], NOT_IN_OUTPUT] = (
         "max_tokens"
     )
-    """The field of max_tokens in a call; newer OpenAI models need max_completion_tokens."""
+    """Name of the field max_tokens in a call. Newer OpenAI models need max_completion_tokens."""
     send_seed: Annotated[bool, NOT_IN_OUTPUT] = True
-    """Whether calls contain a seed; set false if the endpoint refuses a seed."""
+    """Whether calls contain a seed. Set false if the endpoint refuses a seed."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     """Reasoning effort, for reasoning models; null: not sent."""
     concurrency: Annotated[int, Field(ge=1), NOT_IN_OUTPUT] = 32
-    """Maximum number of calls at the same time to one address. Fewer are sent if more only wait."""
+    """Maximum number of concurrent calls to one address. A busy server gets fewer calls."""
     requests_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 3000
     """Rate limit of one address: calls per minute."""
     tokens_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 2_000_000
-    """Rate limit of one address: tokens per minute, where each call counts its prompt and its
-    longest answer."""
+    """Rate limit of one address: tokens per minute. A call counts as its prompt plus max_tokens."""
     timeout_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 120
     """Time limit of one attempt, in seconds."""
     deadline_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 600
-    """Time limit of a call in seconds, with its retries but without the waits for rate limits."""
+    """Time limit of a call with its retries, in seconds. Waits for rate limits do not count."""
     max_retries: Annotated[int, Field(ge=0), NOT_IN_OUTPUT] = 8
     """Maximum number of retries of a failed call."""
     batch_poll_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 30
     """Seconds between two polls of a submitted batch."""
     context_tokens: Annotated[int, Field(ge=64)] = 8192
-    """The model's context length, for prompt and answer together; prompts are shortened to fit."""
+    """The model's context length, for prompt and answer together. Longer prompts are shortened."""
     max_calls: Annotated[Annotated[int, Field(ge=1)] | None, NOT_IN_OUTPUT] = None
-    """Maximum number of paid calls of all runs on one privacy.dataset together; null: no cap."""
+    """Maximum number of paid calls by all runs on one privacy.dataset together; null: no cap."""
     max_cost: Annotated[Annotated[float, Field(gt=0)] | None, NOT_IN_OUTPUT] = None
     """Maximum cost of all runs on one privacy.dataset together; null: no cap."""
     prices: Annotated[dict[str, Price], NOT_IN_OUTPUT] = Field(default_factory=dict)
@@ -103,26 +101,26 @@ class EndpointSettings(Section):
 
     @property
     def base_urls(self) -> tuple[str, ...]:
-        """Every address, sorted."""
+        """All addresses, in alphabetical order."""
         return (self.base_url,) if isinstance(self.base_url, str) else tuple(self.base_url)
 
     @property
     def address(self) -> str:
-        """The addresses as one text."""
+        """All addresses as one text, for messages."""
         return ", ".join(self.base_urls)
 
     @property
     def most_calls_at_once(self) -> int:
-        """The maximum number of calls at the same time to all addresses."""
+        """The maximum number of concurrent calls to all addresses together."""
         return self.concurrency * len(self.base_urls)
 
     def at(self, base_url: str) -> Self:
-        """The same settings for one of the addresses."""
+        """Return the same settings for one of the addresses."""
         return self.model_copy(update={"base_url": base_url})
 
     @property
     def price(self) -> Price | None:
-        """Price of the model's tokens; None if `prices` has none."""
+        """The price of the model's tokens; None if `prices` lacks the model."""
         return self.prices.get(self.model)
 
     @property
@@ -144,7 +142,7 @@ class EndpointSettings(Section):
         listed = given if isinstance(given, list | tuple) else [given]
         addresses = tuple(sorted({_checked_address(each) for each in listed}))
         if not addresses:
-            raise ValueError("must have an address")
+            raise ValueError("must contain an address")
         return addresses if len(addresses) > 1 else addresses[0]
 
     @model_validator(mode="after")
@@ -152,7 +150,7 @@ class EndpointSettings(Section):
         if self.max_tokens >= self.context_tokens:
             raise ValueError(
                 f"max_tokens={self.max_tokens} leaves no room for a prompt in "
-                f"context_tokens={self.context_tokens}"
+                f"context_tokens={self.context_tokens}. Lower max_tokens"
             )
         if self.mode is CallMode.BATCH and len(self.base_urls) > 1:
             raise ValueError(
@@ -177,7 +175,7 @@ def _checked_address(base_url: Any) -> str:
 
 
 class OpenAI(EndpointSettings, GeneratorSettings):
-    """Any OpenAI-compatible endpoint as a generator. Several addresses share its calls.
+    """Any OpenAI-compatible endpoint as a generator.
 
     >>> OpenAI(model="my-model", base_url="http://localhost:8000/v1", temperature=0.7).facts().model
     'my-model'
@@ -202,7 +200,6 @@ class OpenAI(EndpointSettings, GeneratorSettings):
         return GeneratorFacts(provider=self.name, model=self.model, endpoint=self.address)
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
-        """Check key, address, model and context, with at most one paid call."""
         self.open(context).check(planned)
 
     @property

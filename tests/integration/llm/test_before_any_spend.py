@@ -150,7 +150,7 @@ def test_a_context_that_the_endpoint_does_not_have_is_said(bench: Start, folder:
     run = bench(models=Reply(content=models))
     code, said = told("check", run)
     assert code != 0
-    assert "context_tokens=8192 is more than the 512 that 'tiny' has" in said
+    assert "context_tokens=8192, but the context of 'tiny' has 512 tokens" in said
     assert not run.server.asked
 
 

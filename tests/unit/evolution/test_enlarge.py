@@ -19,7 +19,7 @@ from sugarbush.evolution.enlarge import (
 )
 from sugarbush.evolution.evolve import Writer
 from sugarbush.evolution.initialisation import Targets
-from sugarbush.evolution.kernel_scores import RESOLUTION, summed_scores
+from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
 from sugarbush.generators.interface import Answer, Problem, RandomRequest, Request
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
@@ -108,7 +108,7 @@ def test_too_many_unusable_answers_are_an_error() -> None:
 def test_scores_are_predicted_from_noisy_ones_and_are_0_far_away() -> None:
     records, _ = clouds([600, 300, 100], seed=1)
     anchors, _ = clouds([50, 50, 50], seed=2)
-    exact = summed_scores(records, anchors, width=WIDTH)
+    exact = scores_of(records, anchors, width=WIDTH).sum(axis=0)
     stddev = 5.0 * RESOLUTION
     noisy = exact + np.rint(public_rng(1, "noise").normal(0, stddev, len(exact))).astype(np.int64)
     others, labels = clouds([20, 20, 20, 20], seed=3)  # no record and no anchor is near the last
@@ -122,7 +122,7 @@ def test_scores_are_predicted_from_noisy_ones_and_are_0_far_away() -> None:
 def test_many_texts_are_chosen_block_by_block(count: int) -> None:
     texts, labels = clouds([3000, 3000, 3000], seed=4)
     records, _ = clouds([600, 300, 100], seed=1)
-    scores = summed_scores(records, texts, width=WIDTH)
+    scores = scores_of(records, texts, width=WIDTH).sum(axis=0)
     chosen = choose_by_scores(scores.astype(float), texts, width=WIDTH, count=count)
     assert len(set(chosen.tolist())) == len(chosen) == count
     if count == 700:
@@ -138,7 +138,7 @@ def test_the_released_embedding_is_as_exact_as_proved() -> None:
     stddev, size = 4.4, len(anchors)
     gram, near = (np.exp(a.astype(float) @ anchors.T.astype(float) - 1.0) for a in (anchors, later))
     # A function of the space, near to the sums and known everywhere.
-    sums = summed_scores(records, anchors, width=WIDTH) / RESOLUTION
+    sums = scores_of(records, anchors, width=WIDTH).sum(axis=0) / RESOLUTION
     weights = np.linalg.solve(gram + np.eye(size), sums)
     exact, elsewhere, norm = gram @ weights, near @ weights, weights @ gram @ weights
     signal = (exact**2).mean()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sugarbush.errors import InvariantError
 from sugarbush.evolution import herding
 from sugarbush.evolution.herding import herd
-from sugarbush.evolution.kernel_scores import FINE, KernelScores, summed_scores
+from sugarbush.evolution.kernel_scores import FINE, KernelScores, scores_of
 from sugarbush.evolution.selection import select_by_rank
 from sugarbush.randomness import public_rng
 
@@ -31,7 +31,7 @@ def clouds(sizes: list[int], *, seed: int) -> tuple[NDArray[np.float32], NDArray
 def test_survivors_follow_the_density_of_the_records_and_ranks_do_not() -> None:
     records, _ = clouds([600, 300, 100], seed=1)
     candidates, labels = clouds([50, 50, 50], seed=2)
-    scores = summed_scores(records, candidates, width=WIDTH)
+    scores = scores_of(records, candidates, width=WIDTH).sum(axis=0)
     herded = np.bincount(labels[herd(scores, candidates, width=WIDTH, count=30)], minlength=3)
     ranked = labels[select_by_rank(scores, count=30, rng=public_rng(1, "rank"))]
     assert np.abs(herded - [18, 9, 3]).max() <= 2
@@ -45,7 +45,10 @@ def test_choices_are_those_of_the_plain_algorithm(
     monkeypatch.setattr(herding, "_ROWS_IN_MEMORY", rows_in_memory)
     candidates, _ = clouds([40, 30, 200], seed=7)
     own = KernelScores(candidates, width=WIDTH, grid=FINE)(candidates)
-    for sums in (summed_scores(clouds([60, 60, 60], seed=8)[0], candidates, width=WIDTH), -own[0]):
+    for sums in (
+        scores_of(clouds([60, 60, 60], seed=8)[0], candidates, width=WIDTH).sum(axis=0),
+        -own[0],
+    ):
         share = own.sum() / len(own) / sums.sum() if sums.sum() > 0 else 0.0
         gap, free, chosen = sums * share, np.ones(len(own), dtype=bool), []
         for _ in range(100):
@@ -65,7 +68,7 @@ def test_the_requested_number_of_distinct_candidates_survives() -> None:
 def test_of_equal_texts_the_second_comes_late() -> None:
     candidates, _ = clouds([10, 10], seed=4)
     doubled = np.concatenate([candidates, candidates])
-    scores = summed_scores(candidates, doubled, width=WIDTH)
+    scores = scores_of(candidates, doubled, width=WIDTH).sum(axis=0)
     places = herd(scores, doubled, width=WIDTH, count=10)
     assert len(set((places % 20).tolist())) >= 9
 

@@ -90,7 +90,7 @@ def test_spending_is_told_by_stage_and_batch(tmp_path: Path) -> None:
 def test_all_runs_on_an_account_count_against_max_calls(tmp_path: Path) -> None:
     for stage in ("initialise", "evolve", "evolve"):
         pay(meter(tmp_path, stage, max_calls=3))
-    with pytest.raises(CapReachedError, match=r"max_calls=3 is reached.*paid for 3 calls.*raise"):
+    with pytest.raises(CapReachedError, match=r"max_calls=3 is reached.*paid for 3 calls.*Raise"):
         meter(tmp_path, max_calls=3).admit(0.0)
     other = Meter(tmp_path, account="reviews", stage="evolve", params=params(max_calls=3))
     other.admit(0.0)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from sugarbush.data.schema import Schema
@@ -64,7 +62,6 @@ def test_the_plan_counts_what_the_methods_ask_for(name: str) -> None:
         params=evolution.model_copy(update={"prompt": PromptContent.INDEPENDENT}),
         length=params().initialise.length,
         donated=None,
-        choose=_never,
         seed=1,
     )
     population = first_population(targets, tuple(Answer(text="a b") for _ in requests))
@@ -94,9 +91,6 @@ def test_a_larger_release_asks_for_what_the_rounds_did_not(
         schema=SCHEMA, donated=DONATED, length=own.initialise.length, record_count=None, texts=texts
     )
     assert [batch.calls for batch in found] == [calls] * bool(calls)
-
-
-_never: Callable[..., Any] = lambda codes, k: np.zeros((len(codes), 0), dtype=np.int64)  # noqa: E731
 
 
 @pytest.mark.parametrize("name", ["dpft", "crt"])
