@@ -31,6 +31,7 @@ _HEADERS = {
 }  # fmt: skip
 _OF_AN_ACCOUNT = {"openai-organization", "openai-project"}
 # These loggers write a line for each call, so their output would show the number of private texts.
+# One logger of the SDK writes the texts too.
 _LOGGERS_OF_CALLS = ("openai", "httpx2", "httpcore2", "filelock")
 
 
@@ -75,8 +76,9 @@ async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpe
     proxied = may_use_proxy(params.address, reads_private_text=params.reads_private_text)
     key = read_key(params)
     if params.reads_private_text:
-        for name in _LOGGERS_OF_CALLS:
-            logging.getLogger(name).setLevel(logging.WARNING)
+        for name in {*_LOGGERS_OF_CALLS, *logging.root.manager.loggerDict}:
+            if name.partition(".")[0] in _LOGGERS_OF_CALLS:  # a logger may have a level of its own
+                logging.getLogger(name).setLevel(logging.WARNING)
 
     async def remove_headers(request: Any) -> None:
         own = _HEADERS

@@ -84,16 +84,18 @@ def test_private_texts_stay_private_on_the_way(bench: Start) -> None:
 
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
-def test_the_log_of_a_program_does_not_show_the_number_of_texts(
-    bench: Start, caplog: pytest.LogCaptureFixture, level: int
+@pytest.mark.parametrize("logger", ["", "openai._base_client", "httpcore2.connection"])
+def test_the_log_of_a_program_does_not_show_the_texts_or_their_number(
+    bench: Start, caplog: pytest.LogCaptureFixture, level: int, logger: str
 ) -> None:
     lines = []
     for count in (1, 3):
         own = labeller(bench(behave=good))
         caplog.clear()
-        with caplog.at_level(level):
+        with caplog.at_level(level, logger):
             own.codes(TEXTS[:count])
         lines.append([record.name for record in caplog.records])
+        assert "canary" not in caplog.text
     assert lines[0] == lines[1]
 
 
