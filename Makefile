@@ -14,6 +14,9 @@ export HF_HUB_OFFLINE ?= 1
 # Threads that spin while they wait slow each other down where processes share cores.
 export OMP_WAIT_POLICY ?= passive
 
+# Without stored bytecode, every process compiles what it imports: seconds for each.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Clones on one machine share no state: it is inside each checkout.
 demo test test-fast stress mutants fuzz: export SUGARBUSH_STATE := $(CURDIR)/.state
 demo test test-fast stress mutants fuzz: export PREFECT_HOME := $(CURDIR)/.state/prefect

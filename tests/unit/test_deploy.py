@@ -6,13 +6,14 @@ from pathlib import Path
 
 import yaml
 
-from flows.pipeline import pipeline
 from tests.settings import ROOT
 
 DEPLOY = ROOT / "deploy"
 
 
 def test_parameters_have_a_form_in_the_user_interface() -> None:
+    from flows.pipeline import pipeline  # imports Prefect, in one test worker
+
     form = pipeline.parameters.model_dump()["properties"]
     assert set(form) == {"force", "epsilon"}
     assert "charge" in form["force"]["description"]
