@@ -29,6 +29,16 @@ if TYPE_CHECKING:
     from tests.pipelines import FinishedPipelines
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run quick tests and unit tests of a file in one worker: what they load or compute first costs
+    CPU once."""
+    for item in items:
+        quick = not item.get_closest_marker("slow") or "unit" in item.path.parts
+        if quick and not any(item.iter_markers("xdist_group")):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 def pytest_collection_finish() -> None:
     """Collect garbage again, except among what is imported by now."""
     gc.freeze()
