@@ -19,7 +19,7 @@ from sugarbush.pipeline.noise_faults import Fault
 from sugarbush.pipeline.settings import parse_params
 from tests.settings import params
 
-# Three rounds of augpe: enough for its accounting to add them up, and each has three times the noise.
+# Three rounds of augpe, because the charges of three add up as those of ten do.
 SETTINGS = params(methods=["mosaic", "maple", "augpe", "dpft", "crt"], evolve__augpe__rounds=3)
 SCHEMA = Schema(
     subject="letters",
