@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run quick tests and unit tests of a file in one worker: what they load or compute first costs
-    CPU once."""
+    """Run the tests of a file in one worker: what they load or compute first costs CPU once.
+
+    Slow integration tests without a group are divided between the workers.
+    """
     for item in items:
-        quick = not item.get_closest_marker("slow") or "unit" in item.path.parts
-        if quick and not any(item.iter_markers("xdist_group")):
+        together = "integration" not in item.path.parts or not item.get_closest_marker("slow")
+        if together and not any(item.iter_markers("xdist_group")):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 

@@ -12,7 +12,7 @@ import sugarbush as sb
 from research.benchmark_dataset import BenchmarkDataset, Variant, snapshots
 from sugarbush.examples import example_records, example_schema
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("dataset")]  # one worker prepares it
+pytestmark = pytest.mark.slow
 SIZE = {"candidates": 24, "rounds": 2, "variations": 3}
 
 

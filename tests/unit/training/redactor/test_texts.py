@@ -13,8 +13,6 @@ from sugarbush.training.redactor.values import (
     spelled_out,
 )
 
-pytestmark = pytest.mark.xdist_group("redactor")  # one worker makes the texts and the redactor
-
 
 @pytest.fixture(scope="module")
 def texts():

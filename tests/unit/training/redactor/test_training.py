@@ -22,7 +22,6 @@ from sugarbush.training.redactor.texts import generated_texts
 from sugarbush.training.redactor.train import Recipe, train_redactor
 from sugarbush.training.redactor.values import KINDS
 
-pytestmark = pytest.mark.xdist_group("redactor")  # one worker trains it
 TINY = Recipe(texts=60, checked=20, learning_rate=1e-3)
 
 
