@@ -29,6 +29,11 @@ def run_in_threads(function: Callable[[T], object], items: Iterable[T], *, threa
     >>> sorted(found)
     [1, 2]
     """
+    if threads == 1:  # a pool costs more than a small vote
+        with _blas().limit(limits=1):
+            for item in items:
+                function(item)
+        return
     with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(function, items):
             pass

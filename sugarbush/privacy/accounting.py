@@ -40,6 +40,7 @@ _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
 _SLACKS = (0.01, 0.05)  # fractions of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
+_SMALL_GRID = 1000  # up to this size, dp_accounting represents a distribution in another form
 _WIDE_NOISE = 5.0  # if stddev is at least 5, the exact mu is within 0.2% of 1/stddev
 
 
@@ -289,8 +290,8 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
 def _gaussian(mu: float, count: int, interval: float) -> Any:
     """Compose `count` mu-GDP mechanisms, which equal one Gaussian mechanism with sqrt(count)*mu.
 
-    The result equals the library's `from_gaussian_mechanism`, which is slower: it loops over the
-    grid.
+    The function computes what the library's `from_gaussian_mechanism` computes, to the bit, but
+    without its loops over the grid, which has millions of points.
     """
     import numpy as np
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
@@ -303,12 +304,22 @@ def _gaussian(mu: float, count: int, interval: float) -> Any:
     highest = math.ceil(ends.epsilon_upper / interval)
     x = np.arange(lowest, highest + 1) * interval
     cut = -0.5 - x * stddev**2  # the points at which the privacy loss is x
-    deltas = loss.mu_upper_cdf(cut) - np.exp(x + loss.mu_lower_log_cdf(cut))
-    return privacy_loss_distribution.PrivacyLossDistribution(
-        pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
-            interval, lowest, highest, np.clip(deltas, 0, 1)
+    deltas = np.clip(loss.mu_upper_cdf(cut) - np.exp(x + loss.mu_lower_log_cdf(cut)), 0, 1)
+    if len(deltas) <= _SMALL_GRID:
+        pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
+            interval, lowest, highest, deltas
         )
-    )
+    else:
+        deltas = np.minimum.accumulate(deltas)
+        falls, grows = np.diff(deltas), math.expm1(interval)
+        probs = np.empty_like(deltas)
+        probs[0] = 1 - deltas[0] + falls[0] / grows
+        probs[1:-1] = (falls[1:] - falls[:-1] * math.exp(interval)) / grows
+        probs[-1] = falls[-1] / math.expm1(-interval)
+        pmf = pld_pmf.DensePLDPmf(
+            interval, lowest, np.maximum(0.0, probs), deltas[-1], pessimistic_estimate=True
+        )
+    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 
 
 def rounded_up(value: float, figures: int = 4) -> str:

@@ -1,4 +1,7 @@
-"""Makes a separate checkout for a test: a git repository of this code with a tiny corpus."""
+"""Makes a separate checkout for a test: a git repository of a project with a tiny corpus.
+
+Its stages import the package from this tree: a copy would be compiled again for each checkout.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from sugarbush.privacy.unit import Unit
 from tests.settings import ROOT, settings
 
 PARTS = [
-    "flows", "tasks", "sugarbush", "research", "prefect.yaml",
+    "flows", "tasks", "research", "prefect.yaml",
     "params.yaml", "dvc.yaml", ".dvc", ".dvcignore", ".gitignore", "pyproject.toml",
 ]  # fmt: skip
 TINY_ENCODER = ROOT / "tests" / "plugins"  # on PYTHONPATH, it adds the encoder `tiny`
@@ -96,7 +99,7 @@ class Checkout:
             "DO_NOT_TRACK": "1",
             "DVC_NO_ANALYTICS": "1",
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join([str(self.path), str(TINY_ENCODER)]),
+            "PYTHONPATH": os.pathsep.join(map(str, [self.path, TINY_ENCODER, ROOT])),
         }
 
     @property

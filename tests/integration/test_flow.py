@@ -167,6 +167,13 @@ def shown_stages(artifacts: dict[str, Any]) -> dict[str, str]:
     return {row["stage"]: row["this run"] for row in json.loads(artifacts["stages"])}
 
 
+def test_parameters_have_a_form_in_the_user_interface() -> None:
+    form = flow_module.pipeline.parameters.model_dump()["properties"]
+    assert set(form) == {"force", "epsilon"}
+    assert "charge" in form["force"]["description"]
+    assert {"exclusiveMinimum": 0, "type": "number"} in form["epsilon"]["anyOf"]
+
+
 def test_a_first_run_runs_the_needed_stages_and_shows_what_is_public(
     finished_flow: Finished,
 ) -> None:

@@ -36,6 +36,11 @@ class _Patched:
             load(module)
             assert callable(module._run)
             module._run = run_here  # type: ignore[attr-defined]
+            # DVC reads dvc.lock again after every stage. Reading it without keeping its comments,
+            # of which it has none, is several times faster.
+            from dvc.utils.serialize import _yaml
+
+            _yaml.parse_yaml_for_update = _yaml.parse_yaml
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

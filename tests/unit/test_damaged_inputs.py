@@ -68,8 +68,12 @@ def test_a_date_that_python_does_not_have_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["a: !!int ''", "a: !!float x", "a: 2020-99-99", "[" * 5000, "a: !!timestamp x"]
-)
+    "content",
+    [
+        "a: !!int ''", "a: !!float x", "a: 2020-99-99", pytest.param("[" * 1000, id="brackets"),
+        "a: !!timestamp x",
+    ],
+)  # fmt: skip
 def test_yaml_with_impossible_values_is_not_yaml(content: str, tmp_path: Path) -> None:
     (path := tmp_path / "file.yaml").write_text(content)
     with pytest.raises(SchemaError):

@@ -1,4 +1,4 @@
-"""What an operator starts: the compose file, the image's files, and the form of the parameters."""
+"""What an operator starts: the compose file and the image's files."""
 
 from __future__ import annotations
 
@@ -6,17 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from flows.pipeline import pipeline
 from tests.settings import ROOT
 
 DEPLOY = ROOT / "deploy"
-
-
-def test_parameters_have_a_form_in_the_user_interface() -> None:
-    form = pipeline.parameters.model_dump()["properties"]
-    assert set(form) == {"force", "epsilon"}
-    assert "charge" in form["force"]["description"]
-    assert {"exclusiveMinimum": 0, "type": "number"} in form["epsilon"]["anyOf"]
 
 
 def test_the_compose_file_has_no_secret_and_keeps_the_state_outside_the_image() -> None:

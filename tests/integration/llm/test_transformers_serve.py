@@ -33,7 +33,7 @@ from sugarbush.generators.openai.cost import journal_path, read_journal
 from sugarbush.generators.openai.generator import OpenAiGenerator
 from tests.integration.llm.conftest import endpoint_params, wishes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve")]  # one server
 
 WORDS = """
 the a an and or but that this it she he they was were is are had has have been be not to of for in

@@ -163,8 +163,12 @@ def test_what_follows_a_long_filler_is_still_read(filler: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "   \n", "a\x00b", "half \ud800 a pair", "\u200b", "x" * 10**6]
-)
+    "text",
+    [
+        "", "   \n", "a\x00b", "half \ud800 a pair", "\u200b",
+        pytest.param("x" * 10**6, id="a million letters"),
+    ],
+)  # fmt: skip
 def test_odd_texts_have_vectors(text: str) -> None:
     (vector,) = an_encoder().encode([text])
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)

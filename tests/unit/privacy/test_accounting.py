@@ -183,7 +183,7 @@ def test_a_run_without_private_methods_spends_nothing() -> None:
     assert make_plan([], epsilon=1.0, delta=1e-6).epsilon == 0
 
 
-@pytest.mark.parametrize(("mu", "count"), [(0.05, 12), (0.3, 1), (1.0, 3), (6.0, 1)])
+@pytest.mark.parametrize(("mu", "count"), [(0.001, 1), (0.05, 12), (0.3, 1), (1.0, 3), (6.0, 1)])
 def test_the_distribution_of_gaussian_dp_is_that_of_the_library_to_the_bit(
     mu: float, count: int
 ) -> None:

@@ -66,13 +66,14 @@ def test_a_training_that_died_continues_on_its_charge_and_draws_no_step_more(
     assert (charges(tmp_path), draws(tmp_path)) == (1, [3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
         {"texts": TEXTS[:-1]},
         {"learning_rate": 2e-3},
         {"clip_norm": 0.5},
-        pytest.param({"epsilon": 1.5}, marks=pytest.mark.slow),
+        {"epsilon": 1.5},
     ],
     ids=["a text less", "learning rate", "clip norm", "epsilon"],
 )
@@ -92,6 +93,7 @@ def test_a_lost_ledger_stops_further_training(saved_model: Path, tmp_path: Path)
         train(saved_model, tmp_path, "two", texts=TEXTS[:-1])
 
 
+@pytest.mark.slow
 def test_two_trainings_at_once_do_not_draw_twice_on_one_charge(
     saved_model: Path, tmp_path: Path
 ) -> None:

@@ -1,5 +1,7 @@
 """Generated texts: spans are where the values are, and no text depends on another."""
 
+import pytest
+
 from sugarbush.examples.seeded_random import SeededRandom
 from sugarbush.training.redactor.labels import kind_of_label
 from sugarbush.training.redactor.texts import generated_texts
@@ -11,12 +13,15 @@ from sugarbush.training.redactor.values import (
     spelled_out,
 )
 
-TEXTS = list(generated_texts(3, 150))
+
+@pytest.fixture(scope="module")
+def texts():
+    return list(generated_texts(3, 150))
 
 
-def test_every_kind_occurs_and_spans_are_disjoint_parts_of_their_text():
+def test_every_kind_occurs_and_spans_are_disjoint_parts_of_their_text(texts):
     kinds = set()
-    for one in TEXTS:
+    for one in texts:
         end_before = 0
         for start, end, kind in one.spans:
             assert end_before <= start < end <= len(one.text)
@@ -25,25 +30,25 @@ def test_every_kind_occurs_and_spans_are_disjoint_parts_of_their_text():
     assert kinds == set(KINDS)
 
 
-def test_a_text_depends_on_its_number_alone():
+def test_a_text_depends_on_its_number_alone(texts):
     again = list(generated_texts(3, 20))
-    assert again == TEXTS[:20]
+    assert again == texts[:20]
     assert list(generated_texts(4, 20)) != again
 
 
-def test_marks_and_slots_never_stay_in_a_text():
-    for one in TEXTS:
+def test_marks_and_slots_never_stay_in_a_text(texts):
+    for one in texts:
         assert not set(one.text) & set("\x02\x03\x04{}")
 
 
-def test_the_check_texts_have_locales_of_their_own():
+def test_the_check_texts_have_locales_of_their_own(texts):
     assert not set(LOCALES) & set(CHECKED_LOCALES)
-    assert list(generated_texts(3, 5, checked=True)) != TEXTS[:5]
+    assert list(generated_texts(3, 5, checked=True)) != texts[:5]
 
 
-def test_some_texts_are_in_lower_case_and_some_have_no_secret():
-    assert any(one.text.islower() and one.spans for one in TEXTS)
-    assert any(not {k for *_, k in one.spans} & set(SECRET_KINDS) for one in TEXTS)
+def test_some_texts_are_in_lower_case_and_some_have_no_secret(texts):
+    assert any(one.text.islower() and one.spans for one in texts)
+    assert any(not {k for *_, k in one.spans} & set(SECRET_KINDS) for one in texts)
 
 
 def test_a_number_is_spelled_out_completely():

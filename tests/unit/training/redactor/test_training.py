@@ -79,6 +79,7 @@ def test_words_have_shapes():
     assert [shape_of(own) for own in words] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
+@pytest.mark.slow
 def test_findings_do_not_depend_on_the_other_texts(redactor):
     texts = ["I am Ada Berg.", "Call 555-010-2345", "x", "a longer text " * 30, ""]
     scores = list(redactor.words(texts))
@@ -86,6 +87,7 @@ def test_findings_do_not_depend_on_the_other_texts(redactor):
         assert [*redactor.words([text])] == [own]
 
 
+@pytest.mark.slow
 def test_no_bit_of_a_score_depends_on_the_other_texts(redactor):
     """In batches of another shape, bfloat16 (a CPU with AMX) changes scores by up to 0.03."""
     texts = [one.text for one in generated_texts(5, 40)]
@@ -95,12 +97,14 @@ def test_no_bit_of_a_score_depends_on_the_other_texts(redactor):
     assert [*redactor.words([*longer, *texts[:8]])][len(longer) :] == alone
 
 
+@pytest.mark.slow
 def test_right_to_left_text_and_combining_characters_keep_their_offsets(redactor):
     text = "שלום e\u0301 \U0001f469\u200d\U0001f4bb Ada\u0301 555-010-2345 مرحبا"
     (words,) = redactor.words([text])
     assert [text[w.start : w.end] for w in words] == text.split()
 
 
+@pytest.mark.slow
 def test_a_sentence_without_an_end_is_read_in_pieces(redactor, monkeypatch):
     seen = []
     monkeypatch.setattr(
@@ -118,6 +122,7 @@ def stand_in(pieces):
     return scores, [[(0, len(piece))] for piece in pieces]
 
 
+@pytest.mark.slow
 def test_it_is_trained_once_and_found_by_its_recipe(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path))
     monkeypatch.setattr(cache, "Recipe", lambda: Recipe(texts=12, checked=4))
@@ -134,6 +139,7 @@ def test_it_is_trained_once_and_found_by_its_recipe(tmp_path, monkeypatch, capsy
     cache._open.cache_clear()
 
 
+@pytest.mark.slow
 def test_it_is_a_conservative_policy_too(redactor):
     policy = make_public_policy(str(redactor.folder))
     texts = ["Call 555-010-2345", ""]
@@ -146,6 +152,7 @@ def test_a_recipe_has_another_digest_when_it_changes():
     assert Recipe().digest == Recipe().digest != Recipe(seed=2).digest
 
 
+@pytest.mark.slow
 def test_own_labels_are_split_between_training_and_measuring(redactor, tmp_path):
     sample = [
         LabelledText(text=f"Member Zorblax{i} called", spans=((7, 14 + len(str(i)), "PERSON"),))
