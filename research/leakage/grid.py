@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -13,7 +13,7 @@ from research.sweep_points import Kind, Name, load_fields
 from sugarbush.errors import ParamsError
 from sugarbush.privacy import Purpose, digest_of
 from sugarbush.settings import Section
-from sugarbush.training import describe_patterns
+from sugarbush.training import RedactorRecipe, describe_patterns
 
 
 class TrainingMethod(StrEnum):
@@ -190,12 +190,12 @@ class LeakagePoint(Section):
         """Return a digest of everything that the point's values depend on.
 
         `file` is the digest of the data file. The digest also depends on VERSION, on the patterns
-        of the redaction, and on the name of the conservative policy.
+        and the trained redactor of the redaction, and on the name of the conservative policy.
         """
         return digest_of(
             version=VERSION,
             file=file,
-            patterns=describe_patterns(),
+            **describe_redaction(grid),
             point=self.model_dump(mode="json"),
             sizes=grid.sets[self.set_name].model_dump(mode="json"),
             model=grid.models[self.model].model_dump(mode="json", exclude={"arms"}),
@@ -204,6 +204,14 @@ class LeakagePoint(Section):
             ),
             noise_for=[grid.gammas[1], grid.epsilons[0]],
         )
+
+
+def describe_redaction(grid: Grid) -> dict[str, Any]:
+    """Return what the spans of the grid's detectors depend on, without other packages' models."""
+    described: dict[str, Any] = {"patterns": describe_patterns()}
+    if "learned" in grid.detectors:
+        described |= {"redactor": RedactorRecipe().digest, "detectors": grid.detectors}
+    return described
 
 
 def load_grid(path: Path) -> Grid:

@@ -42,5 +42,6 @@ __getattr__ = lazy_names(
             "Performance",
             "train=train_dpsgd",
         ),
+        "redactor.train": ("Recipe=RedactorRecipe",),
     },
 )

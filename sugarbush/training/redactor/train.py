@@ -74,6 +74,7 @@ class Recipe:
         return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:20]
 
 
+_LEAST = 0.02  # the smallest threshold
 _ENCODED = 256  # number of pieces that are tokenized at once
 _LABELLED_CHARACTERS = 250_000  # number of characters in all copies together
 
@@ -125,7 +126,11 @@ def train_redactor(
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         (folder / DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n")
-        strong, weak = _thresholds(LearnedDetector(folder), recipe)
+        detector = LearnedDetector(folder)
+        strong = _threshold(detector, recipe)
+        if start and labelled:
+            strong = min(strong, _threshold_as(LearnedDetector(start), detector, labelled))
+        strong, weak = round(strong, 4), round(max(_LEAST / 2, strong / 2), 4)
         description["thresholds"] = {"strong": strong, "weak": weak}
         (folder / DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n")
     return LearnedDetector(output)
@@ -260,8 +265,8 @@ def _batches(examples: Sequence[_Example], recipe: Recipe) -> Iterator[list[_Exa
             yield batches[number]
 
 
-def _thresholds(detector: LearnedDetector, recipe: Recipe) -> tuple[float, float]:
-    """Choose the smallest thresholds that mask few words without a secret. At most a share
+def _threshold(detector: LearnedDetector, recipe: Recipe) -> float:
+    """Choose the smallest threshold that masks few words without a secret. At most a share
     `over_masking` of these words is masked."""
     checked = list(generated_texts(recipe.seed, recipe.checked, checked=True))
     plain: list[float] = []
@@ -270,6 +275,21 @@ def _thresholds(detector: LearnedDetector, recipe: Recipe) -> tuple[float, float
             kinds = {k for a, b, k in one.spans if word.start < b and word.end > a}
             if not kinds & set(SECRET_KINDS):
                 plain.append(secret_score(word))
-    strong = float(np.quantile(plain, 1 - recipe.over_masking))
-    strong = min(max(strong, 0.02), 0.6)
-    return round(strong, 4), round(max(0.01, strong / 2), 4)
+    return min(max(float(np.quantile(plain, 1 - recipe.over_masking)), _LEAST), 0.6)
+
+
+def _threshold_as(
+    start: LearnedDetector, tuned: LearnedDetector, labelled: Sequence[LabelledText]
+) -> float:
+    """Choose the threshold at which `tuned` masks as many words of the texts as `start` does.
+
+    Labels of some kinds teach `tuned` that other words are no secrets. At a threshold of generated
+    texts it would then mask fewer words than before, and miss more secrets.
+    """
+    texts = [one.text for one in labelled]
+    before, after = (
+        np.array([secret_score(word) for words in detector.words(texts) for word in words])
+        for detector in (start, tuned)
+    )
+    share = float((before >= start.strong).mean())
+    return max(float(np.quantile(after, 1 - share)), _LEAST)

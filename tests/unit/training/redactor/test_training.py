@@ -1,11 +1,16 @@
 """The recipe, with very few texts: it learns, is cached once, and never measures itself."""
 
+import json
+import shutil
+
+import numpy as np
 import pytest
 import torch
 
 import sugarbush as sb
 from sugarbush.cli import redaction
 from sugarbush.errors import InputError, ParamsError
+from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.crt.policies import make_policy, make_public_policy
 from sugarbush.training.crt.recall import LabelledText, measure
 from sugarbush.training.redactor import cache
@@ -173,6 +178,28 @@ def test_own_labels_are_split_between_training_and_measuring(redactor, tmp_path)
     assert measured.missed.total == len(sample) - len(own)
     with pytest.raises(InputError, match="trained with all of these texts"):
         measure(own, policy, name="own")
+
+
+def test_tuning_masks_no_fewer_words_of_the_texts_than_before(redactor, tmp_path):
+    """Labels of some kinds teach that other words are no secrets, so a threshold that was chosen on
+    generated texts would miss secrets of the other kinds."""
+    own = [LabelledText(text=f"Member Zorblax{i} called twice", spans=()) for i in range(12)]
+    texts = [one.text for one in own]
+
+    def scores(detector):
+        return np.array([secret_score(w) for words in detector.words(texts) for w in words])
+
+    start = tmp_path / "start"
+    shutil.copytree(redactor.folder, start)
+    strong = float(np.median(scores(redactor)))
+    assert strong > 0.02  # the smallest threshold
+    described = json.loads((start / DESCRIPTION).read_text())
+    described["thresholds"] = {"strong": strong, "weak": strong / 2}
+    (start / DESCRIPTION).write_text(json.dumps(described))
+    before = (scores(redactor) >= strong).sum()
+    recipe = Recipe(texts=5, checked=5, learning_rate=1e-5)
+    tuned = train_redactor(recipe, tmp_path / "tuned", start=start, labelled=own)
+    assert (scores(tuned) >= tuned.strong).sum() >= before > 0
 
 
 def test_a_folder_without_a_redactor_is_refused(tmp_path):
