@@ -41,6 +41,7 @@ _COARSE_INTERVAL = 1e-4
 _SLACKS = (0.01, 0.05)  # fractions of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
 _SMALL_GRID = 1000  # up to this size, dp_accounting represents a distribution in another form
+_ROUNDING = 1e-12  # by how much dp_accounting lets a delta exceed the one before it
 _WIDE_NOISE = 5.0  # if stddev is at least 5, the exact mu is within 0.2% of 1/stddev
 
 
@@ -305,7 +306,7 @@ def _gaussian(mu: float, count: int, interval: float) -> Any:
     x = np.arange(lowest, highest + 1) * interval
     cut = -0.5 - x * stddev**2  # the points at which the privacy loss is x
     deltas = np.clip(loss.mu_upper_cdf(cut) - np.exp(x + loss.mu_lower_log_cdf(cut)), 0, 1)
-    if len(deltas) <= _SMALL_GRID:
+    if len(deltas) <= _SMALL_GRID or np.diff(deltas).max() > _ROUNDING:  # the second is an error
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
             interval, lowest, highest, deltas
         )
