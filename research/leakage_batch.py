@@ -39,14 +39,13 @@ from research.leakage.grid import (
 from research.leakage.measure import Candidates, Losses, attacks, losses_of
 from research.leakage.training import Trial, smallest_gamma, train_point
 from research.leakage_points import NAME, Points, file_of
-from sugarbush.audits import PREFIX, candidate_tokens
+from sugarbush.audits import candidate_tokens
 from sugarbush.data import is_missing, read_rows
 from sugarbush.errors import InputError
 from sugarbush.paths import Roots, atomic_file, find_input, make_private, state_root
 from sugarbush.pipeline import run_with_error_report
 from sugarbush.privacy import Purpose, digest_of, make_dataset_fingerprint, state_key
 from sugarbush.training import (
-    END,
     THRESHOLD,
     LabelledText,
     agreed_gamma,
@@ -159,7 +158,9 @@ class Laboratory:
         return losses_of(start.model, start, self.corpus(set_name, seed))
 
     def _make_candidates(self, set_name: str, model: ModelKind) -> Candidates:
-        return candidate_tokens(self.start(set_name, model).tokenizer, prefix=END + PREFIX)
+        tokenizer = self.start(set_name, model).tokenizer
+        common, table = candidate_tokens(tokenizer)
+        return [tokenizer.eos_token_id, *common], table
 
     def _measure_policy(self, set_name: str) -> float:
         """Return an upper bound of the share of labelled secrets that show in the public views.

@@ -40,7 +40,7 @@ class ModelKind(StrEnum):
 
 
 HEADS = 2  # attention heads of the GPT-2
-VERSION = 1  # increase it when the stored values of a point change their meaning
+VERSION = 2
 
 WITH_POLICY = {
     TrainingMethod.SDP,

@@ -65,9 +65,10 @@ def candidate_tokens(
     """Return the tokens that all candidates start with, and a table of their further tokens.
 
     The table is (10^digits, longest). The tokenizer may join digits with each other and with the
-    prefix, because it does so in a corpus.
+    prefix, because it does so in a corpus. A name of a special token in the prefix is plain text.
     """
     fast = tokenizer.backend_tokenizer  # twice as fast as its wrapper
+    fast.encode_special_tokens = True  # else it depends on the last call of the wrapper
     fast.no_truncation()
     fast.no_padding()
     numbers = [f"{number:0{digits}d}" for number in range(10**digits)]

@@ -18,7 +18,7 @@ from research.leakage import measure
 from research.leakage.figures import accounting, over_gamma, summarised
 from research.leakage.grid import Grid, ModelKind, TrainingMethod, load_grid, points
 from research.leakage_points import Points
-from sugarbush.audits.canaries import CANDIDATES
+from sugarbush.audits.canaries import CANDIDATES, Canary
 from sugarbush.errors import InputError, LedgerError, ParamsError
 from sugarbush.privacy.events import NonPrivate
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
@@ -256,6 +256,16 @@ def test_a_batch_that_the_grid_has_not_is_refused(fields, tmp_path):
     assert {point.seed for point in kept.unfinished("one/gpt2/1")} == {1}
     with pytest.raises(ParamsError, match="no batch 'one/gpt2/7'"):
         list(kept.unfinished("one/gpt2/7"))
+
+
+def test_a_candidate_has_the_tokens_of_a_training_text(grid, tmp_path, state):
+    """If the attack encodes the end of a text as its characters, it misses most of a leak."""
+    own = leakage.Laboratory(tmp_path, grid)
+    start = own.start("one", ModelKind.GPT2)
+    ((example,),) = start.examples([Canary(123_456).text])
+    prefix, table = own.candidates("one", ModelKind.GPT2)
+    candidate = [*prefix, *(token for token in table[123_456].tolist() if token >= 0)]
+    assert candidate == example.tokens.tolist()[:-1]
 
 
 def test_every_arm_trains_and_a_stopped_run_goes_on(fields, tmp_path, state, monkeypatch):

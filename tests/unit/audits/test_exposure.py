@@ -58,11 +58,13 @@ def test_the_tree_gives_what_one_candidate_at_a_time_gives(model, tokenizer, mon
 
 
 def whole(tokenizer, prefix, number):
-    return tokenizer(prefix + number, add_special_tokens=False)["input_ids"]
+    encoded = tokenizer(prefix + number, add_special_tokens=False, split_special_tokens=True)
+    return encoded["input_ids"]
 
 
 @pytest.mark.parametrize("prefix", [PREFIX, models.END + PREFIX, "My ID is 7", ""])
 def test_every_candidate_has_the_tokens_that_its_text_has(tokenizer, prefix):
+    tokenizer("one", split_special_tokens=not prefix)  # the tokenizer remembers this option
     common, candidates = candidate_tokens(tokenizer, prefix=prefix, digits=3)
     for number, row in enumerate(candidates.tolist()):
         own = [token for token in row if token >= 0]
