@@ -245,8 +245,8 @@ class Ledger:
         return added
 
     def missing_charges(self) -> dict[str, Path]:
-        """Find charges that a finished result or a released folder names but no ledger of the
-        dataset has. Returns each charge with the path that names it."""
+        """Find the charges that are in no ledger of the dataset, although a finished result or a
+        released folder contains their ids. Returns, by id, the path of this result or folder."""
         return self._missing(self.entries())
 
     def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:

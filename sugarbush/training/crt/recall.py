@@ -243,7 +243,8 @@ class Secret:
 
 
 def distinct_secret(text: str, label: str) -> Secret:
-    """Return the secret of a span. Case, width and white space make no difference."""
+    """Return the secret of a span. Spans that differ only in upper and lower case, in Unicode
+    compatibility forms (such as full-width letters) or in white space are one secret."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     return Secret(" ".join(plain.split()), label)
 
