@@ -445,7 +445,7 @@ def _read(path: Path, state: Path) -> _Chain:
             before = seals[-1] if seals else unsealed.hexdigest()
             expected = _seal(key, path, before, body + b"}")
             if not hmac.compare_digest(expected.encode(), found.encode()):
-                raise _edited(path, f"line {number} does not continue the lines before it")
+                raise _edited(path, f"line {number} or a line before it does not match its seal")
             seals.append(found)
         elif seals:
             raise _edited(path, f"line {number} is not an entry that this program sealed")

@@ -48,7 +48,7 @@ def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
             made = _same_format(secret, rng)
         if made.casefold() != secret.casefold():
             return made
-    return "X" * len(secret)  # a secret without a letter or digit
+    return "X" * len(secret)  # nothing to replace: a secret without a letter or digit
 
 
 def _name_like(found: re.Match[str], *, key: bytes, record: str, attempt: int) -> str:
