@@ -9,7 +9,8 @@ import hashlib
 
 import numpy as np
 
-Rng = np.random.Generator  # the type, for modules that draw from a generator but must not make one
+# For type annotations: other modules use the generators of `public_rng`, and must not make one.
+Rng = np.random.Generator
 
 
 def seed_of(seed: int, *names: str | int) -> int:

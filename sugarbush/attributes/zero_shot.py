@@ -155,8 +155,9 @@ def calibrate_readers(
 ) -> dict[str, ZeroShotReader]:
     """Calibrate each reader on the examples that have a label of the reader's attribute.
 
-    `embedded` (n, dim) are the donated examples. `labels` maps an attribute to the examples' n
-    labels, with None for no label. Labels outside the schema's values are ignored.
+    `embedded` (n, dim) contains the embeddings of the donated examples. `labels` maps an attribute
+    to the n labels of the examples; None means no label. A label that is not a value of the schema
+    is ignored.
     """
     calibrated = dict(readers)
     for name in readers.keys() & labels.keys():

@@ -30,7 +30,7 @@ from sugarbush.audits.canaries import DIGITS, PREFIX, Canary
 _NO_TOKEN = -1  # after the last token of a candidate
 _LOGITS = 2**23  # number of logits in memory at once
 _TEXTS = 50_000  # number of texts that are tokenized at a time
-_CHECKED = 997  # every 997th candidate is encoded as a whole
+_CHECKED = 997  # as a check, prefix and number of every 997th candidate are tokenized together
 
 
 @dataclass(frozen=True, kw_only=True)

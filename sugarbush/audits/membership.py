@@ -34,7 +34,7 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """How well scores separate members from others. Random guesses give 0.5, 0.01 and 0.5."""
+    """How well scores separate members from non-members. Random guesses give 0.5, 0.01 and 0.5."""
 
     auc: Interval
     true_positives_at_1_percent: Share
@@ -73,10 +73,10 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
 
     For the accuracy, each half of the texts is tested with the threshold that is best on the other
     half. If one half chose the threshold and tested it, even guesses would have an accuracy above
-    0.5. The accuracy uses equally many members and others.
+    0.5. The accuracy uses equally many members and non-members (`others`).
     """
     if not (len(members) >= 4 and len(others) >= 4):
-        raise ValueError("an attack needs at least four members and four others")
+        raise ValueError("an attack needs the scores of at least four members and four non-members")
     if not (np.isfinite(members).all() and np.isfinite(others).all()):
         raise ValueError("a score is not finite")
     at_1_percent = np.quantile(others, 0.99, method="higher")

@@ -346,7 +346,10 @@ def train_redactor(
     output: Annotated[Path | None, typer.Option(help="Folder of the tuned redactor.")] = None,
     text: Annotated[str, typer.Option(help="The column with the text.")] = "text",
     share: Annotated[
-        float, typer.Option(help="Share of labelled texts to train on; the others measure gamma.")
+        float,
+        typer.Option(
+            help="Share of labelled texts to train on; the others measure gamma.", min=0, max=1
+        ),
     ] = 0.5,
 ) -> None:
     """Train the detector `learned`, or tune it on your own labels.

@@ -34,6 +34,8 @@ def redact(
     """Write a redacted copy of a file, and print the number of findings by kind."""
     if output.exists() and output.samefile(source):
         raise ParamsError(f"{output}: is the input; name another output")
+    if source.is_dir() and output.parent.resolve() == source.resolve():
+        raise ParamsError(f"{output}: is in the folder of the input; name another folder")
     rewriter = Rewriter(
         detectors, threshold=threshold, state=state_root(Path()) if surrogates else None
     )

@@ -98,7 +98,7 @@ def part_files(path: Source, *, setting: str) -> list[Source]:
         return [path]
     files = [f for f in path.iterdir() if not f.name.startswith((".", "_"))]
     if not files:
-        raise InputError(f"{path}: has no file (setting {setting})")
+        raise InputError(f"{path}: the folder has no file (setting {setting})")
     return sorted(files, key=str)
 
 

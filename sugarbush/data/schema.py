@@ -93,11 +93,11 @@ class Attribute(BaseModel):
             raise ValueError("needs exactly one of column, keywords, zero_shot, source: llm")
         if self.bins is not None:
             if self.column is None or self.values:
-                raise ValueError("bins need a column and no values")
+                raise ValueError("bins needs a column and no values")
             if not self.bins or list(self.bins) != sorted(set(self.bins)):
-                raise ValueError("bins must be increasing edges")
+                raise ValueError("bins must be a list of increasing numbers")
             if not all(math.isfinite(edge) for edge in self.bins):
-                raise ValueError("bins must be finite")
+                raise ValueError("bins must be finite numbers")
         elif not self.values:
             raise ValueError("values is empty; list the public values of the attribute")
         if any(not value.strip() for value in self.values):
@@ -119,7 +119,7 @@ class Attribute(BaseModel):
 
     def _check_groups(self, groups: dict[str, tuple[str, ...]]) -> None:
         if self.column is None or self.bins is not None or set(groups) != set(self.values):
-            raise ValueError("groups need a column and no bins, and must name every value")
+            raise ValueError("groups needs a column, no bins, and one entry for each value")
         raw = [value for values in groups.values() for value in values]
         if not all(groups.values()) or len(set(raw)) != len(raw):
             raise ValueError("groups must not be empty or share a raw value")

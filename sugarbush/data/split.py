@@ -52,7 +52,7 @@ class ContributionBounder:
             self._added += 1
 
     def used(self, records: Iterable[Record], *, source: str) -> list[Record]:
-        """Return the chosen records among the next `records` of the second pass."""
+        """Return the chosen records of `records`, which are the next records of the second pass."""
         if self._smallest:
             self._kept = {place: said for own in self._smallest.values() for said, place in own}
             self._smallest = {}

@@ -14,8 +14,8 @@ class _OneDnnLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        # Plain attributes, because a tensor in oneDNN's layout cannot be a parameter. They have the
-        # names of nn.Linear, because some networks read the type of a layer's weight.
+        # Plain attributes, because a tensor in oneDNN's layout cannot be a parameter. The names are
+        # those of nn.Linear, because some networks read the type of `layer.weight`.
         self.weight = linear.weight.detach().to_mkldnn()
         bias = dict(linear.named_parameters()).get("bias", torch.zeros(len(linear.weight)))
         self.bias = bias.detach().to_mkldnn()

@@ -116,8 +116,10 @@ def _nearest(queries: NDArray[Any], points: NDArray[Any]) -> NDArray[np.float64]
 
 
 def _numbered(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return all words as numbers, and the index of the text at each position. A unique end mark
-    follows each text, so no run of words can continue into the next text."""
+    """Return the words of all texts as one array of numbers, and the index of each word's text.
+
+    A unique end mark follows each text, so no n-gram continues into the next text.
+    """
     numbers: dict[str, int] = {}
     words: list[int] = []
     owners: list[int] = []

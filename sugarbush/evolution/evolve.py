@@ -50,8 +50,8 @@ class Round:
 class Evolution:
     """All rounds, and the final set.
 
-    `usage` is the cost of the further texts. `examples` lists the donated examples in the prompt of
-    each further text: the id of the text maps to indices of examples.
+    `usage` is the cost of the texts that were written after the last round (further texts).
+    `examples` maps the id of a further text to the indices of the donated examples in its prompt.
     """
 
     rounds: tuple[Round, ...]

@@ -57,7 +57,8 @@ class Grid:
 
 # This grid rounds a cosine by about 1e-4, which is two steps of the table.
 FAST = Grid(steps=4000, dtype=np.float32)
-# The grid of earlier versions is half as fast. Herding uses it, so that it chooses the same texts.
+# The grid of earlier versions is half as fast. Kernel herding still uses it, so that it chooses the
+# same texts as in earlier versions.
 FINE = Grid(steps=2**20, dtype=np.float64)
 
 

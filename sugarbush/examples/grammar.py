@@ -59,7 +59,7 @@ class Grammar:
         return self._expand(rng.choice(self._rules[rule]), rng, slots)
 
     def fill(self, template: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
-        """Write one text from a template that is not a rule."""
+        """Write one text from `template`, which need not belong to a rule of the grammar."""
         return self._expand(_compile(template), rng, slots)
 
     def _expand(self, template: _Template, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:

@@ -26,12 +26,14 @@ from sugarbush.generators.prompts import BLANK, instructions
 
 Run = tuple[str, ...]
 
-# The number of words in a run. Two people rarely write the same eight words in a row.
+# Copies are found by common n-grams of words (runs). Two people rarely write the same eight words
+# in a row, so n is 8.
 _RUN = 8
-# The largest share of runs of words that an answer and an example may have in common.
+# The largest share of n-grams that an answer and an example may have in common.
 _COPIED_EXAMPLE_SHARE = 0.3
-# A variation always shares runs with its parent. If 5% of the words change, which is the smallest
-# setting, about 0.66 of the runs are shared. If one word in eighty changes, 0.9 are shared.
+# A variation always shares n-grams with its parent. If 5% of the words change, which is the
+# smallest setting, about 0.66 of the n-grams are shared. If one word in eighty changes, 0.9 are
+# shared.
 _COPIED_PARENT_SHARE = 0.9
 # Only the first characters are searched, because a refusal or a comment comes before the text.
 _OPENING_CHARACTERS = 240
@@ -191,7 +193,7 @@ def _copied(text: str, request: Request) -> Problem | None:
         if _share(answer & parent, answer, parent) > _COPIED_PARENT_SHARE:
             return Problem.COPIED_PARENT
     held = [word_runs(example) for example in set(request.examples)]
-    # Many examples may share a run, such as a greeting. An answer may have this run too.
+    # An n-gram that many examples share, such as a greeting, may also be in an answer.
     count = Counter(run for runs in held for run in runs & answer)
     own = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
     copied = any(_share(own & runs, answer, runs) > _COPIED_EXAMPLE_SHARE for runs in held)
@@ -273,7 +275,7 @@ def _share(common: Set[Run], a: Set[Run], b: Set[Run]) -> float:
 
 @lru_cache(maxsize=1024)
 def word_runs(text: str) -> frozenset[Run]:
-    """Return all runs of eight words in a text, in lower case. A shorter text is one run."""
+    """Return all 8-grams of words in a text, in lower case. A shorter text is one n-gram."""
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _RUN:
         return frozenset([tuple(words)] if words else [])

@@ -64,7 +64,9 @@ def fitting_prompts(
 def answer_all(
     wanted: Sequence[Request], places: Collection[int], ask: Callable[[Sequence[int], int], Asked]
 ) -> tuple[Answer, ...]:
-    """Return one answer per request, in order. A request fails if its index is not in `places`.
+    """Return one answer per request, in order.
+
+    Only the requests with an index in `places` are answered; the others fail.
 
     `ask` receives the indices without a usable answer, and the number of the attempt.
     """

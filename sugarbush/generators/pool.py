@@ -97,9 +97,9 @@ class PoolGenerator:
     for other texts. A text that the pool contains twice is twice as likely. A copy of the parent or
     of an example is never returned.
 
-    Guarantee: each answer depends only on the seed and its own request. Gumbel noise on the
-    similarities chooses a text. With a cumulative sum, rounding errors of the matrix product would
-    change an answer more often.
+    Guarantee: each answer depends only on the seed and its own request. The text with
+    the largest similarity / temperature plus Gumbel noise is chosen. If an answer were sampled by a
+    cumulative sum, rounding errors of the matrix product would change it more often.
     """
 
     def __init__(

@@ -91,7 +91,7 @@ def instructions(request: Request) -> str:
 def with_blanks(text: str, *, share: float, sample: int) -> str:
     """Replace a share of the words of `text`, and at least one word, by BLANK.
 
-    `sample` selects the words, so variations of one text keep different words. Spaces, line ends
+    `sample` selects the words, so variations of one text replace different words. Spaces, line ends
     and punctuation do not change.
     """
     words = list(_WORD.finditer(text))

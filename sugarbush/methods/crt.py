@@ -136,7 +136,7 @@ class CRT(Method):
             all_private=settings.conservative is None,
         )
         # The state folder counts the noisy steps. If the private root counted them, an old copy
-        # of it would lower the count. The store's lock keeps two processes from training on one
+        # of it would lower the count. The store's lock ensures that only one process trains on a
         # charge. A forced run continues an unfinished run, so `forced` is False here.
         with inputs.open_store(self.name, key, forced=False, dataset_prefix=self.name) as store:
             checkpoints = Checkpoints(inputs.scratch(f"{self.name}/{digest}"), counts=store.folder)

@@ -194,7 +194,7 @@ class GeneratingMethod(CandidateSettings, Method):
             texts = self._most_voted(evolution, count, seed=inputs.evolve_seed)
         wanted = (RATIO * count if scored else count) - len(texts)
         usage, examples, ids = Usage(), dict[int, tuple[int, ...]](), evolution.ledger_ids
-        if inputs.release.texts is None:  # the size follows the DP record count
+        if inputs.release.texts is None:  # the DP record count sets the number of texts
             ids = tuple(dict.fromkeys((*ids, *inputs.metadata.ledger_ids)))
         if wanted > 0:
             seed = seed_of(inputs.first_seed, self.name, "enlarge")

@@ -18,7 +18,7 @@ from sugarbush.training.dpsgd.language_modelling import Example, pad_together, r
 from sugarbush.training.dpsgd.train import Mechanism
 
 CLIP_NORM, MAX_LENGTH = 0.1, 48
-ALMOST_NONE = 1e-3  # the attacker's stddev if there is no noise; sensitivity 1
+ALMOST_NONE = 1e-3  # the noise multiplier that the attacker assumes if there is no noise
 _VOCABULARY = 640
 _SHAPE = models.ModelShape(layers=1, width=16, heads=2, context=MAX_LENGTH)
 

@@ -56,8 +56,11 @@ def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:
 
 
 def _end_objects_of(error: BaseException | None) -> None:
-    """Delete the objects in the frames of an error now. At the end of the process, they would print
-    their own errors on the terminal."""
+    """Delete the local variables of the functions in an error's traceback.
+
+    If Python deleted them at the end of the process, some objects would print errors of their own
+    on the terminal.
+    """
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__

@@ -126,7 +126,7 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
 
 def _gains_by_slack(event: Event) -> bool:
-    """Whether a slack lowers the mu of an event. Integer noise of large stddev gains nothing."""
+    """Whether a slack lowers the mu of an event. Not so for integer noise of large stddev."""
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE

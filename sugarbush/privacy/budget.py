@@ -97,7 +97,7 @@ class BudgetPlan:
         return any(allocation.name == name for allocation in self.allocations)
 
     def of(self, name: str) -> BudgetAllocation:
-        """The allocation of one mechanism. Raises InvariantError when the plan has none."""
+        """The allocation of one mechanism. Raises InvariantError for an unknown name."""
         for allocation in self.allocations:
             if allocation.name == name:
                 return allocation

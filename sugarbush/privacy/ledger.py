@@ -245,8 +245,8 @@ class Ledger:
         return added
 
     def missing_charges(self) -> dict[str, Path]:
-        """Find charges that a finished result or a released folder names but no ledger of the
-        dataset has. Returns each charge with the path that names it."""
+        """Find the charges that are in no ledger of the dataset, although a finished result or a
+        released folder contains their ids. Returns, by id, the path of this result or folder."""
         return self._missing(self.entries())
 
     def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
@@ -445,7 +445,7 @@ def _read(path: Path, state: Path) -> _Chain:
             before = seals[-1] if seals else unsealed.hexdigest()
             expected = _seal(key, path, before, body + b"}")
             if not hmac.compare_digest(expected.encode(), found.encode()):
-                raise _edited(path, f"line {number} does not continue the lines before it")
+                raise _edited(path, f"line {number} or a line before it does not match its seal")
             seals.append(found)
         elif seals:
             raise _edited(path, f"line {number} is not an entry that this program sealed")

@@ -40,8 +40,8 @@ from sugarbush.tables.synthesis import (
 _MEAN_ABSOLUTE_NOISE: Final = math.sqrt(2 / math.pi)
 # With d attributes, the first round spends 1 / (16 d) of the budget (the paper's T = 16 d).
 _ROUNDS_PER_ATTRIBUTE: Final = 16
-# Share of mu^2 for the first one-way marginals. With the paper's 0.9/16 they are noisy. In our
-# measurements, 0.3 is as good on 5,000 records at epsilon 1, and better on less data.
+# Share of mu^2 for the first one-way marginals. With the paper's share, 0.9/16, these marginals are
+# noisy. In our measurements, 0.3 is as good on 5,000 records at epsilon 1, and better on less data.
 _SINGLES: Final = 0.3
 # Share of a round's budget for the measurement (the paper's alpha); the selection gets the rest.
 _MEASUREMENT: Final = 0.9

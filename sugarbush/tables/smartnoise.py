@@ -61,8 +61,8 @@ def smartnoise(
     )
     loop.rho = rho_within(measurer.mu_squared_left)
     setattr(loop, "_worst_approximated", asked.select)  # noqa: B010 — smartnoise's own hook
-    # A copy of the function with other globals leaves the module unchanged. `print` is replaced,
-    # because smartnoise prints its sigma and the width of its table.
+    # Functions are replaced in a copy of `AIM` with globals of its own, so smartnoise's module does
+    # not change. `print` is replaced, because smartnoise prints its sigma and its table's width.
     own = module.AIMSynthesizer.AIM
     names = {**vars(module), "gaussian_noise": asked.measure, "print": lambda *_: None}
     run = FunctionType(own.__code__, names, argdefs=own.__defaults__)

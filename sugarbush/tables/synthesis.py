@@ -19,11 +19,13 @@ from sugarbush.tables.marginal_measurer import MarginalMeasurer
 _ALL = 1 - 1e-12
 # Maximum number of synthetic rows, for any noise on the number of records.
 MAX_ROWS = 5_000_000
-# Maximum number of evaluations of the model in an estimation: after a round, and at the end.
+# An estimation evaluates the model at most this many times: ROUND times after each round of AIM,
+# and FINAL times for the final model.
 ROUND: Final = 40
 FINAL: Final = 400
-# An estimation stops at this loss per count, half of the loss from noise alone. In our
-# measurements, the optimum (a loss of about 0.2) changed total variation by less than 7%.
+# An estimation stops when the loss per count is at most this number, which is half of the loss that
+# noise alone causes. In our measurements, the optimum (a loss of about 0.2) changed total variation
+# by less than 7%.
 ENOUGH: Final = 0.25
 
 

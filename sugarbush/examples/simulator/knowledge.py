@@ -108,7 +108,7 @@ def shown_values(kind: AttributeKind, text: str) -> tuple[str, ...]:
 def product_mentions() -> re.Pattern[str]:
     """Return a pattern for known products after an article or a similar word.
 
-    Group `noun` is the product; group `mention` is the brand and the product.
+    The pattern's group `noun` matches the product, and `mention` the brand and the product.
     """
     nouns, _ = finder(AttributeKind.PRODUCT)
     return re.compile(

@@ -142,7 +142,7 @@ def _recognise(name: str, value: str) -> tuple[AttributeKind, str | None]:
 def _quoted(
     kind: AttributeKind, name: str, value: str, *, cues: tuple[str, ...], the: str = ""
 ) -> Phrases:
-    """Return phrases that quote a value unchanged."""
+    """Return phrases that contain `value` unchanged and the attribute `name` in words."""
     slots = {"{attribute}": _plain(_in_words(name)), "{value}": value, "{the} ": the}
 
     def filled(template: str) -> str:

@@ -180,7 +180,8 @@ def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
     """Draw indices (b,) in proportion to `weights` (b, v), but never an index of weight 0."""
     sums = weights.cumsum(dim=-1)
     whole = sums[:, -1]
-    # Rounding may make a mark equal to the whole sum. Then no index would be left.
+    # `uniforms` are below 1, but rounding may make `uniforms * whole` equal to `whole`. Without the
+    # minimum, the result would then be `v`, which is not an index.
     marks = torch.minimum(uniforms.to(whole) * whole, whole.nextafter(torch.zeros_like(whole)))
     return (sums <= marks[:, None]).sum(dim=-1)
 

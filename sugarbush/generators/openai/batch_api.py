@@ -271,7 +271,7 @@ class BatchApi:
                     continue
                 completion = read_completion(ChatCompletion.construct(**response["body"]))
             except (*FAULTS, ValueError, OverflowError, KeyError, TypeError, AttributeError):
-                continue  # not a completion, or not a call of this run: the key stays missing
+                continue  # skip what is not a completion, or not an answer to a call of this run
             self.receive(call, completion)
             del missing[call.key]
         return refused

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 
-# With fewer answers in a round, their different lengths would decide the comparison.
+# Rounds have at least this many answers. With fewer, a round could be slower than another one only
+# because its answers happen to be longer.
 _START = 16
 _STEP = 1.25
 

@@ -35,7 +35,8 @@ FOLDER = "usage"
 
 # An upper bound on the tokens that a chat format adds to a prompt of one message.
 _TEMPLATE_TOKENS = 16
-# An estimate for English prose and byte-level vocabularies. Plans use it, but caps never do.
+# An estimate for English prose and byte-level vocabularies. It predicts costs before a run; caps
+# never depend on it.
 _BYTES_PER_TOKEN = 4.0
 
 

@@ -215,7 +215,7 @@ class OpenAiGenerator:
 
 
 class _Workers:
-    """Makes concurrent calls until all are made, a cap is reached, or later calls would fail.
+    """Makes concurrent calls until all are made, a cap is reached, or an error ends the run.
 
     Calls in flight at the end are awaited, because they will be billed.
     """

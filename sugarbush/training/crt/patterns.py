@@ -212,7 +212,7 @@ PATTERNS: Mapping[str, Pattern] = {
 }
 
 
-# These patterns also find titles and places. A policy with a trained detector leaves them out,
+# These patterns also find titles and places. A policy with a trained detector omits these patterns,
 # because such a detector finds names better.
 WEAK = frozenset({"NAME", "CAPITALS"})
 

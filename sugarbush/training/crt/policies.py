@@ -25,7 +25,7 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     classification model by name or path. `learned` is the redactor of the default recipe, which is
     trained at its first use. `installed` means every detector of Presidio and spaCy that is
     installed. With `learned` (or the folder of a tuned redactor), `regex` leaves out its weak
-    patterns. Raises ParamsError without a name, and for an unknown name.
+    patterns. Raises ParamsError if `names` is empty or contains an unknown name.
     """
     detectors = [own for name in names for own in _detectors(name)]
     if any(hasattr(detector, "trained_on") for detector in detectors):
@@ -35,7 +35,7 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
 
 
 def make_public_policy(name: str | None) -> PublicPolicy | None:
-    """Make the conservative policy that `name` names; None without a name.
+    """Make the conservative policy called `name`. Returns None if `name` is None.
 
     A name is `plain_words`, `learned`, or a token classification model by name or path. Raises
     ParamsError for an unknown name.

@@ -15,7 +15,8 @@ The bounds hold for secrets from the same source as the labelled secrets, so a r
 sample.
 
 A detector knows the texts that it was trained with, and their secrets. So these texts and secrets
-do not count.
+do not count. Texts that `sugarbush label` showed with suggestions do not count either, whether or
+not a detector was trained with them: people overlook what the suggestions overlook.
 """
 
 from __future__ import annotations
@@ -38,24 +39,31 @@ from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.screening import public_views
 from sugarbush.training.crt.sentences import split
 
+FOR_TRAINING = "train"
+
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledText:
-    """A text of the sample, and its secrets as (start, end, label), end exclusive."""
+    """A text of the sample, and its secrets as (start, end, label), end exclusive.
+
+    `suggested`: the person who labelled the text saw the findings of detectors.
+    """
 
     text: str
     spans: tuple[tuple[int, int, str], ...]
+    suggested: bool = False
 
 
 def load_labelled(path: Path, *, text_column: str, disjoint: bool = True) -> list[LabelledText]:
     """Load the texts of a file with a column `spans`: a list of start, end and label, or its JSON.
 
-    Raises InputError with file and row for a bad row. With `disjoint`, spans that overlap or are
-    outside their text are also errors.
+    Texts with "train" in an optional column `use` were labelled with suggestions. Raises InputError
+    with file and row for a bad row. With `disjoint`, spans that overlap or are outside their text
+    are also errors.
     """
     wanted = {text_column: "prepare.text_column", "spans": "crt.labelled"}
     labelled = []
-    for row in read_rows(path, setting="crt.labelled", wanted=wanted):
+    for row in read_rows(path, setting="crt.labelled", wanted=wanted, all_columns=True):
         try:
             spans = row.fields["spans"]
             found = json.loads(spans) if isinstance(spans, str) else spans
@@ -70,7 +78,8 @@ def load_labelled(path: Path, *, text_column: str, disjoint: bool = True) -> lis
             ) from None
         if disjoint:
             require_disjoint(own, len(text), where=f"{path}, row {row.number}")
-        labelled.append(LabelledText(text=text, spans=own))
+        suggested = row.fields.get("use") == FOR_TRAINING
+        labelled.append(LabelledText(text=text, spans=own, suggested=suggested))
     return labelled
 
 
@@ -102,7 +111,7 @@ class RecallMeasurement:
     remain visible in the public part, because the conservative policy missed them. The upper bound
     of `public` is delta_2; without such a policy, `public` is None. `precision` is the share of
     masked spans that overlap a labelled span. `left_out` is the number of texts that do not count,
-    because a detector was trained with them.
+    because a detector was trained with them or they were labelled with suggestions.
 
     gamma and delta_2 together hold at `confidence`. For this, the bounds of `traced` and of
     `public` each hold at `confidence_each`. In `traced_by_label`, each bound alone holds at
@@ -144,11 +153,14 @@ def measure(
     `confidence`. The bounds assume that the distinct labelled secrets are independent. If
     `must_find` is not empty, only secrets with one of its labels count. Texts that a detector was
     trained with do not count. Their secrets do not count in other texts either, because the
-    detector knows them. Raises InputError if a label in `must_find` has no secret, or if a span is
-    not within its text.
+    detector knows them. Texts that were labelled with suggestions do not count. Raises InputError
+    if no text is left, if a label in `must_find` has no secret, or if a span is not within its
+    text.
     """
     given = sample
-    untrained = [one for one in given if text_digest(one.text) not in policy.trained_on]
+    untrained = [
+        one for one in given if not one.suggested and text_digest(one.text) not in policy.trained_on
+    ]
     known = {
         distinct_secret(one.text[start:end], "")
         for one in given
@@ -156,6 +168,11 @@ def measure(
         for start, end, _ in one.spans
     }
     sample = [_without_known(one, known) for one in untrained]
+    if given and all(one.suggested for one in given):
+        raise InputError(
+            f"{name}: all of these texts were labelled with suggestions, so they cannot measure "
+            "what the detectors miss. Label more texts: half of them are for measuring."
+        )
     if known and not any(one.spans for one in sample):
         raise InputError(
             f"{name}: the redactor was trained with all of these texts or secrets, so they cannot "
@@ -243,7 +260,8 @@ class Secret:
 
 
 def distinct_secret(text: str, label: str) -> Secret:
-    """Return the secret of a span. Case, width and white space make no difference."""
+    """Return the secret of a span. Spans that differ only in upper and lower case, in Unicode
+    compatibility forms (such as full-width letters) or in white space are one secret."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     return Secret(" ".join(plain.split()), label)
 

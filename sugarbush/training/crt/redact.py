@@ -19,8 +19,9 @@ from sugarbush.training.crt.findings import Detector, Finding
 
 PAPER_THRESHOLD = 0.3  # Zhao, Li, Wang 2022
 _MASKS = re.compile(re.escape(MASK))
-# A title or degree shows the sex or the profession, so it is masked together with the name. It is
-# also masked beside a mask, so that redaction is the same for a secret and for its mask.
+# A title or degree shows the sex or the profession, so it is masked together with the name. A
+# title or degree beside a mask is masked too, so that a text is redacted in the same way if a mask
+# already replaces the name.
 _TITLES = re.compile(
     r"(?<!\w)(?:(?:Mrs?|Ms|Miss|Mx|Dr|Prof|Professor|Doctor|Sir|Madam|Mme|Monsieur|Herr|Frau|Se[nñ]ora?|"
     r"Nurse|Officer|Rev|Capt|Sgt)\.?[ \t]+){1,3}\Z",

@@ -39,7 +39,8 @@ class Screened:
     def parts(self) -> tuple[Private[str], Private[str]]:
         """Return the public part and the private part.
 
-        These are the views with a public sentence, and the whole texts with a private sentence.
+        The public part contains the view of each text that has a public sentence. The private part
+        contains the whole of each text that has a private sentence. So a text may be in both parts.
         """
         pairs = zip(self.texts._per_unit, self.views._per_unit, strict=True)
         return (

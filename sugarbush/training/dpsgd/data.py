@@ -4,10 +4,11 @@
     I was charged twice ...<end>
 
 Examples are not packed: a record never shares an example with another record. Codes and texts are
-plain text. The name of a special token in them, such as `<|endoftext|>`, is read letter by letter.
-So a record ends only at its real end. The loss is on the text and its end, and not on the codes. A
-text that is longer than the model's context is cut and has no end token. The number of such texts
-is private. This module is on the audit list because it computes that number.
+plain text: if a text contains the name of a special token, such as `<|endoftext|>`, the name is
+tokenized as ordinary characters. So only the real end of a record gets an end token. The loss is
+computed on the tokens of the text and on the end token, but not on the codes. A text that is longer
+than the model's context is cut and has no end token. The number of such texts is private. This
+module is on the audit list because it computes that number.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def token_ids(
 ) -> list[list[int]]:
     """Return the tokens of each text, without special tokens, at most `at_most` per text.
 
-    The name of a special token in a text is ordinary text. Without the limit, a tokenizer would
-    print the length of a long text on stderr.
+    If a text contains the name of a special token, the name is tokenized as ordinary characters.
+    Without the limit, a tokenizer would print the length of a long text on stderr.
     """
     if not texts:
         return []

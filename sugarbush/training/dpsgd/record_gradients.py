@@ -162,9 +162,11 @@ class RecordGradients:
 
 @dataclass(frozen=True)
 class _Measured:
-    """Measures of one form for each record: |G|^2, the size S, and the number of nonzero positions.
-    Each measure is (records,) float64. `roundings` is n(rows) + n(columns); 0 for a whole
-    gradient."""
+    """For each record: |G|^2, the size S, and the number of nonzero positions.
+
+    Each of these is (records,) float64. G contains the gradients of one form only: whole, factors
+    or tokens. `roundings` is n(rows) + n(columns), see the module; it is 0 for a whole gradient.
+    """
 
     squares: Tensor
     sizes: Tensor
@@ -197,7 +199,7 @@ def _measured(squares: Tensor, lefts: Tensor, rights: Tensor, roundings: int) ->
 
 
 def _roundings(terms: int) -> int:
-    """Return n in the error bound of `_product` for `terms` terms."""
+    """Compute n of item 1 in the module's docstring, for a product over `terms` terms."""
     return min(terms, _BLOCK) + -(-terms // _BLOCK)
 
 

@@ -21,12 +21,17 @@ from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import OWN_LABELS, atomic_file, make_owner_only
 from sugarbush.randomness import hash_share
-from sugarbush.training.crt.recall import LabelledText, load_labelled, require_disjoint
+from sugarbush.training.crt.recall import (
+    FOR_TRAINING,
+    LabelledText,
+    load_labelled,
+    require_disjoint,
+)
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHONE
 
 TRAIN_SHARE = 0.5
-_TRAIN, _MEASURE = "train", "measure"
+_MEASURE = "measure"
 _WORDS_OF_KINDS = {  # substrings of labels in other schemas; the first match is used
     EMAIL: ("mail",),
     PHONE: ("phone", "tel", "fax", "mobile"),
@@ -155,4 +160,4 @@ def open_labels(
 
 def use_of(text: str) -> str:
     """Return whether a labelled text trains the redactor or measures what it misses."""
-    return _TRAIN if hash_share(text) < TRAIN_SHARE else _MEASURE
+    return FOR_TRAINING if hash_share(text) < TRAIN_SHARE else _MEASURE

@@ -3,6 +3,10 @@
 HMAC-SHA256 with a key makes the choice, so nobody without the key can repeat it. Within a record, a
 word that occurs in several names gets one surrogate. So "Anna Berg" and a later "Anna" stay one
 person. The surrogates of different records are independent, so they link no records.
+
+A span has the label of its first finding, but may contain others: "Anna Berg 555-1234" is one span.
+So every letter and digit of a span is replaced, whatever its label. Accents and vowel signs that
+are characters of their own are removed.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import unicodedata
 from collections.abc import Sequence
 from functools import partial
 
@@ -22,6 +27,7 @@ _ROMAN_LOCALES = [name for name in LOCALES if name.startswith(("en", "de", "fr",
 _NAMES = {"NAME", "TITLED_NAME", "PERSON", "PER"}
 _ADDRESSES = {"ADDRESS", "STREET", "ZIP_ADDRESS", "MILITARY_ADDRESS", "LOCATION", "GPE", "LOC"}
 _WORD = re.compile(r"[^\W\d_]+")
+_WORD_OR_NUMBER = re.compile(rf"{_WORD.pattern}|\d+")
 
 
 def with_surrogates(text: str, spans: Sequence[TextSpan], *, key: bytes, record: str) -> str:
@@ -38,22 +44,26 @@ def with_surrogates(text: str, spans: Sequence[TextSpan], *, key: bytes, record:
 
 
 def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
+    plain = _without_marks(secret)
     for attempt in range(100):
         rng = _rng(key, record, label, distinct_secret(secret, "").text, attempt)
         if label in _NAMES:
-            made = _WORD.sub(partial(_name_like, key=key, record=record, attempt=attempt), secret)
+            like = partial(_name_like, key=key, record=record, attempt=attempt)
+            made = _WORD_OR_NUMBER.sub(like, plain)
         elif label in _ADDRESSES:
             made = rng.choice(pool(rng.choice(_ROMAN_LOCALES), "address")).replace("\n", ", ")
         else:
-            made = _same_format(secret, rng)
+            made = _same_format(plain, rng)
         if made.casefold() != secret.casefold():
             return made
-    return "X" * len(secret)  # a secret without a letter or digit
+    return "X" * len(secret)  # nothing to replace: a secret without a letter or digit
 
 
 def _name_like(found: re.Match[str], *, key: bytes, record: str, attempt: int) -> str:
     word: str = found.group()
     rng = _rng(key, record, "name", word.casefold(), attempt)
+    if word.isdecimal():
+        return _same_format(word, rng)
     made = rng.choice(pool(rng.choice(_ROMAN_LOCALES), rng.choice(("first_name", "last_name"))))
     made = str(_WORD.findall(made)[0])
     if len(word) == 1:
@@ -63,11 +73,17 @@ def _name_like(found: re.Match[str], *, key: bytes, record: str, attempt: int) -
     return made.lower() if word.islower() else made
 
 
+def _without_marks(secret: str) -> str:
+    """Remove combining characters: accents that are not part of a letter, and vowel signs."""
+    composed = unicodedata.normalize("NFC", secret)
+    return "".join(char for char in composed if not unicodedata.category(char).startswith("M"))
+
+
 def _same_format(secret: str, rng: SeededRandom) -> str:
     """Replace digits and letters by others, in the same places and in the same case."""
 
     def other(char: str) -> str:
-        if char.isdigit():
+        if char.isnumeric():
             return str(rng.below(10))
         if not char.isalpha():
             return char

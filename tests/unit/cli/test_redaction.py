@@ -60,6 +60,19 @@ def test_bad_arguments_are_one_clear_message(run, arguments, message):
     assert "Traceback" not in done.output
 
 
+@pytest.mark.parametrize("output", ["a.csv", "out.csv"])
+def test_the_output_is_not_in_the_folder_of_the_input(run, tmp_path, output):
+    """It would replace a part, or be read as one the next time."""
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    original = (tmp_path / "in.csv").read_bytes()
+    (parts / "a.csv").write_bytes(original)
+    done = run("parts", f"parts/{output}", "--text", "message")
+    assert done.exit_code == 2
+    assert "is in the folder of the input" in done.stderr
+    assert [path.read_bytes() for path in parts.iterdir()] == [original]
+
+
 @pytest.mark.parametrize("output", ["out.csv", "out.jsonl", "out.parquet"])
 @pytest.mark.parametrize("bad", ["message", "id"])
 def test_half_a_character_is_one_message_with_its_row(run, tmp_path, output, bad):

@@ -3,6 +3,7 @@
 import json
 import re
 
+import pandas as pd
 import pytest
 
 from sugarbush.errors import InputError
@@ -231,6 +232,23 @@ def test_secrets_that_trained_the_policy_do_not_measure_it_in_other_texts():
     assert measured.precision.value == 1  # a mask over a known secret is no mistake
     with pytest.raises(InputError, match="texts or secrets"):
         measure(sample, Policy([KnowsByHeart()]), name="s")
+
+
+def test_texts_that_were_labelled_with_suggestions_do_not_measure(tmp_path):
+    """People accept suggestions, so such labels are what the detectors find."""
+    rows = [
+        {"text": "ring 555-010-2345", "spans": [{"start": 5, "end": 17, "label": "PHONE"}]},
+        {"text": "ask Ada", "spans": [{"start": 4, "end": 7, "label": "NAME"}]},
+    ]
+    used = [rows[0] | {"use": "train"}, rows[1] | {"use": "measure"}]
+    for name, write in (("l.jsonl", pd.DataFrame.to_json), ("l.parquet", pd.DataFrame.to_parquet)):
+        options = {"orient": "records", "lines": True} if name.endswith("l") else {}
+        write(pd.DataFrame(used), tmp_path / name, **options)
+        measured = measure(load_labelled(tmp_path / name, text_column="text"), POLICY, name="s")
+        assert (measured.left_out, measured.missed.count, measured.missed.total) == (1, 1, 1)
+    (tmp_path / "l.jsonl").write_text(json.dumps(used[0]) + "\n")
+    with pytest.raises(InputError, match="labelled with suggestions"):
+        measure(load_labelled(tmp_path / "l.jsonl", text_column="text"), POLICY, name="s")
 
 
 def test_only_the_kinds_that_must_be_found_count():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 
 import pandas as pd
 import pytest
@@ -129,6 +130,30 @@ def test_a_surrogate_has_the_format_of_its_secret_and_never_equals_it():
         made = with_surrogates("AB-12", [TextSpan(0, 5, "NUMBER")], key=KEY, record=str(number))
         assert re.fullmatch(r"[A-Z]{2}-\d{2}", made)
         assert made != "AB-12"
+
+
+@pytest.mark.parametrize("number", ["555-010-2345", "4111 1111 1111 1111", "۰۹۱۲۳۴۵۶۷۸۹", "Ⅳ½²"])
+@pytest.mark.parametrize("label", ["NAME", "ADDRESS", "PHONE", ""])
+def test_no_number_survives_in_a_span_that_starts_with_a_name(number, label):
+    """Spans with only blanks between them are one span, with the label of the first."""
+    text = f"Anna Berg {number} rang"
+    made = with_surrogates(text, [TextSpan(0, len(text) - 5, label)], key=KEY, record="1")
+    assert made.endswith(" rang")
+    assert number not in made and "Anna" not in made and "Berg" not in made
+
+
+def test_surrogates_of_a_name_beside_a_number(tmp_path):
+    text = "Call Anna Smith 555-010-2345 or Anna."
+    made = sb.redact([text], detectors=["regex"], surrogates=True, state=tmp_path)
+    assert made.labels == (("NAME",),)
+    assert not re.search("Smith|555|010|2345", made.texts[0])
+
+
+@pytest.mark.parametrize("label", ["NAME", "PHONE"])
+def test_no_vowel_sign_or_accent_of_a_secret_survives(label):
+    text = "मेरा नाम अनीता, Rene\u0301e, דָּנָה"
+    made = with_surrogates(text, [TextSpan(0, len(text), label)], key=KEY, record="1")
+    assert not any(unicodedata.category(char).startswith("M") for char in made)
 
 
 def test_surrogates_are_the_same_in_another_call(tmp_path):
