@@ -40,7 +40,14 @@ def test_an_overlay_holds_only_what_it_changes(project: Path) -> None:
 
 def test_nothing_is_written_when_the_result_would_be_invalid(project: Path) -> None:
     before = (project / "params.yaml").read_text()
-    for bad in ("privacy.epsilom=1", "privacy.epsilon=0", "privacy.epsilon", "methods=[", "x=1"):
+    for bad in (
+        "privacy.epsilom=1",
+        "privacy.epsilon=0",
+        "privacy.epsilon",
+        "methods=[",
+        "x=1",
+        "run.cluster=process",
+    ):
         with pytest.raises(ParamsError):
             changed_settings(project, assignments=[bad])
         assert (project / "params.yaml").read_text() == before
