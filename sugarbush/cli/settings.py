@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.representer import RoundTripRepresenter
 
@@ -76,7 +77,14 @@ def _changed(yaml: YAML, settings: Any, changes: Sequence[Mapping[str, Any]]) ->
         names += deep_merge(settings, each, defaults=default_fields())
     text = StringIO()
     yaml.dump(settings, text)
-    params = parse_params(YAML(typ="safe").load(text.getvalue()), source=FILE)
+    try:
+        fields = YAML(typ="safe").load(text.getvalue())
+    except YAMLError:  # libyaml reads less than ruamel.yaml, and DVC uses libyaml
+        raise ParamsError(
+            f"{FILE}: DVC cannot read it. Write addresses inside [ ] with quotes, or each on its "
+            "own line"
+        ) from None
+    params = parse_params(fields, source=FILE)
     return Changed(params=params, names=tuple(names), text=text.getvalue())
 
 
@@ -107,6 +115,9 @@ def _loaded(yaml: YAML, path: Path) -> Any:
 
 def _parsed(yaml: YAML, value: str) -> Any:
     try:
-        return yaml.load(value)
+        parsed = yaml.load(value)
     except YAMLError:
         raise ParamsError(f"-S …={value}: is not YAML") from None
+    if isinstance(parsed, CommentedSeq):
+        parsed.fa.set_block_style()  # libyaml, and so DVC, cannot read [http://host:8000/v1]
+    return parsed

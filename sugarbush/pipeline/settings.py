@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import yaml
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import SchemaError as ModelError
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
@@ -87,6 +87,13 @@ class RunSettings(Section):
 
     cluster: Annotated[str, NOT_IN_OUTPUT] = "local"
     """local, processes (several of this machine; one per GPU), or a Dask scheduler's address."""
+
+    @field_validator("cluster")
+    @classmethod
+    def _known(cls, cluster: str) -> str:
+        if cluster not in {"local", "processes"} and "://" not in cluster:
+            raise ValueError("use local, processes, or an address such as tcp://scheduler:8786")
+        return cluster
 
 
 class ProjectSettings(Section):

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ruamel.yaml import YAML
 
 from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.errors import ParamsError
@@ -39,10 +40,29 @@ def test_an_overlay_holds_only_what_it_changes(project: Path) -> None:
 
 def test_nothing_is_written_when_the_result_would_be_invalid(project: Path) -> None:
     before = (project / "params.yaml").read_text()
-    for bad in ("privacy.epsilom=1", "privacy.epsilon=0", "privacy.epsilon", "methods=[", "x=1"):
+    for bad in (
+        "privacy.epsilom=1",
+        "privacy.epsilon=0",
+        "privacy.epsilon",
+        "methods=[",
+        "x=1",
+        "run.cluster=process",
+    ):
         with pytest.raises(ParamsError):
             changed_settings(project, assignments=[bad])
         assert (project / "params.yaml").read_text() == before
+
+
+def test_a_list_of_addresses(project: Path) -> None:
+    """libyaml refuses a port inside [ ] without quotes."""
+    addresses = ["http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"]
+    listed = f"generator.openai.base_url=[{', '.join(addresses)}]"
+    write_settings(project, changed_settings(project, assignments=[listed]))
+    text = (project / "params.yaml").read_text()
+    assert YAML(typ="safe").load(text)["generator"]["openai"]["base_url"] == addresses
+    (project / "mine.yaml").write_text(f"generator: {{openai: {{base_url: [{addresses[0]}]}}}}\n")
+    with pytest.raises(ParamsError, match="DVC cannot read it"):
+        changed_settings(project, overlay=project / "mine.yaml")
 
 
 def test_a_missing_overlay_is_named(project: Path) -> None:
