@@ -149,6 +149,8 @@ def test_nothing_is_logged_of_a_long_text(loaded, caplog):
 
     _, tokenizer = loaded
     tokenizer.model_max_length = 8
+    tokenizer.deprecation_warnings.clear()  # it warns once
+    caplog.set_level(logging.WARNING, logger="transformers")  # other tests may have silenced it
     logging.getLogger("transformers").propagate = True
     try:
         token_ids(tokenizer, ["a long private text, " * 50], at_most=5)
