@@ -274,7 +274,7 @@ def test_every_arm_trains_and_a_stopped_run_goes_on(fields, tmp_path, state, mon
     grid = kept.grid
     losses = np.arange(CANDIDATES, dtype=float)
     monkeypatch.setattr(measure, "candidate_losses", lambda *_: losses)
-    monkeypatch.setattr(leakage, "candidate_tokens", lambda *_, **__: ())
+    monkeypatch.setattr(leakage, "candidate_tokens", lambda *_: ((), losses))
     own = leakage.Laboratory(tmp_path, grid)
     tried = {}
     for point in points(grid):
