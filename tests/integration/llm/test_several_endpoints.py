@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -73,6 +74,9 @@ def test_the_faster_server_gets_more_and_no_order_asks_again(
     assert len(fast.asked) + len(slow.asked) == 120
 
 
+# A server that dies leaves broken connections. The client's event loop may end before it has seen
+# that they are broken, so asyncio warns of them when they are collected as garbage.
+@pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
 def test_a_server_that_dies_midway_loses_nothing_and_nothing_is_paid_twice(
     tmp_path: Path, servers: Servers
 ) -> None:
@@ -98,6 +102,7 @@ def test_a_server_that_dies_midway_loses_nothing_and_nothing_is_paid_twice(
     before = len(other.asked)
     run.generator(**several).generate(wishes(300))
     assert len(other.asked) == before
+    gc.collect()  # here, and not in another test
 
 
 def test_a_server_that_fails_for_a_while_is_asked_again_later(
