@@ -76,7 +76,8 @@ def test_the_faster_server_gets_more_and_no_order_asks_again(
 
 # A server that dies leaves broken connections. The client's event loop may end before it has seen
 # that they are broken, so asyncio warns of them when they are collected as garbage.
-@pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_server_that_dies_midway_loses_nothing_and_nothing_is_paid_twice(
     tmp_path: Path, servers: Servers
 ) -> None:
