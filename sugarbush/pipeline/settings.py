@@ -91,7 +91,7 @@ class RunSettings(Section):
     @field_validator("cluster")
     @classmethod
     def _known(cls, cluster: str) -> str:
-        if cluster not in {"local", "processes"} and "://" not in cluster:
+        if cluster not in {"local", "processes"} and ":" not in cluster:
             raise ValueError("use local, processes, or an address such as tcp://scheduler:8786")
         return cluster
 
