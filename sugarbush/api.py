@@ -59,16 +59,16 @@ from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 SchemaLike = Schema | Mapping[str, Any] | Path | str
 _TEXT = "text"
-_MOST_VALUES = 2**20  # of a column of a table
+_MOST_VALUES = 2**20  # largest number of values of one column
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A synthetic corpus, its privacy guarantee, and the ids of its ledger entries.
+    """A synthetic corpus with its privacy guarantee and the ids of its ledger entries.
 
     `frame` has one row per synthetic text, with the attribute values that were requested for the
-    text. `evolution` contains every round, with its candidates and votes. A release contains
-    nothing private, unless `epsilon` is infinite.
+    text. `evolution` contains the candidates and votes of every round. If `epsilon` is infinite,
+    the texts are private.
     """
 
     method: str
@@ -86,14 +86,14 @@ class Release:
     def card(self) -> Mapping[str, Any] | None:
         """The release card, or None if the method has no DP guarantee.
 
-        The card describes the ledger at the end of the run. It is computed at the first access,
-        because the composition of the charges takes a second.
+        The card describes the ledger at the end of the run. The first access computes the card,
+        which takes a second.
         """
         return self._make_card()
 
     @property
     def epsilon(self) -> float:
-        """The epsilon on the card; infinite if the method has no DP guarantee."""
+        """The epsilon on the card, or infinity if the method has no DP guarantee."""
         return math.inf if self.card is None else float(self.card["promise"]["epsilon"])
 
     @property
@@ -103,8 +103,8 @@ class Release:
     def save(self, folder: str | Path) -> Path:
         """Write the texts, the rounds, release.json and the card into a new or empty folder.
 
-        Raises ParamsError when the folder contains other files, and PrivacyError for a method
-        without a DP guarantee.
+        Raises ParamsError if the folder is not empty. Raises PrivacyError if the method has no DP
+        guarantee.
         """
         from sugarbush.report.card import card_json, card_markdown
 
@@ -115,7 +115,7 @@ class Release:
                 "Read the texts from the attribute `texts`"
             )
         if target.exists() and any(target.iterdir()):
-            raise ParamsError(f"{target}: is not empty; name another folder")
+            raise ParamsError(f"{target}: is not empty. Choose another folder")
         with atomic_directory(target) as temporary:
             write_texts(self.evolution, self._schema, temporary)
             card = dict(self.card)
@@ -145,11 +145,11 @@ def prepare(
     settings: Mapping[str, Any] | None = None,
     state: Path | str | None = None,
 ) -> Corpus:
-    """Check and split a private corpus and extract its attributes, once for several calls of
-    `synthesize`.
+    """Prepare a private corpus once for several calls of `synthesize`.
 
-    Spends no budget. The arguments are the same as for `synthesize`. Raises InputError, which names
-    the row and never quotes the text.
+    The function checks and splits the records and extracts their attributes. The function spends no
+    budget. `synthesize` explains the arguments. Raises InputError; the message names the row and
+    never quotes a text.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -215,17 +215,17 @@ def synthesize(
 
     Guarantee: (`privacy.epsilon`, `privacy.delta`)-DP per `privacy.unit`, under add/remove
     adjacency. Each mechanism is charged to the ledger of `privacy.dataset` before its noise is
-    drawn; the card states the total. A second call with equal arguments and data restores the
-    finished results and costs nothing, unless `new_draw` is set.
+    drawn. The card states the total. A second call with equal arguments and data restores the
+    finished results and costs nothing. With `new_draw`, a second call draws and charges again.
 
-    `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
-    `Corpus`. A prepared corpus already has a schema, donated examples, a unit and a state folder.
-    The default `method` is Mosaic(). The default `generator` is the simulator, which only writes
-    customer-service texts. `donated` are examples that their authors gave away; they are not
-    protected. `texts` is the size of the release, at most 100,000. The size costs no privacy; the
-    default is about the DP record count, at most 5,000. `settings` contains further sections,
-    written as in params.yaml. `seed` is public. Raises BudgetExceededError before a charge that
-    would exceed the cap. Also raises InputError, ParamsError and GeneratorError.
+    `corpus` is a frame or a prepared `Corpus`. A frame needs the column `text` and the columns that
+    the schema names. A prepared corpus already has a schema, donated examples, a unit and a state
+    folder. The default `method` is Mosaic(). The default `generator` is the simulator, which only
+    writes customer-service texts. The `donated` examples are not protected. `texts` is the size of
+    the release, at most 100,000. The default size is about the DP record count, at most 5,000. The
+    size does not affect the privacy cost. `settings` contains further sections of params.yaml.
+    `seed` is public. Raises BudgetExceededError before a charge that would exceed the cap. Also
+    raises InputError, ParamsError and GeneratorError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -282,12 +282,13 @@ def dp_table(
     """Synthesize a table that resembles `frame`, with AIM, under differential privacy.
 
     Guarantee: (epsilon, delta)-DP per row, under add/remove adjacency. The cost is charged to the
-    ledger of `dataset` before any noise is drawn. `frame` has a column of integer codes in [0,
-    size) for each name in `domain`. The result has the columns of `domain`; its number of rows is a
-    DP estimate. A table of codes has no fingerprint, so the ledger cannot recognise the same table
-    under another `dataset` name. Raises BudgetExceededError, and ParamsError for a code outside its
-    domain or an engine that is not installed. Neither error leaves a charge. Source: McKenna et al.
-    2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
+    ledger of `dataset` before any noise is drawn. `domain` maps the name of a column to its size.
+    `frame` contains integer codes in [0, size) in each of these columns. The result has the same
+    columns, and its number of rows is a DP estimate. The ledger cannot recognise the same table
+    under another `dataset` name, because a table of codes has no fingerprint. Raises ParamsError
+    for a code outside its domain and for an engine that is not installed. Also raises
+    BudgetExceededError. A call that raises one of these errors charges nothing. Source: McKenna et
+    al. 2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"stars": [0, 1, 2, 2] * 250, "product": [0, 1, 0, 1] * 250})
@@ -336,10 +337,10 @@ def private_histogram(
 
     Guarantee: (epsilon, delta)-DP by the discrete Gaussian mechanism, for adding or removing one
     unit with at most `records_per_unit` values. The cost is charged to the ledger of `dataset`
-    before the noise is drawn. `categories` are public and distinct; any other value is counted in
-    the last category. The values have no fingerprint, so the ledger cannot recognise the same
-    values under another `dataset` name. Raises ParamsError and BudgetExceededError, both before
-    anything is charged.
+    before the noise is drawn. `categories` are public and distinct. A value outside `categories` is
+    counted in the last category. The ledger cannot recognise the same values under another
+    `dataset` name, because the values have no fingerprint. Raises ParamsError or
+    BudgetExceededError before the charge.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -351,7 +352,7 @@ def private_histogram(
     """
     place = {category: number for number, category in enumerate(categories)}
     if not place or len(place) != len(categories):
-        raise ParamsError("private_histogram needs at least one category, and no category twice")
+        raise ParamsError("categories: expected at least one category, and all of them distinct")
     if records_per_unit < 1 or records_per_unit % 1:
         raise ParamsError(
             f"records_per_unit must be a whole number, at least 1 (got {records_per_unit})"
@@ -387,12 +388,13 @@ def evaluate(
     real: Sequence[str],
     seed: int = 1,
 ) -> pd.DataFrame:
-    """Measure how near synthetic texts are to real held-out texts.
+    """Measure how similar synthetic texts are to real held-out texts.
 
-    NOT differentially private: every value is computed on real texts and is internal. The result
-    has one row per metric and feature space, with columns metric, space, value, low, high. Compare
-    values only between corpora with equally many texts. The TF-IDF space is fitted to `real`. Stage
-    `evaluate` fits it to the training texts, so its values differ a little.
+    The result is NOT differentially private, because it is computed on real texts. Keep it
+    internal. It has one row per metric and feature space, with columns metric, space, value, low,
+    high. Compare two corpora only if they have the same number of texts. This function fits the
+    TF-IDF features to `real`. The stage `evaluate` fits these features to the training texts, so
+    the values of the stage differ a little.
 
     >>> import sugarbush as sb
     >>> texts = [f"Order {i} arrived {word}" for i in range(20) for word in ("late", "broken")]
@@ -435,10 +437,10 @@ def evaluate(
 
 @dataclass(frozen=True, kw_only=True)
 class Redaction:
-    """Texts without the detected secrets, and the place and kind of each secret.
+    """Redacted texts, with the position and kind of each detected secret.
 
-    `spans` are (start, end) in characters of the original texts; the end is exclusive.
-    `labels` has the kind of each span.
+    `spans` contains (start, end) in characters of the original texts; the end is exclusive.
+    `labels` contains the kind of each span.
     """
 
     texts: tuple[str, ...] = field(repr=False)
@@ -461,12 +463,12 @@ def redact(
 ) -> Redaction:
     """Replace each detected secret in the texts by a mask or by a surrogate.
 
-    No guarantee: detectors miss some secrets. Each detector is "regex", "learned", "presidio",
-    "spacy:<pipeline>", or the name or path of a token classification model. "installed" stands for
-    Presidio and all spaCy pipelines that are installed. The first use of "learned" on a machine
-    trains this detector, which takes some minutes. A surrogate is an invented value of the same
-    kind, chosen by the key of the state folder; one person keeps one name within a text. Raises
-    ParamsError for an unknown detector.
+    The function has no guarantee, because detectors miss some secrets. Each detector is "regex",
+    "learned", "presidio", "spacy:<pipeline>", or the name or path of a token classification model.
+    "installed" means Presidio and all installed spaCy pipelines. The first use of "learned" on a
+    machine trains this detector, which takes some minutes. A surrogate is an invented value of the
+    same kind. The key of the state folder chooses the surrogates. A person has the same surrogate
+    name in the whole text. Raises ParamsError for an unknown detector.
 
     >>> import sugarbush as sb
     >>> sb.redact(["Call 555-010-1234 today"], detectors=["regex"]).texts
@@ -488,7 +490,7 @@ def redact(
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateModel:
-    """A model trained by DP-SGD: its folder, its guarantee, and the ids of its ledger entries."""
+    """A model trained by DP-SGD, with its folder, guarantee and ids of ledger entries."""
 
     folder: Path
     epsilon: float
@@ -522,9 +524,9 @@ def train_dpsgd(
     Gaussian mechanism. The cost is charged to the ledger of `dataset` before the first step.
     `records` is a public estimate of the number of texts. The sampling rate and the number of steps
     are computed from `records`, never from the true number. `output` is a new folder for weights,
-    tokenizer and model_card.json. A repeated call with equal texts and arguments continues from its
-    last checkpoint, or restores its finished weights, without a second charge. Any other text or
-    argument starts another run. Raises BudgetExceededError, and PrivacyError if the model's
+    tokenizer and model_card.json. A second call with equal texts and arguments is not charged
+    again: it continues from the last checkpoint or restores the finished weights. Other texts or
+    arguments start another run. Raises BudgetExceededError. Raises PrivacyError if the model's
     gradients cannot be clipped exactly per record. Source: Abadi et al. 2016, Algorithm 1;
     `docs/decisions/dp-sgd-clipping.md`.
     """
@@ -534,9 +536,9 @@ def train_dpsgd(
     _require_promise(epsilon, delta)
     target = Path(output)
     if target.exists() and any(target.iterdir()):
-        raise ParamsError(f"{target}: is not empty; name another folder")
+        raise ParamsError(f"{target}: is not empty. Choose another folder")
     folder, private = _state(state), tuple(texts)
-    ledger = open_ledger(dataset, cap=cap, delta=delta, state=folder)  # refuses a bad name
+    ledger = open_ledger(dataset, cap=cap, delta=delta, state=folder)  # raises for a bad name
     wanted = FineTuning(
         model=str(model),
         records=records,
@@ -585,8 +587,9 @@ def train_dpsgd(
 
 
 def open_schema(schema: SchemaLike) -> Schema:
-    """Read a schema from a file, or from a mapping with the keys of schema.yaml. Return a `Schema`
-    unchanged.
+    """Read a schema from a file, or from a mapping with the keys of schema.yaml.
+
+    A `Schema` is returned unchanged.
 
     >>> import sugarbush as sb
     >>> sb.open_schema({"subject": "letters", "attributes": [
@@ -614,7 +617,7 @@ def open_ledger(
     user_column: str | None = None,
     state: Path | str | None = None,
 ) -> Ledger:
-    """Open the ledger of a dataset, with the limit `cap`. This writes nothing and spends no budget.
+    """Open the ledger of a dataset, with the limit `cap`. Opening spends no budget.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -644,13 +647,12 @@ def _state(state: Path | str | None) -> Path:
 
 
 def _require_kind(name: str, value: object, kind: type, example: str) -> None:
-    """Raise ParamsError for an argument that is not an object of `kind`."""
     if not isinstance(value, kind):
         raise ParamsError(f"{name}: expected an object such as {example}, got {_named(value)}")
 
 
 def _require_texts(name: str, texts: object) -> None:
-    """Raise InputError for one text in place of a list: each character would count as a text."""
+    """Raise InputError for a single text, because each character would count as a text."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"{name}: expected a list of texts, got {_named(texts)}")
 
@@ -675,7 +677,6 @@ def _session(
     state: Path | str | None,
     records_per_unit: int = 1,
 ) -> PrivacySession:
-    """Open a session for one mechanism on values that are not texts."""
     return PrivacySession(
         ledger=open_ledger(dataset, cap=cap, delta=delta, state=state),
         stage=stage,
@@ -685,8 +686,7 @@ def _session(
 
 
 def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np.int64]:
-    """Return the codes `(n, d)`, with the columns in the order of `domain`. A ParamsError names the
-    wrong column."""
+    """Return the codes `(n, d)`, with the columns in the order of `domain`."""
     sizes: Mapping[str, object] = domain
     for name, wanted in sizes.items():
         if not (isinstance(wanted, int | np.integer) and 1 <= wanted <= _MOST_VALUES):
@@ -741,25 +741,27 @@ def _project(
 
 
 def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings) -> None:
-    """Raise ParamsError if this call needs a corpus that was prepared with other settings.
-    `prepare` has already limited the records per user. With another unit or fewer records per user
-    in this call, the noise would be too small for the corpus."""
+    """Raise ParamsError if `wanted` differs from the settings that prepared the corpus.
+
+    `prepare` limited the records per user. With another unit or a lower limit now, the noise would
+    be too small for the corpus.
+    """
     was, now = prepared.privacy, wanted.privacy
     same_unit = (was.unit, was.records_per_user) == (now.unit, now.records_per_user)
     if not same_unit or prepared.prepare != wanted.prepare:
         raise ParamsError(
-            "the corpus was prepared with another privacy.unit, privacy.records_per_user or "
-            "section prepare. Prepare it again with these settings"
+            "privacy.unit, privacy.records_per_user or section prepare differ from the settings "
+            "that prepared the corpus. Prepare the corpus again with these settings"
         )
     if _public_sources(wanted) not in [_public_sources(prepared), ((), (), ())]:
         raise ParamsError(
-            "the corpus may contain texts of the public files of this generator or of section "
-            "pretrain. Prepare it again with both, which removes these texts"
+            "the corpus may contain texts from the public files of this generator or of section "
+            "pretrain. Prepare the corpus again with these settings, which removes these texts"
         )
 
 
 def _public_sources(settings: ProjectSettings) -> tuple[tuple[Any, ...], ...]:
-    """The public files whose texts no private record may equal, and which of their texts."""
+    """Return the settings of public texts. `prepare` removes private records equal to them."""
     generator = settings.generator.chosen
     sources = getattr(generator, "sources", ())
     return tuple(generator.public_files()), tuple(sources), settings.pretrain.sources
@@ -801,7 +803,7 @@ def _run(
 
 
 def _preflight(project: InMemoryProject, method: Method) -> None:
-    """Before the first charge, check that the generator answers and the method's model loads."""
+    """Check before the first charge that the generator answers and the method's model loads."""
     from sugarbush.pipeline.preflight import check_generator
 
     donated = project.donated()
@@ -813,7 +815,7 @@ def _preflight(project: InMemoryProject, method: Method) -> None:
 def _trained(method: Method, inputs: MethodInputs, *, new_draw: bool) -> FinalSet:
     trained = method.finetune(inputs, forced=new_draw)
     if trained is None:
-        raise ParamsError("synthesize trains in one process only. Set finetune.processes: 1")
+        raise ParamsError("synthesize trains in one process. Set finetune.processes: 1")
     folder = Path(tempfile.mkdtemp(prefix="sugarbush-model-"))
     try:
         trained.save(folder)
@@ -833,7 +835,6 @@ def _card(
     plan: BudgetPlan,
     **facts: Any,
 ) -> Mapping[str, Any] | None:
-    """Compute the release card from public values only."""
     from sugarbush.pipeline.release_facts import release_facts
     from sugarbush.report.card import release_card
 

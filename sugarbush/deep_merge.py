@@ -1,4 +1,4 @@
-"""Merges settings into other settings: sections are merged, lists and values are replaced."""
+"""Merges settings into other settings. Sections are merged; lists and values are replaced."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ def deep_merge(
     defaults: Mapping[str, Any] | None = None,
     place: tuple[str, ...] = (),
 ) -> list[str]:
-    """Change `settings` in place, and return the dotted names of the changed settings. A missing
-    setting stays missing if its new value equals its value in `defaults`."""
+    """Change `settings` in place, and return the dotted names of the changed settings.
+
+    A setting that is missing and has its value in `defaults` as the new value stays missing.
+    """
     changed: list[str] = []
     for key, value in changes.items():
         here, known = (*place, str(key)), (defaults or {}).get(key, ...)
@@ -34,9 +36,11 @@ def deep_merge(
 
 
 def _set(settings: Any, key: str, value: Any, *, first: bool) -> None:
-    """Set a value. With `first`, insert a new setting at the beginning of its section. ruamel.yaml
-    attaches the comment after a section to the section's last setting, so an appended setting would
-    come after this comment."""
+    """Set a value. With `first`, insert a new setting at the beginning of its section.
+
+    ruamel.yaml attaches the comment after a section to the section's last setting. An appended
+    setting would come after this comment.
+    """
     if first and key not in settings and hasattr(settings, "insert"):
         settings.insert(0, key, value)
     else:

@@ -1,21 +1,21 @@
 """The exceptions that Sugarbush raises.
 
     SugarbushError             shown to the operator as one message, never as a traceback
-      UsageError               exit code 2: the caller can fix it by editing what they wrote
+      UsageError               exit code 2: the caller can fix settings or input
         ParamsError            params.yaml
         SchemaError            the schema file
         InputError             the user's data file
         MissingInputError      a file that an earlier stage should have written
       FailureError             exit code 1: the run could not continue
         GeneratorError         a generator of candidates failed or returned too little
-        StorageError           a file could not be written
+        StorageError           a file could not be read or written
         PrivacyError           continuing would break the guarantee
           BudgetExceededError  a charge would exceed the cap
           LedgerError          the ledger cannot be read, written or trusted
-    InvariantError             a bug in Sugarbush, not an error of the caller; not a SugarbushError
+    InvariantError             a bug in Sugarbush; not a SugarbushError
 
-A message says what was expected, what was found, where it is and what to change. It may contain a
-file name, a row number and a setting, but never a text or any other value from the private data.
+A message says what is wrong, where, and what to do. It may contain a file name, a row number and a
+setting, but never a text or another private value.
 """
 
 
@@ -26,7 +26,7 @@ class SugarbushError(Exception):
 
 
 class UsageError(SugarbushError):
-    """Something that the caller wrote or supplied cannot be used."""
+    """The caller's settings or input cannot be used."""
 
     exit_code = 2
 
@@ -40,7 +40,7 @@ class SchemaError(UsageError):
 
 
 class InputError(UsageError):
-    """The user's data file cannot be used. Names file, row and setting, never a text."""
+    """The user's data file cannot be used."""
 
 
 class MissingInputError(UsageError):
@@ -56,7 +56,7 @@ class GeneratorError(FailureError):
 
 
 class StorageError(FailureError):
-    """A file could not be written (no space, no permission)."""
+    """A file could not be read or written."""
 
 
 class PrivacyError(FailureError):
@@ -68,7 +68,7 @@ class BudgetExceededError(PrivacyError):
 
 
 class LedgerError(PrivacyError):
-    """The ledger cannot be read, written or trusted, so nothing may be drawn."""
+    """The ledger cannot be read, written or trusted, so no noise may be drawn."""
 
 
 class InvariantError(AssertionError):
@@ -76,6 +76,8 @@ class InvariantError(AssertionError):
 
 
 def printable(message: str) -> str:
-    """The message with spaces in place of control characters, with which an endpoint or the name of
-    a file could change what else the terminal shows."""
+    """Replace control characters in `message` by spaces.
+
+    With control characters, an endpoint or a file name could change other text on the terminal.
+    """
     return "".join(c if c.isprintable() or c == "\n" else " " for c in message)

@@ -1,4 +1,4 @@
-"""Measures how often an attribute value that was read from a text equals the text's label.
+"""Compares attribute values that were read from texts with the labels of the texts.
 
 Use this module only for public examples, because the results have no noise.
 """
@@ -18,9 +18,9 @@ from sugarbush.data.schema import Attribute, Schema
 class Agreement:
     """The accuracy of one attribute on `texts` labelled examples.
 
-    `share` is the fraction of examples with the right value. `low` and `high` bound its 95%
-    confidence interval (Wilson 1927), which assumes a random sample. `commonest` is the fraction of
-    examples with the most frequent label, the baseline.
+    `share` is the fraction of examples with the right value. `low` and `high` bound the 95%
+    confidence interval of `share` (Wilson 1927), for a random sample. `commonest` is the baseline:
+    the fraction of examples with the most frequent label.
     """
 
     attribute: str
@@ -36,8 +36,8 @@ def agreements(
 ) -> tuple[Agreement, ...]:
     """Return one `Agreement` per attribute that has a label, in the order of the schema.
 
-    Shapes: `codes` (n, d); each sequence in `labels` has n raw values, with None for a text without
-    a label. A label outside the domain counts as the value `other`.
+    Shapes: `codes` is (n, d). Each sequence in `labels` has n raw values; None means no label. A
+    label outside the domain counts as the value `other`.
     """
     found = []
     for place, attribute in enumerate(schema.attributes):

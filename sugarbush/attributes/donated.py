@@ -33,10 +33,10 @@ CALIBRATIONS = "calibrations.json"
 
 @dataclass(frozen=True, kw_only=True)
 class DonatedCodes:
-    """Donated texts (n,), their codes (n, d), calibrated readers and agreements.
+    """Donated texts (n,) with their codes (n, d), calibrated readers and agreements.
 
-    `readers` are calibrated with the labels. `agreements` compare codes with labels. In this
-    comparison, the reader of a text was calibrated only with other texts.
+    `readers` are calibrated with the labels. `agreements` compare codes with labels. For this
+    comparison, the reader of a text is calibrated without the text.
     """
 
     texts: tuple[str, ...]
@@ -80,8 +80,7 @@ def read_donated_codes(
     labeller: Labeller | None,
     settings: ExtractMetadataSettings,
 ) -> DonatedCodes:
-    """Compute the codes of the donated examples. `embed` is the `encode` method of the public
-    encoder."""
+    """Compute the codes of the donated examples."""
     records, labels = records_of(frame), labels_of(frame)
     readers = plain = zero_shot_readers(schema, embed=embed)
     codes = held_out = np.empty((0, len(schema.names)), dtype=np.int64)
@@ -114,7 +113,7 @@ def read_donated_codes(
 
 
 def load_readers(folder: Path, schema: Schema, *, embed: Embed) -> dict[str, ZeroShotReader]:
-    """Load the readers, with the calibrations that `DonatedCodes.save` wrote to `folder`."""
+    """Make the readers with the calibrations that `DonatedCodes.save` wrote to `folder`."""
     offsets = json.loads((folder / CALIBRATIONS).read_text())
     own = {name: tuple(values) for name, values in offsets.items()}
     return zero_shot_readers(schema, embed=embed, offsets=own)

@@ -1,10 +1,9 @@
 """Drafts a schema from the donated examples and a public description. A person then edits it.
 
-No private text or value is read, so the draft spends no budget. The draft has an attribute for each
-column of the donated file that looks categorical or numeric. The draft also has an attribute
-`topic`. The values of `topic` are clusters of the donated texts. Words that are frequent in only
-one cluster describe the cluster. The other columns of the private file become comments, which the
-person completes.
+The draft spends no budget, because no private text or value is read. Each categorical or numeric
+column of the donated file becomes an attribute. The values of the attribute `topic` are clusters of
+the donated texts. Words that are frequent in only one cluster describe the cluster. The other
+columns of the private file become comments, which the person completes.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ _MOST_VALUES: Final = 30  # a column with more distinct values is not an attribu
 _MOST_TOPICS: Final = 8
 _TEXTS_PER_TOPIC: Final = 4  # minimum mean number of texts per topic
 _TERMS: Final = 4  # number of terms that describe a topic
-_AS_GOOD: Final = 0.02  # relative differences of silhouettes up to this size are ignored
+_AS_GOOD: Final = 0.02  # smaller relative differences between silhouettes are ignored
 _HEAD: Final = """\
-# This is a draft from the subject, the column names and the donated examples, if there are any.
+# This draft was made from the subject, the column names and the donated examples.
 # No private text or value was read. Edit names, values and descriptions. Everything in this file
 # becomes public, so list values from public knowledge. A value that is not listed becomes `other`.
 # `column` names a column of the private file. If the file has no such column, give the attribute
 # keywords or zero_shot descriptions. A donated column with that name then has the labels.
 """
 _UNKNOWN: Final = """\
-# The private file has the columns below. Their values were not read. To use a column, list the
-# values that it can have (or `bins: [2, 4]` for numbers), and remove the marks '#'.
+# The private file has the columns below. Their values were not read. To use a column, list its
+# possible values (or `bins: [2, 4]` for numbers), and remove the marks '#'.
 """
-# The only attribute of a draft without donated examples, because any text has a tone.
+# A draft without donated examples has only this attribute, because any text has a tone.
 TONE: Final = Attribute.model_validate(
     {
         "name": "tone",
@@ -170,7 +169,8 @@ def _topics(texts: Sequence[str], *, subject: str, embed: Embed, seed: int) -> A
 def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int64]:
     """Assign embeddings of length 1 to clusters by k-means, `(n,)`.
 
-    The number of clusters is the smallest number with a silhouette within 2% of the best one.
+    The number of clusters is the smallest number with a silhouette within 2% of the best
+    silhouette.
     """
     found = {1: np.zeros(len(embedded), dtype=np.int64)}
     scores: dict[int, float] = {}
@@ -184,8 +184,10 @@ def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int
 
 
 def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list[tuple[str, ...]]:
-    """Return the terms with the largest class-based TF-IDF for each cluster (Grootendorst 2022, Eq.
-    2)."""
+    """Return the terms with the largest class-based TF-IDF for each cluster.
+
+    Source: Grootendorst 2022, Eq. 2.
+    """
     vectorizer = CountVectorizer(
         stop_words="english", ngram_range=(1, 2), token_pattern=r"(?u)\b[^\W\d_]{3,}\b"
     )
@@ -204,7 +206,7 @@ def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list
 
 
 def _without_overlap(ranked: Sequence[str]) -> tuple[str, ...]:
-    """Choose the first terms of `ranked` that share no word with an earlier chosen term."""
+    """Choose the first terms of `ranked`, and skip terms that repeat a word of a chosen term."""
     chosen: list[str] = []
     used: set[str] = set()
     for term in ranked:

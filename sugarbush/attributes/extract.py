@@ -5,9 +5,9 @@
     zero_shot   the value with descriptions that are nearest to the text in embedding space
     llm         the value that an endpoint returned; the caller passes it like a column
 
-Guarantee: row i depends only on record i and on public data (schema, donated examples). So adding
-or removing a record changes no other row, and `Private.map_batch` may call `extract_codes`. The
-guarantee assumes that the embedding of a text depends on this text alone.
+Guarantee: row i depends only on record i and on public data (schema, donated examples). Therefore
+`Private.map_batch` may call `extract_codes`. The guarantee assumes that the embedding of a text
+depends on this text alone.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def extract_codes(
     """Compute one row of codes per record: `(n, d)` int64, columns in the order of the schema.
 
     Guarantee: row i is a function of record i alone.
-    Shapes: `texts` and each sequence in `columns` have one entry per record. `columns` maps each
-    attribute that comes from a column or an endpoint to its raw values. `readers` maps each
-    zero_shot attribute to its reader. Raises InvariantError when a column is missing or has another
-    length than `texts`.
+    Shapes: `texts` and each sequence in `columns` have one entry per record. `columns` maps an
+    attribute with the source `column` or `llm` to its raw values. `readers` maps each zero_shot
+    attribute to its reader. Raises InvariantError if a column is missing or its length is not that
+    of `texts`.
     """
     embedded = np.asarray(embed(texts)) if readers and len(texts) else None
     codes = np.empty((len(texts), len(schema.attributes)), dtype=np.int64)
@@ -66,8 +66,10 @@ def _from_column(
 
 
 def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64]:
-    """Return, for each text, the code of the value with the most keyword hits. A tie goes to the
-    first value in the schema. A text without a hit gets `other`."""
+    """Return the code of the value with the most keyword hits, for each text.
+
+    A tie goes to the first value in the schema. A text without a hit gets `other`.
+    """
     bucket = len(attribute.domain) - 1
     words = attribute.keywords or {}
     patterns = [_pattern(words.get(value, ())) for value in attribute.values]

@@ -1,7 +1,7 @@
 """Writes the prompt that asks for a text's attributes, and parses the answer.
 
-The answer is a JSON object. A JSON schema lists the allowed values of each attribute. A missing
-value, or a value outside the domain, becomes `other`.
+The answer is a JSON object. A JSON schema lists the allowed values of each attribute. A missing or
+unknown value becomes `other`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from sugarbush.generators.prompts import estimate_tokens
 
 
 def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> str:
-    """Write the prompt for `text`. The end of the text is cut off if the prompt would exceed `room`
-    tokens."""
+    """Write the prompt for `text`, with at most `room` tokens. A long text loses its end."""
     lines = [
         f"- {attribute.name}{f' ({attribute.description})' if attribute.description else ''}: "
         + ", ".join(json.dumps(value, ensure_ascii=False) for value in attribute.domain)
@@ -37,8 +36,8 @@ def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> st
     room -= estimate_tokens(head) + estimate_tokens(tail)
     if room <= 0:
         raise ParamsError(
-            "params.yaml: the schema's attributes and values fill the model's context and leave no "
-            "room for a text. Raise extract_metadata.llm.context_tokens, or lower max_tokens"
+            "params.yaml: the schema's attributes and values fill the model's context, so no text "
+            "fits. Raise extract_metadata.llm.context_tokens, or lower max_tokens"
         )
     while estimate_tokens(text) > room:
         text = text[: len(text) * room // estimate_tokens(text)]
@@ -66,7 +65,7 @@ def answer_schema(attributes: Sequence[Attribute]) -> dict[str, Any]:
 def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | None:
     """Return the codes in the answer's JSON object, or None if the answer has no JSON object.
 
-    Case and surrounding white space of a value are ignored.
+    The comparison ignores case and surrounding white space.
     """
     bare = without_thoughts(answer)
     begin, end = bare.find("{"), bare.rfind("}")
@@ -82,7 +81,6 @@ def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | Non
 
 
 def _code(attribute: Attribute, value: object) -> int:
-    """Return the index of the value in the domain, or the index of `other`."""
     if not isinstance(value, str):
         return len(attribute.domain) - 1
     value = value.strip()

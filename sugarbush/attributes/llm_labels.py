@@ -2,16 +2,16 @@
 
 Only this module sends private text to an endpoint. A `Labeller` needs a `LabelEndpoint` with
 `trusted: true`; the generator's settings have another type. Answers and the journal of paid calls
-stay in a folder under data/private. Only one labeller per account sends calls at a time. So the
-caps apply to all labellers together, and equal prompts are sent once. The module shows no progress
-and never repeats the endpoint's words, because they may quote a text.
+stay in a folder under data/private. Only one labeller per account sends calls at a time. Therefore
+the caps apply to all labellers together, and equal prompts are sent once. The module shows no
+progress and never repeats the endpoint's words, because these words may quote a text.
 
 The first prompt contains a harmless text. The answer shows whether the endpoint accepts a JSON
-schema as `response_format`. Otherwise only the words of the prompt describe the form of the answer.
-A text without a usable answer gets the value `other`.
+schema as `response_format`. If not, only the prompt describes the form of the answer. A text
+without a usable answer gets the value `other`.
 
-Guarantee: the codes of a text depend only on that text and public settings, so `Private.map_batch`
-may call `codes`.
+Guarantee: the codes of a text depend only on that text and public settings. Therefore
+`Private.map_batch` may call `codes`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _STAGE = "extract_metadata"
 _HARMLESS = "Good morning. I would like to know when the shop opens tomorrow."
 _ATTEMPTS = 2
 _SEED_LIMIT = 2**31
-# A larger share of failed calls ends the stage. One failed call is always allowed, because a
-# content filter may always reject the same text. A text without an answer gets the value `other`.
+# A larger fraction of failed calls ends the stage. One failed call is always allowed, because a
+# content filter may reject the same text in every run.
 _TOLERATED_SHARE = 0.05
 _TEMPLATE_TOKENS = 64
 
@@ -49,9 +49,9 @@ _TEMPLATE_TOKENS = 64
 class Labeller:
     """Reads `attributes` from texts, with the endpoint of `params`.
 
-    `folder` must be private. The folder contains the answers and the journal of paid calls, to
-    which the caps apply. `account` is `privacy.dataset`. Raises ParamsError unless the endpoint is
-    trusted.
+    `folder` must be private. The folder contains the answers and the journal of paid calls. The
+    caps apply to this journal. `account` is `privacy.dataset`. Raises ParamsError if the endpoint
+    is not trusted.
     """
 
     def __init__(
@@ -59,20 +59,20 @@ class Labeller:
     ) -> None:
         if not params.trusted:
             raise ParamsError(
-                f"params.yaml: {params.setting}.trusted is false, but the schema has attributes "
-                f"with `source: llm` ({', '.join(a.name for a in attributes)}), and their endpoint "
+                f"params.yaml: {params.setting}.trusted is false. The schema has attributes with "
+                f"`source: llm` ({', '.join(a.name for a in attributes)}), and their endpoint "
                 f"receives every private text. If {params.address} may see the texts, set "
-                f"`{params.setting}.trusted: true`; if not, give the attributes keywords or "
+                f"`{params.setting}.trusted: true`. If not, give the attributes keywords or "
                 "zero_shot. Nothing was sent."
             )
-        # Temperature 0 gives the likeliest answer. Labels need no variety.
+        # Labels need no variety, so temperature 0 asks for the likeliest answer.
         certain = {"temperature": None if params.temperature is None else 0.0}
         self._params = params.model_copy(update=certain)
         self._attributes, self._folder = tuple(attributes), folder
         self._meter = Meter(folder, account=account, stage=_STAGE, params=params)
 
     def check(self) -> None:
-        """Check that the endpoint answers and that the prompt fits. Sends no private text.
+        """Check that the endpoint answers and that the prompt fits, without a private text.
 
         Raises ParamsError or GeneratorError. The message says what to change.
         """
@@ -83,9 +83,9 @@ class Labeller:
     def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Return codes `(n, d)` int64, with one column per attribute in the constructor's order.
 
-        Raises GeneratorError when the endpoint refuses every call, when a cap is reached, or when
-        the number of failed calls is above 1 and above 5% of the texts. Received answers stay in
-        the cache for the next run.
+        Raises GeneratorError if the endpoint refuses every call or a cap is reached. Also raises
+        GeneratorError if more than max(1, 5% of the texts) calls fail. Received answers stay in the
+        cache for the next run.
         """
         if not len(texts):
             return np.empty((0, len(self._attributes)), dtype=np.int64)
@@ -106,8 +106,7 @@ class Labeller:
         }
 
     def _cached(self, texts: Sequence[str], cache: AnswerCache) -> list[str | None] | None:
-        """Return the result of `_ask` if all answers are cached, otherwise None. The method does
-        not wait for other labellers."""
+        """Return the result of `_ask` if all answers are cached, otherwise None."""
         forms = [
             structured
             for structured in (True, False)
@@ -126,8 +125,10 @@ class Labeller:
         return answers if forms else None
 
     async def _ask(self, texts: list[str], cache: AnswerCache) -> list[str | None]:
-        """Return one usable answer per text, or None for a text with a failed call or two unusable
-        answers."""
+        """Return one usable answer per text.
+
+        The answer is None after a failed call or two unusable answers.
+        """
         async with open_endpoints(self._params, _say) as endpoints:
             asker = _Asker(endpoints, self._meter, cache, self._params)
             structured = await self._takes_schema(asker)
@@ -145,7 +146,7 @@ class Labeller:
     async def _takes_schema(self, asker: _Asker) -> bool:
         """Ask about a harmless text, and return whether the endpoint accepts `response_format`.
 
-        Raises GeneratorError when the endpoint answers neither prompt. No private text is sent.
+        The method sends no private text. Raises GeneratorError if the endpoint does not answer.
         """
         for structured in (True, False):
             call = self._call(_HARMLESS, attempt=0, structured=structured)
@@ -186,8 +187,8 @@ class Labeller:
 class _Asker:
     """Sends the calls that have no cached answer, until an error ends the run.
 
-    Equal calls at the same time are sent once, and wait for the same answer. Other labellers wait
-    until this labeller has finished (`Meter.alone`), and then find its answers in the cache.
+    Equal calls at the same time are sent once and share the answer. Other labellers wait until this
+    labeller has finished (`Meter.alone`). They then find its answers in the cache.
     """
 
     def __init__(
@@ -216,7 +217,7 @@ class _Asker:
         try:
             self._meter.admit(call.worst_cost)
         except CapReachedError:
-            self._stop(f"max_calls or max_cost of {self._setting} is reached; raise it")
+            self._stop(f"max_calls or max_cost of {self._setting} is reached. Raise the limit")
             return None
         try:
             completion = await self._endpoints.complete(call)

@@ -14,7 +14,7 @@ from sugarbush.settings import Section
 class LabelEndpoint(EndpointSettings):
     """The endpoint that reads attributes with `source: llm` from private texts.
 
-    Unset limits, timeouts and prices have the values of `generator.openai`.
+    Limits, timeouts and prices that are not set have the values of `generator.openai`.
     """
 
     setting: ClassVar[str] = "extract_metadata.llm"
@@ -37,13 +37,13 @@ class ExtractMetadataSettings(Section):
     """Settings for attributes that are read from the texts."""
 
     zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    """Minimum cosine between a text and its nearest value; below it, the text gets `other`."""
+    """Minimum cosine between a text and its nearest value. A smaller cosine means `other`."""
     llm: LabelEndpoint | None = None
     """The endpoint for attributes with `source: llm`."""
 
     @property
     def label_endpoint(self) -> LabelEndpoint:
-        """The section `llm`. Raises ParamsError when it is not set."""
+        """The section `llm`. Raises ParamsError if the section is missing."""
         if self.llm is None:
             raise ParamsError(
                 "params.yaml: extract_metadata.llm is missing, but the schema has attributes with "

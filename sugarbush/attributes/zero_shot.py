@@ -1,11 +1,11 @@
-"""Chooses the attribute value with descriptions that are most similar to a text's embedding.
+"""Chooses the attribute value that is nearest to a text in embedding space.
 
 The centre of a value is the mean embedding of its descriptions, scaled to length 1. Some centres
-are nearer than others to all texts. A calibration on labelled examples corrects this bias. Centres
-and calibration depend only on the schema and the donated examples, which are public.
+are near to all texts. A calibration on labelled examples corrects this bias. Centres and
+calibration depend only on the schema and the donated examples, which are public.
 
-A code depends on its own embedding alone, bit for bit. A matrix product would break this property,
-because its last bits depend on the number of rows.
+A code depends only on the embedding of its own text, bit for bit. A matrix product would break this
+property, because the last bits of a product depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.interface import Embed
 
-_TEMPERATURE = 0.05  # a value is e times as likely if its cosine is larger by this difference
+_TEMPERATURE = 0.05  # divides the cosines before the softmax
 _SPREAD = 0.05  # standard deviation of the prior of an offset, in cosine
 _FOLDS = 5  # folds of cross-validation
-_STRENGTHS = (0.0, 0.5, 1.0)  # cross-validation multiplies the offsets by one of these factors
+_STRENGTHS = (0.0, 0.5, 1.0)  # cross-validation chooses a factor of the offsets
 _BLOCK_ROWS = 1024
 
-# One number per value, which is subtracted from a text's cosine to the value. Without a calibration
-# the tuple is empty.
+# One number per value, which is subtracted from the cosine. Without calibration, it is empty.
 Offsets = tuple[float, ...]
 
 
@@ -47,7 +46,7 @@ def similarities_of(
     """Compute the cosine between every text and every centre, `(n, k)` float64.
 
     Guarantee: row i depends on `embedded[i]` alone, bit for bit. Each cosine is a separate float64
-    sum, and the order of its terms depends only on `dim`. Shapes: `embedded` (n, dim), `places` (k,
+    sum. The order of its terms depends only on `dim`. Shapes: `embedded` (n, dim), `places` (k,
     dim).
     """
     found = np.empty((len(embedded), len(places)))
@@ -59,10 +58,10 @@ def similarities_of(
 
 
 def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Offsets:
-    """Fit offsets that make the labels of donated examples likely. Use only public examples.
+    """Fit offsets that make the labels of public examples likely.
 
-    `similarities` (n, k) are the examples' cosines, and `codes` (n,) are their labels. Examples
-    with the label `other` are ignored. Offsets from few examples may be wrong, so all offsets are
+    `similarities` (n, k) contains the examples' cosines, and `codes` (n,) their labels. Examples
+    with the label `other` are ignored. Few examples give inaccurate offsets, so all offsets are
     multiplied by 0, 0.5 or 1. Cross-validation chooses the factor with the most correct labels. A
     tie goes to the smallest factor.
     """
@@ -84,11 +83,10 @@ def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) ->
 
 
 def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Fit the offsets (k,) that minimise the cross-entropy of softmax((cosine - offset) /
-    temperature).
+    """Fit offsets (k,) by the cross-entropy of softmax((cosines - offsets) / temperature).
 
-    A normal prior on the offsets keeps the offset of a value without examples near 0. Source: Platt
-    1999, with one offset per value.
+    A normal prior keeps the offset of a value without examples near 0. Source: Platt 1999, with one
+    offset per value.
     """
     from scipy.optimize import minimize  # imported here because it is slow to load
     from scipy.special import log_softmax
@@ -107,10 +105,11 @@ def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArr
 def nearest_values(
     similarities: NDArray[np.floating], *, offsets: Offsets, abstain: float
 ) -> NDArray[np.int64]:
-    """Return the code of the most similar value after calibration, for each text: `(n,)`.
+    """Return the code of the most similar value for each text, after calibration: `(n,)`.
 
-    `similarities` (n, k) are cosines before calibration. If the cosine to the chosen value is below
-    `abstain`, the code is k, which means `other`. A tie goes to the first value in the schema.
+    `similarities` (n, k) contains cosines before calibration. If the cosine to the chosen value is
+    below `abstain`, the code is k, which means `other`. A tie goes to the first value in the
+    schema.
     """
     chosen = (similarities - np.asarray(offsets or 0.0)).argmax(axis=1)
     near = similarities[np.arange(len(similarities)), chosen] >= abstain
@@ -136,7 +135,7 @@ class ZeroShotReader:
 def zero_shot_readers(
     schema: Schema, *, embed: Embed, offsets: Mapping[str, Offsets] | None = None
 ) -> dict[str, ZeroShotReader]:
-    """Make a reader for each zero_shot attribute. `embed` gets only public descriptions."""
+    """Make a reader for each zero_shot attribute. `embed` receives public descriptions only."""
     return {
         attribute.name: ZeroShotReader(
             places=describe(attribute, embed), offsets=(offsets or {}).get(attribute.name, ())
@@ -153,11 +152,10 @@ def calibrate_readers(
     embedded: NDArray[np.floating],
     labels: Mapping[str, Sequence[object]],
 ) -> dict[str, ZeroShotReader]:
-    """Calibrate each reader on the examples that have a label of the reader's attribute.
+    """Calibrate each reader on the donated examples with a label of the reader's attribute.
 
-    `embedded` (n, dim) contains the embeddings of the donated examples. `labels` maps an attribute
-    to the n labels of the examples; None means no label. A label that is not a value of the schema
-    is ignored.
+    `embedded` (n, dim) contains the embeddings of the examples. `labels` maps an attribute to n
+    labels; None means no label. Labels outside the schema are ignored.
     """
     calibrated = dict(readers)
     for name in readers.keys() & labels.keys():
@@ -178,7 +176,7 @@ def read_by_others(
 ) -> NDArray[np.int64]:
     """Read the codes `(n,)` of labelled examples by cross-validation with five folds.
 
-    A calibration on an example's own label would overstate the accuracy on other texts.
+    Otherwise the calibration would know the labels, and their accuracy would be overstated.
     """
     codes = np.array([attribute.code(label) for label in labels], dtype=np.int64)
     fold = np.arange(len(codes)) % _FOLDS

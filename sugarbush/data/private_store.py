@@ -1,9 +1,10 @@
-"""Reads and writes the files under data/private. No other module opens them; a test checks this.
+"""Reads and writes the files under data/private. A test checks that no other module does.
 
-The module is on the audit list. Texts are returned as `Private`, except from `real_texts`. Metrics,
-attacks and the method without noise read real texts on purpose, and their results stay internal.
+Methods return texts as `Private`. Only `real_texts` returns plain texts. Metrics, attacks and the
+method without noise use `real_texts`, so their results stay internal.
 
-DVC sees only random names of private files (`privacy.snapshots`). A name changes with the content.
+DVC sees only a random name of each private file (`privacy.snapshots`). A change of the content
+changes the name.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ TRAIN, HELDOUT = "train", "heldout"
 _BATCH_ROWS = 2**14
 _PARTS = "parts-"
 Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
-_Place = tuple[int, tuple[int, ...]]  # the offset of vectors in a file, and their shape
+_Place = tuple[int, tuple[int, ...]]  # the offset and the shape of vectors in a file
 
 
 @dataclass(frozen=True)
@@ -57,22 +58,22 @@ class Records:
 
 @dataclass(frozen=True, kw_only=True)
 class RealTexts:
-    """Real texts (n,) with their codes (n, d), outside `Private`. For internal use only."""
+    """Real texts (n,) with their codes (n, d), outside `Private`. Keep them internal."""
 
     texts: tuple[str, ...] = field(repr=False)
     codes: NDArray[np.int64] = field(repr=False)
 
 
 class PrivateCorpus(ABC):
-    """The records of a corpus, on disk or in memory, as methods read them."""
+    """The private records of a corpus, on disk or in memory."""
 
     @abstractmethod
     def dataset_fingerprint(self) -> tuple[str, ...]:
-        """Return the keyed fingerprint, by which the ledger recognises the corpus."""
+        """Return the keyed fingerprint. The ledger recognises the corpus by its fingerprint."""
 
     @abstractmethod
     def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
-        """Yield frames of some thousand rows: text, raw columns and users, or only `columns`."""
+        """Yield frames of some thousand rows, with all columns or only `columns`."""
 
     @abstractmethod
     def _read_codes(self, part: str) -> pd.DataFrame:
@@ -88,8 +89,10 @@ class PrivateCorpus(ABC):
     def map_records(
         self, function: Callable[[Records], NDArray[Any]], *, part: str = TRAIN
     ) -> Private[Any]:
-        """Return `records(part).map_batch(function)`, where `function` returns an array with one
-        row per record. Only some thousand records are in memory at a time."""
+        """Return `records(part).map_batch(function)`, with some thousand records in memory.
+
+        `function` returns an array with one row per record.
+        """
         mapped = [
             Private[Records](records_of(frame)).map_batch(function)._per_unit
             for frame in self._batches(part)
@@ -110,8 +113,10 @@ class PrivateCorpus(ABC):
     def real_texts(
         self, names: Sequence[str], *, part: str = TRAIN, limit: int | None = None, seed: int = 0
     ) -> RealTexts:
-        """Return at most `limit` records of a part outside `Private`. Results computed from them
-        must stay internal."""
+        """Return at most `limit` records of a part outside `Private`.
+
+        Results that depend on these records must stay internal.
+        """
         codes = self.real_codes(names, part=part)
         places, texts, start = _places(len(codes), part=part, limit=limit, seed=seed), [], 0
         for frame in self._batches(part, ["text"]):
@@ -121,7 +126,7 @@ class PrivateCorpus(ABC):
         return RealTexts(texts=tuple(texts), codes=codes[places])
 
     def real_codes(self, names: Sequence[str], *, part: str) -> NDArray[np.int64]:
-        """Return the codes of a part outside `Private`, with the rule of `real_texts`."""
+        """Return the codes of a part outside `Private`, for internal results only."""
         return self._read_codes(part)[list(names)].to_numpy(dtype=np.int64)
 
 
@@ -151,7 +156,7 @@ class CorpusInMemory(PrivateCorpus):
         return frame
 
     def digests(self, *, key: bytes, by_user: bool) -> dict[str, str]:
-        """Return keyed digests of the train texts, of their codes, and of all data."""
+        """Return keyed digests of the training texts, of their codes, and of all data."""
         columns = ["text", USER] if by_user else ["text"]
         prepared, coded = (
             [read(p) for p in (TRAIN, HELDOUT)] for read in (self._read_prepared, self._read_codes)
@@ -173,12 +178,12 @@ class PrivateStore(PrivateCorpus):
         self._root, self._map_parts = root, map_parts
 
     def folder(self, name: str) -> Path:
-        """Return the private folder `name`, such as `embeddings`. A missing folder is created."""
+        """Return the private folder `name`, such as `embeddings`, and create it if necessary."""
         return make_private(self._root / name)
 
     @property
     def labels(self) -> Path:
-        """The folder of an endpoint's answers about private texts. The folder may not exist."""
+        """The folder of an endpoint's answers about private texts; it may be missing."""
         return self._root / "labels"
 
     def method_folder(self, method: str) -> Path:
@@ -200,11 +205,11 @@ class PrivateStore(PrivateCorpus):
             yield PreparedFiles(folder, writers)
 
     def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
-        """Return the vectors of the texts, stored in a file and mapped into memory batch by batch.
+        """Return the vectors of the texts, `(n, d)` float32, stored in a file.
 
-        The file has no name, so the operating system deletes it when the process ends. A cluster
-        uses one file per batch, in a folder that is deleted with the result. If the process is
-        killed, the next run deletes the folder.
+        The file has no name, so the operating system deletes the file when the process ends. A
+        cluster uses a folder with one file per batch. The folder is deleted with the result, or by
+        the next run if the process is killed.
         """
         remove_leftovers(self.folder("embeddings"), _PARTS)
         if self._map_parts is not None:
@@ -282,7 +287,7 @@ class PrivateStore(PrivateCorpus):
 
 
 class PreparedFiles:
-    """Writes the files of the private parts."""
+    """Writes the training part and the held-out part."""
 
     def __init__(self, folder: Path, writers: ExitStack) -> None:
         self._folder, self._stack = folder, writers
@@ -305,7 +310,7 @@ class PreparedFiles:
 
 def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
     """Yield a parquet file in frames of some thousand rows. An empty file yields one frame."""
-    # With `pre_buffer`, all data stays in memory until the last row is read.
+    # With `pre_buffer`, the whole file would stay in memory until the last row is read.
     with pq.ParquetFile(path, pre_buffer=False) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
             yield batch.to_pandas()
@@ -314,7 +319,7 @@ def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFra
 
 
 class _VectorFile:
-    """A private file without a name, deleted with this object or when the process ends."""
+    """A private file without a name. It is deleted with this object, or when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
@@ -373,7 +378,7 @@ def keyed_digest(
     """Compute a keyed digest of tables, or of their `columns` only.
 
     The digest covers the content, not the bytes of a file. Otherwise a new version of the parquet
-    writer would make a stage stale that spends budget.
+    writer would make stages stale and cause new charges.
     """
     chosen = (frame if columns is None else frame[list(columns)] for frame in frames)
     contents = ([frame.to_json(orient="split", double_precision=15)] for frame in chosen)
@@ -417,7 +422,7 @@ def _json_pieces(file: Path, columns: list[str] | None) -> Iterator[str]:
 
 
 def write_stamp(stamp: Path, name: str) -> None:
-    """Write the name of an input into the file that DVC compares."""
+    """Write the random name of an input into the file that DVC compares."""
     with atomic_file(stamp) as temporary:
         temporary.write_text(json.dumps({"stamp": name}) + "\n")
 

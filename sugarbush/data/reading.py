@@ -1,11 +1,11 @@
 """Reads the user's files as rows. Errors name file, row and setting, never a value.
 
-A corpus is a csv, jsonl or parquet file, or a folder of files, read in the order of their names. A
-csv or jsonl file may be compressed (`.gz`, `.zst`). A `Source` is a path or a URL. Rows are read in
-batches, so memory does not grow with their number.
+A corpus is a csv, jsonl or parquet file, or a folder of such files. A folder is read in the order
+of the file names. A csv or jsonl file may be compressed (`.gz`, `.zst`). A `Source` is a path or a
+URL. Rows are read in batches, so memory does not grow with the number of rows.
 
-The row number of a csv row is the line on which the row ends; the header is line 1. The row number
-of a jsonl row is its line. The rows of a parquet file are counted from 1.
+The number of a csv row is the line on which the row ends; the header is line 1. The number of a
+jsonl row is its line. The rows of a parquet file are counted from 1.
 """
 
 from __future__ import annotations
@@ -62,11 +62,10 @@ def stream_rows(path: Source, *, setting: str, wanted: Mapping[str, str]) -> Ite
 def row_batches(
     path: Source, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
 ) -> Iterator[tuple[Source, list[Row]]]:
-    """Yield the rows of a file, or of all files of a folder: some thousand rows with their file.
+    """Yield the rows of a file, or of all files of a folder, as batches with their file.
 
-    `wanted` maps each required column to the setting that names it. `all_columns` reads all other
-    columns too; without it they may be skipped. Raises InputError that names the file, the row or
-    byte, and `setting`.
+    `wanted` maps each required column to the setting that names the column. `all_columns` reads the
+    other columns too. Raises InputError that names the file, the row or byte, and `setting`.
     """
     empty = True
     for file in part_files(path, setting=setting):
@@ -83,7 +82,7 @@ def row_batches(
 
 @contextmanager
 def _opening(path: Source, setting: str) -> Iterator[None]:
-    """Turn errors of opening a local file into an InputError that names `setting`."""
+    """Convert an error of opening a local file to an InputError that names `setting`."""
     try:
         yield
     except FileNotFoundError:
@@ -120,10 +119,11 @@ Reader = Callable[..., Any]
 def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> tuple[str, ...]:
     """Return the column names of a private file. Neither the result nor an error shows a value.
 
-    Reads the header of a csv file, the keys of the first object of a jsonl file, or the schema of a
-    parquet file. In a csv file without a header, the first line is a private record. So all
-    `required` columns must be among the names; `required` maps a column to the setting that names
-    it. Names that look like data are omitted. Raises InputError that names the file and `setting`.
+    The names are the header of a csv file, the keys of the first jsonl object, or the schema of a
+    parquet file. In a csv file without a header, the first line is a private record. Therefore the
+    names must include all `required` columns, and names that look like data are omitted. `required`
+    maps a column to the setting that names the column. Raises InputError that names the file and
+    `setting`.
     """
     path = part_files(path, setting=setting)[0]
     reader = _of_format(path, setting, csv_=_csv_header, jsonl=_first_keys, parquet=_parquet_names)
@@ -150,8 +150,8 @@ def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> 
 def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
     """Compute SHA-256 over the contents of the files `names`, in order.
 
-    For a remote file, `RemotePath.listed` replaces the content. Raises InputError that names file
-    and setting.
+    A remote file contributes `RemotePath.listed` instead of its content. Raises InputError that
+    names file and setting.
     """
     whole = hashlib.sha256()
     sources = (source_of(base, name, setting=setting) for name in names)
@@ -197,19 +197,22 @@ def rows_of_frame(frame: pd.DataFrame, *, wanted: Mapping[str, str]) -> tuple[Ro
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell is empty: None, or a missing number or date of pandas."""
+    """Return whether a cell is None, or a missing number or date of pandas."""
     if value is None or isinstance(value, str):
         return value is None
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
 def _require(path: Source, wanted: Mapping[str, str], present: Iterable[str]) -> None:
-    """Raise InputError if a column is missing. The message does not list the existing columns: in a
-    csv file without a header they are the first record."""
+    """Raise InputError if a column is missing.
+
+    The message does not list the existing columns. In a csv file without a header, they would be
+    the first private record.
+    """
     have = set(present)
     for column, asked_by in wanted.items():
         if column not in have:
-            raise InputError(f"{path}: has no column '{column}' (asked for by {asked_by})")
+            raise InputError(f"{path}: has no column '{column}', which {asked_by} names")
 
 
 def _open_bytes(path: Source) -> IO[bytes]:
@@ -234,7 +237,7 @@ def _lines(path: Source, setting: str, newline: str = "") -> Iterator[str]:
 
 
 def _not_utf8(path: Source, setting: str) -> InputError:
-    """Make an error that names the first line and byte that are not UTF-8."""
+    """Return an error that names the first line and byte that are not UTF-8."""
     line, place, left = 1, 0, b""
     with _open_bytes(path) as file:
         while True:
@@ -277,7 +280,7 @@ def _csv(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]
             yield Row(lines.line_num, dict(zip(header, cells, strict=True)))
     except csv.Error:
         raise InputError(
-            f"{path}, row {lines.line_num}: is not csv; look for an open quote (setting {setting})"
+            f"{path}, row {lines.line_num}: is not csv. Look for an open quote (setting {setting})"
         ) from None
 
 
@@ -308,7 +311,7 @@ def _parquet(
             _require(path, wanted, names)
             if any(names.count(name) > 1 for name in wanted):
                 raise InputError(f"{path}: names a column twice (setting {setting})")
-            table = pq.ParquetFile(file, pre_buffer=False)  # True would keep all rows in memory
+            table = pq.ParquetFile(file, pre_buffer=False)  # saves memory, as in private_store
         except (pa.ArrowException, OSError):
             raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
         yield from _parquet_rows(path, table, setting, None if all_columns else list(wanted))

@@ -20,13 +20,13 @@ from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.errors import InputError
 
 _SHOWN_ROWS = 5
-_EXACT_AS_FLOAT = 2**53  # 2^53 + 1 is rounded to it
+_EXACT_AS_FLOAT = 2**53  # as a float, 2^53 + 1 is rounded to this number
 
 
 class Record(NamedTuple):
-    """One usable row: its id, its text and the raw values of the schema's columns.
+    """One usable row, with the raw values of the schema's columns.
 
-    `user` is the owner of the record, if the unit is a user.
+    `user` is the owner of the record, or None if the unit is a record.
     """
 
     number: int
@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
 
 def columns_of(schema: Schema) -> dict[str, str]:
-    """Map each attribute with a column to the name of the column."""
+    """Return the column of each attribute that has a column."""
     return {a.name: a.column for a in schema.attributes if a.column is not None}
 
 
@@ -46,9 +46,9 @@ def usable(
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
     """Return the usable rows in order, and the number of bad rows by problem.
 
-    A usable row has a text and, if the settings require them, an id and a user. Whether a row is
-    usable depends on this row alone. Raises InputError that names the first few bad rows, unless
-    the setting is `bad_rows: drop`. Also raises InputError for an id that may be rounded.
+    A usable row has a text, and an id and a user if the settings name their columns. The check of a
+    row depends on this row alone. With `bad_rows: refuse`, an InputError names the first few bad
+    rows. Also raises InputError for an id that may be rounded.
     """
     records: list[Record] = []
     bad: dict[str, list[int]] = {}
@@ -110,7 +110,7 @@ def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
 
 
 def is_half(text: str) -> bool:
-    """Whether a text has half a surrogate pair, which UTF-8 cannot encode."""
+    """Return whether a text has half a surrogate pair, which UTF-8 cannot encode."""
     if text.isascii():
         return False
     try:
@@ -121,9 +121,12 @@ def is_half(text: str) -> bool:
 
 
 def _is_rounded(value: Any) -> bool:
-    """Whether a number may be rounded. A column of integers is read as floats if one record has no
-    value, so this record would change the ids of all other records. It is refused in any case: if
-    such rows were dropped, one record would decide about others."""
+    """Return whether a number may be rounded.
+
+    If one record has no value, a column of integers is read as floats. This record would then
+    change the ids of other records, or drop these records with `bad_rows: drop`. Therefore a
+    rounded id is always an error.
+    """
     return isinstance(value, float) and abs(value) >= _EXACT_AS_FLOAT
 
 
@@ -140,7 +143,7 @@ def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
 
 
 def _user_of(cell: Any) -> str:
-    """The user in a cell. Two encodings of one text, such as an accent of its own, are one user."""
+    """Return the user in a cell. Different Unicode forms of a name are the same user."""
     return unicodedata.normalize("NFC", str(as_text(cell)).strip())
 
 
@@ -149,7 +152,7 @@ def _says_nothing(row: Row, column: str | None) -> bool:
 
 
 def as_text(value: Any) -> str | None:
-    """Convert a cell to text, or to None if it is empty. A datetime at midnight becomes a date."""
+    """Convert a cell to text; an empty cell becomes None. A datetime at midnight becomes a date."""
     if type(value) is str:
         return value
     if is_missing(value):
@@ -160,7 +163,7 @@ def as_text(value: Any) -> str | None:
 
 
 def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
-    """Make a frame with columns id, text and raw_<attribute>. Missing raw values are None."""
+    """Return a frame with columns id, text and raw_<attribute>. Missing raw values are None."""
     names = list(columns_of(schema))
     columns: dict[str, Any] = {
         "id": pd.Series([r.id for r in records], dtype="str"),
@@ -172,7 +175,7 @@ def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
 
 
 def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) -> Mapping[str, str]:
-    """Map each required column to the setting that names it. Donated texts need no id or user."""
+    """Return the setting that names each required column. Donated texts need no id or user."""
     columns = {params.text_column: "prepare.text_column"}
     if private and params.id_column is not None:
         columns.setdefault(params.id_column, "prepare.id_column")
@@ -182,8 +185,8 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
         if params.user_column in columns and params.user_column != params.id_column:
             raise InputError(
                 f"column '{params.user_column}' names the user of a record (prepare.user_column), "
-                f"but {columns[params.user_column]} uses it too. So users would be "
-                "written into prompts and texts. Choose another column there"
+                f"but {columns[params.user_column]} uses the same column. Users would then appear "
+                f"in prompts and texts. Choose another column for {columns[params.user_column]}"
             )
         columns.setdefault(params.user_column, "prepare.user_column")
     return columns
@@ -192,10 +195,10 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
 def donated_records(
     rows: Sequence[Row], settings: PrepareSettings, schema: Schema, *, source: str
 ) -> pd.DataFrame:
-    """Convert `rows` to donated examples, with the same columns as private records, and labels.
+    """Convert `rows` to donated examples: the columns of private records, and labels.
 
-    For an attribute that is read from the text, column `label_<attribute>` has the value that the
-    row has under the attribute's name, or None.
+    An attribute that is read from the text has its labels in the column `label_<attribute>`. The
+    labels are the values in the file's column with the attribute's name, or None.
     """
     without_id = settings.model_copy(update={"id_column": None, "user_column": None})
     records, _ = usable(rows, without_id, schema, source=source, setting="prepare.donated")

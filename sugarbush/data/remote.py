@@ -18,13 +18,13 @@ from typing import IO, Any
 from sugarbush.errors import InputError
 from sugarbush.paths import find_input
 
-# The field in which a file system lists the checksum of a file, or else its time of change.
+# File systems list the checksum or the time of change of a file under one of these names.
 _MARKS = ["ETag", "etag", "md5Hash", "content_md5", "LastModified", "mtime", "updated", "created"]
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def is_remote(name: str) -> bool:
-    """Whether a setting names a URL and not a path.
+    """Return whether a setting names a URL and not a path.
 
     >>> is_remote("s3://bucket/corpus/"), is_remote("file:///data/corpus"), is_remote("a.csv")
     (True, False, False)
@@ -33,7 +33,7 @@ def is_remote(name: str) -> bool:
 
 
 def has_credentials(name: str) -> bool:
-    """Whether a URL has a user, a query or a second URL, which may contain a password.
+    """Return whether a URL has a user, a query or a second URL, which may contain a password.
 
     >>> has_credentials("s3://key:secret@bucket/a.csv"), has_credentials("s3://bucket/a.csv")
     (True, False)
@@ -45,8 +45,7 @@ def has_credentials(name: str) -> bool:
 class RemotePath:
     """A file or folder at `url`, with the methods of `Path` that reading needs.
 
-    `entry` is the file's entry in the listing of its folder. With entries, a folder of 10,000 files
-    needs only some requests.
+    `entry` is the file's entry in the listing of its folder. It saves one request per file.
     """
 
     url: str
@@ -83,8 +82,10 @@ class RemotePath:
         return file
 
     def listed(self) -> bytes:
-        """Compute a digest of the file's name, size and checksum, as the file system lists them. A
-        file without a checksum is identified by its time of change. The content is not read."""
+        """Compute a digest of the listed name, size and checksum, without reading the file.
+
+        If the file system lists no checksum, the time of change replaces the checksum.
+        """
         with self.reading():
             entry = self.entry or self._system.info(self.url)
         mark = next((entry[name] for name in _MARKS if entry.get(name)), entry)
@@ -93,8 +94,10 @@ class RemotePath:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Turn errors of a block that reads this file into an InputError with URL and setting. The
-        client's own messages are not shown, because they may quote keys."""
+        """Convert any error of a block to an InputError with URL and setting.
+
+        The messages of the file system are not shown, because they may quote keys.
+        """
         try:
             yield
         except FileNotFoundError:

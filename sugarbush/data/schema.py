@@ -1,6 +1,6 @@
 """The schema: attributes and their public values.
 
-A schema is a YAML file. Its author must not look at the private texts:
+A schema is a YAML file. The author of the file must not look at the private texts:
 
     subject: customer-service dialogues
     attributes:
@@ -24,8 +24,8 @@ A schema is a YAML file. Its author must not look at the private texts:
         values: [settled, open]
         source: llm                         # read by the endpoint in extract_metadata.llm
 
-The domain of an attribute is public: its values in order, then one bucket for any other value. The
-bucket's name is `other`, unless the attribute sets another name.
+The domain of an attribute is public. It contains the values in order, then one bucket for any other
+value. The default name of the bucket is `other`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A
 
 
 class Attribute(BaseModel):
-    """One categorical attribute: its public domain and the source of its values.
+    """One categorical attribute, with its public domain and the source of its values.
 
     >>> mood = Attribute(name="mood", values=["angry", "calm"], keywords={"angry": ["furious"]})
     >>> mood.domain, mood.code("calm"), mood.code("bored")
@@ -72,7 +72,7 @@ class Attribute(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _texts(cls, fields: Any) -> Any:
-        """Convert values to text. YAML reads 5, no and 2020-01-01 as other types."""
+        """Convert values to text, because YAML reads 5 and 2020-01-01 as other types."""
         if isinstance(fields, dict):
             fields = dict(fields)
             if isinstance(fields.get("values"), list | tuple):
@@ -99,7 +99,7 @@ class Attribute(BaseModel):
             if not all(math.isfinite(edge) for edge in self.bins):
                 raise ValueError("bins must be finite numbers")
         elif not self.values:
-            raise ValueError("values is empty; list the public values of the attribute")
+            raise ValueError("values is empty. List the public values of the attribute")
         if any(not value.strip() for value in self.values):
             raise ValueError("values contains an empty value")
         repeated = {v for v in self.values if self.values.count(v) > 1}
@@ -131,7 +131,7 @@ class Attribute(BaseModel):
 
     @cached_property
     def domain(self) -> tuple[str, ...]:
-        """All values of the attribute. The last one is the bucket for any other value."""
+        """All values of the attribute, and as the last entry the bucket for any other value."""
         return (*(self.values if self.bins is None else _bin_labels(self.bins)), self.other)
 
     @cached_property
@@ -156,7 +156,7 @@ class Attribute(BaseModel):
         return self._codes.get(_as_text(value), bucket)
 
     def has_value(self, value: object) -> bool:
-        """Whether `value` is a listed value or is in a bin."""
+        """Return whether `value` is a listed value or is in a bin."""
         return self.code(value) != len(self.domain) - 1
 
 
@@ -178,9 +178,9 @@ class Schema(BaseModel):
     def _distinct(self) -> Schema:
         names = [a.name for a in self.attributes]
         if repeated := sorted({n for n in names if names.count(n) > 1}):
-            raise ValueError("attribute named twice: " + ", ".join(repeated))
+            raise ValueError("several attributes have the same name: " + ", ".join(repeated))
         if taken := sorted(set(names) & RELEASE_COLUMNS):
-            raise ValueError("a column of every release has the name: " + ", ".join(taken))
+            raise ValueError("a column of every release has this name: " + ", ".join(taken))
         return self
 
     @property
@@ -193,15 +193,15 @@ class Schema(BaseModel):
 
     @property
     def domain(self) -> dict[str, int]:
-        """The number of values of each attribute, with the bucket, in schema order."""
+        """The number of values of each attribute in schema order; the bucket is included."""
         return {a.name: len(a.domain) for a in self.attributes}
 
     def attribute(self, name: str) -> Attribute:
-        """Return the attribute named `name`. Raises SchemaError if the schema has none."""
+        """Return the attribute named `name`. Raises SchemaError if it does not exist."""
         for attribute in self.attributes:
             if attribute.name == name:
                 return attribute
-        raise SchemaError(f"the schema has no attribute '{name}'; it has {', '.join(self.names)}")
+        raise SchemaError(f"the schema has no attribute '{name}', only {', '.join(self.names)}")
 
     def decode(self, codes: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
         """Convert a row of codes in schema order to (name, value) pairs."""
@@ -209,9 +209,9 @@ class Schema(BaseModel):
 
 
 def load_schema(path: Path) -> Schema:
-    """Load a schema from a YAML file. Raises SchemaError that names the file and the attribute.
+    """Load a schema from a YAML 1.2 file. Raises SchemaError that names file and attribute.
 
-    The file is YAML 1.2, in which `yes`, `NO` and `12:30` are text.
+    In YAML 1.2, `yes`, `NO` and `12:30` are text.
     """
     try:
         fields = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
@@ -219,7 +219,7 @@ def load_schema(path: Path) -> Schema:
         raise SchemaError(f"{path}: not found (setting prepare.schema)") from None
     except (OSError, UnicodeDecodeError):
         raise SchemaError(f"{path}: cannot be read as UTF-8 text") from None
-    except Exception as error:  # an invalid number or date raises other errors than YAMLError
+    except Exception as error:  # not only YAMLError: an invalid date raises a ValueError
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise SchemaError(f"{path}{where}: is not YAML") from None
@@ -263,7 +263,7 @@ def _bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
 
 
 def spelling(value: object) -> str:
-    """Convert a value to text. 3, 3.0 and '3' have one spelling, and so have True and 'true'."""
+    """Convert a value to text. 3, 3.0 and '3' become '3', and True becomes 'true'."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():

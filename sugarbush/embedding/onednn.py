@@ -1,8 +1,8 @@
 """Float32 linear layers by oneDNN.
 
-PyTorch multiplies float32 matrices with MKL. On a CPU that is not Intel's, MKL uses half of the
-vector width. oneDNN is also part of PyTorch. oneDNN does the same arithmetic on the full width, at
-twice the speed (docs/decisions/embeddings.md).
+PyTorch multiplies float32 matrices with MKL. MKL uses half of the vector width on a CPU that is not
+Intel's. oneDNN, which is also part of PyTorch, uses the full width at twice the speed
+(docs/decisions/embeddings.md).
 """
 
 import torch
@@ -14,8 +14,8 @@ class _OneDnnLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        # Plain attributes, because a tensor in oneDNN's layout cannot be a parameter. The names are
-        # those of nn.Linear, because some networks read the type of `layer.weight`.
+        # A tensor in oneDNN's layout cannot be a parameter, so both are plain attributes. They have
+        # the names of nn.Linear, because some networks read the type of `layer.weight`.
         self.weight = linear.weight.detach().to_mkldnn()
         bias = dict(linear.named_parameters()).get("bias", torch.zeros(len(linear.weight)))
         self.bias = bias.detach().to_mkldnn()

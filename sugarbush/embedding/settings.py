@@ -11,18 +11,15 @@ from sugarbush.settings import Section
 
 
 class EmbeddingSettings(Section):
-    """Encoder that turns texts into vectors for votes, metrics and the generator pool."""
+    """The encoder that converts texts to vectors for votes, metrics and the generator pool."""
 
     removed_settings: ClassVar[Mapping[str, Any]] = {"precision": "auto"}
 
     model: str = "bundled"
     """bundled (MiniLM), a sentence-transformers name or folder, or a registered encoder."""
     max_tokens: Annotated[int, Field(ge=8)] = 128
-    """Number of tokens that are read of a text. The bundled model reads at most 256."""
+    """Maximum number of tokens that the encoder reads of a text; bundled: at most 256."""
 
     def cache_key(self) -> dict[str, Any]:
-        """Return the settings for keys of finished results.
-
-        The keys contain `precision`, because version 0.1 had this setting.
-        """
+        """Return the settings for keys of finished results, with the settings of version 0.1."""
         return {**self.model_dump(mode="json"), **self.removed_settings}

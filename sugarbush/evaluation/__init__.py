@@ -1,4 +1,4 @@
-"""Measures how far synthetic texts are from real texts. The values are internal and not DP."""
+"""Compares synthetic texts with real texts. The results are internal and not DP."""
 
 from sugarbush.lazy_names import lazy_names
 

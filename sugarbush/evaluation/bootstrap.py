@@ -1,7 +1,6 @@
 """Bootstrap intervals for a statistic of one or several samples.
 
-The texts are resampled. Everything else that the statistic uses, such as a quantisation or a
-trained model, is treated as fixed.
+Only the texts are resampled. A quantisation or a trained model stays the same.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapEstimate:
-    """A statistic and the bounds of its interval, which are None without resamples."""
+    """A statistic with the bounds of its interval. Without resamples, the bounds are None."""
 
     value: float
     low: float | None = None
@@ -34,10 +33,10 @@ def percentile_interval(
 ) -> BootstrapEstimate:
     """Compute the statistic and the 95% percentile interval of its bootstrap distribution.
 
-    Use this interval for statistics that have no bootstrap bias, such as means. `statistic` takes
-    one array of indices for each sample, with the lengths `sizes`. There is no interval if
-    `resamples` is below 2. Raises InvariantError when a sample is empty. Source: Efron & Tibshirani
-    1993, chapter 13.
+    Use this interval for statistics without bootstrap bias, such as means. `statistic` takes one
+    array of indices for each sample, with the lengths `sizes`. With fewer than 2 `resamples` there
+    is no interval. Raises InvariantError if a sample is empty. Source: Efron & Tibshirani 1993,
+    chapter 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:
@@ -54,13 +53,13 @@ def normal_interval(
     rng: Rng,
     within: tuple[float, float] = (-np.inf, np.inf),
 ) -> BootstrapEstimate:
-    """Compute the statistic, and a 95% interval from normal quantiles and the bootstrap standard
-    error.
+    """Compute the statistic and a 95% interval: value ± normal quantile * bootstrap standard error.
 
     Use this interval for distances between two samples. A resample repeats some texts and omits
-    others, so its distance is larger. A percentile interval would therefore be too high; the
-    standard error is not affected. `within` is the range of the statistic. Arguments and errors are
-    the same as in `percentile_interval`. Source: Efron & Tibshirani 1993, chapters 6 and 13.
+    others, so distances between resamples are larger. A percentile interval would therefore be too
+    high. The standard error does not have this bias. `within` is the range of the statistic. Other
+    arguments and errors are the same as in `percentile_interval`. Source: Efron & Tibshirani 1993,
+    chapters 6 and 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:
@@ -86,7 +85,7 @@ def _resampled(
     statistic: Callable[..., float], sizes: tuple[int, ...], resamples: int, rng: Rng
 ) -> tuple[float, NDArray[np.float64] | None]:
     if not sizes or min(sizes) < 1:
-        raise InvariantError(f"a statistic needs texts in every sample; the sizes are {sizes}")
+        raise InvariantError(f"a statistic needs texts in every sample, got the sizes {sizes}")
     value = float(statistic(*(np.arange(size) for size in sizes)))
     if resamples < 2:
         return value, None

@@ -1,9 +1,9 @@
-"""Checks for copied texts. The checks can find copies, but they cannot prove that there are none.
+"""Searches synthetic texts for copies. A search without a result does not prove privacy.
 
 The first check finds the longest run of words that a synthetic text shares with a corpus. The
 second check tests whether synthetic texts are nearer to training texts than to held-out texts. The
-second check is *not* a privacy test: the distance to the closest record does not show what an
-attacker can do (Yao et al. 2025, "The DCR Delusion"). The guarantee comes from the ledger alone.
+second check is *not* a privacy test, because the distance to the closest record does not show what
+an attacker can do (Yao et al. 2025, "The DCR Delusion"). Only the ledger gives a guarantee.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def copy_values(
     space: str,
     settings: MetricSettings,
 ) -> Iterator[MetricValue]:
-    """Yield the results of the copy checks for each corpus that is not empty.
+    """Yield the results of both checks for each corpus that is not empty.
 
-    `space` names the feature space of the distances. The check of distances uses equal numbers of
+    `space` names the feature space of the distances. The second check uses equal numbers of
     training and held-out texts.
     """
     if not len(synthetic):
@@ -70,9 +70,9 @@ def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArra
     """Count the words of the longest run that each text shares with `corpus`, `(n,)`.
 
     The numbers are exact. White space separates words, and letter case is ignored. The function
-    ranks the 2^k-grams of `texts` and `corpus` (Manber & Myers 1993). For N words in all, this
-    takes O(N log N) for each k. Then it compares each position with its nearest corpus neighbours
-    in suffix order. Raises InvariantError when `corpus` is empty.
+    ranks the 2^k-grams of all texts in O(N log N) for each k (Manber & Myers 1993). N is the number
+    of words. Then the function compares each position with its corpus neighbours in suffix order.
+    Raises InvariantError if `corpus` is empty.
     """
     if not corpus:
         raise InvariantError("no corpus to compare with")
@@ -94,13 +94,11 @@ def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArra
 def nearer_to_training(
     synthetic: NDArray[Any], *, training: NDArray[Any], heldout: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Return (distance to the nearest training text) / (distance to the nearest held-out text),
-    `(m,)`.
+    """Return distance to the nearest training text / distance to the nearest held-out text, `(m,)`.
 
-    The median is about 1 when nothing was copied. The ratio is 0 for an exact copy of a training
-    text, and 1 where both distances are 0. Pass equal numbers of training and held-out texts: in a
-    larger set the nearest text is nearer by chance. Raises InvariantError when one of the sets is
-    empty.
+    If nothing was copied, the median is about 1. The ratio is 0 for an exact copy of a training
+    text, and 1 if both distances are 0. Pass equal numbers of training and held-out texts, because
+    a larger set has nearer texts by chance. Raises InvariantError if one of the sets is empty.
     """
     if not min(len(synthetic), len(training), len(heldout)):
         raise InvariantError("synthetic, training and held-out texts are all needed")
@@ -118,7 +116,7 @@ def _nearest(queries: NDArray[Any], points: NDArray[Any]) -> NDArray[np.float64]
 def _numbered(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the words of all texts as one array of numbers, and the index of each word's text.
 
-    A unique end mark follows each text, so no n-gram continues into the next text.
+    A unique end mark follows each text, so every n-gram ends in its own text.
     """
     numbers: dict[str, int] = {}
     words: list[int] = []
@@ -147,7 +145,7 @@ def _gram_ranks(words: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Find the last marked position up to each position in `order`; -1 if there is none."""
+    """Find the last marked position up to each position in `order`, or -1."""
     positions = np.where(marked[order], np.arange(len(order)), -1)
     last = np.maximum.accumulate(positions)
     result = np.full(len(order), -1, dtype=np.int64)
@@ -158,7 +156,7 @@ def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray
 def _common_prefix(
     levels: list[NDArray[np.int64]], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the length of the common run at each pair of positions, by decreasing powers of 2."""
+    """Return the length of the common run at each pair of positions."""
     length = np.zeros(len(first), dtype=np.int64)
     size = len(levels[0])
     for level in range(len(levels) - 1, -1, -1):

@@ -1,8 +1,8 @@
 """Trains on synthetic texts and tests on real texts: the fast downstream check.
 
-A logistic regression on embeddings of synthetic texts learns to predict the attribute value that
-was requested for each text. The model is tested on held-out real texts. The majority class is the
-baseline. Source of the protocol: Esteban et al. 2017 (train on synthetic, test on real).
+For each attribute, a logistic regression learns the requested values from embeddings of synthetic
+texts. Held-out real texts test the model. The majority class is the baseline. Source of the
+protocol: Esteban et al. 2017 (train on synthetic, test on real).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sugarbush.evaluation.bootstrap import percentile_interval
 from sugarbush.evaluation.interface import MetricSettings, MetricValue, Sample
 from sugarbush.randomness import public_rng
 
-_STRENGTH = 10.0  # embeddings have unit length; scikit-learn's default of 1 underfits
+_STRENGTH = 10.0  # scikit-learn's default of 1 underfits unit vectors
 _ITERATIONS = 300
 _SOLVER = "newton-cg"  # 2 to 5 times as fast as the default, at the same accuracy
 
@@ -29,10 +29,10 @@ _SOLVER = "newton-cg"  # 2 to 5 times as fast as the default, at the same accura
 def downstream_values(
     heldout: Sample, training: Sample, *, space: str, settings: MetricSettings
 ) -> Iterator[MetricValue]:
-    """Compute accuracy and macro-F1 on `heldout`, for a model per attribute and the majority class.
+    """Compute accuracy and macro-F1 of the model and of the majority class, for each attribute.
 
-    Pass real training texts as `training` to get the upper limit. Attributes with only one value in
-    `heldout` are skipped. Training texts without a code (-1) are ignored.
+    Real texts as `training` give the upper limit. Attributes with only one value in `heldout` are
+    skipped. Training texts without a code (-1) are ignored.
     """
     for column, name in enumerate(settings.domain):
         known = training.codes[:, column] >= 0
@@ -70,16 +70,16 @@ class Predictions:
         return float(np.mean(self.truth[rows] == self.predicted[rows]))
 
     def macro_f1(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """Compute F1, averaged over the values that occur in the chosen true or predicted codes.
+        """Compute the mean of F1 over the values that occur in the chosen codes.
 
-        The result equals scikit-learn's `f1_score(average="macro")` but takes a hundredth of the
-        time. A bootstrap computes F1 thousands of times.
+        The result equals scikit-learn's `f1_score(average="macro")` in a hundredth of the time,
+        because a bootstrap computes F1 thousands of times.
         """
         rows = slice(None) if chosen is None else chosen
         truth, predicted = self.truth[rows], self.predicted[rows]
         values = int(max(truth.max(), predicted.max())) + 1
         right = np.bincount(truth[truth == predicted], minlength=values)
-        # F1 = 2 * correct / (true + predicted).
+        # F1 = 2 * correct / (true + predicted)
         both = np.bincount(truth, minlength=values) + np.bincount(predicted, minlength=values)
         occurs = both > 0
         return float(np.mean(2 * right[occurs] / both[occurs]))
@@ -95,7 +95,7 @@ def predictions(
 ) -> Predictions:
     """Train a model on `training` (m, d) with codes (m,), and predict codes of `heldout` (n, d).
 
-    Raises InvariantError when `training` or `heldout` is empty.
+    Raises InvariantError if `training` or `heldout` is empty.
     """
     if not len(heldout):
         raise InvariantError("no held-out texts to test on")
@@ -123,13 +123,12 @@ def train_classifier(
 ) -> Any:
     """Train a logistic regression of scikit-learn from `embeddings` (n, d) to `codes` (n,).
 
-    If only one code occurs, the classifier always predicts it. Raises InvariantError if there are
-    no rows.
+    If only one code occurs, the classifier always predicts this code. Raises InvariantError if
+    there are no rows.
 
-    Some attributes come from columns and cannot be read from a text. A classifier that is trained
-    on real training texts predicts them. The classifier is used for held-out texts *and* synthetic
-    texts, so its errors affect both. No metric assumes that a text has the attributes that its
-    prompt requested.
+    Some attributes come from columns and cannot be read from a text. For these attributes, a
+    classifier that is trained on real texts predicts the codes of held-out *and* synthetic texts.
+    So its errors affect both samples in the same way.
     """
     if not len(codes):
         raise InvariantError("an attribute classifier needs training texts")

@@ -1,7 +1,6 @@
 """Computes all metrics of one synthetic corpus.
 
-The values are computed from real texts: they are internal, not DP, and must not be used to choose a
-setting.
+Metrics use real texts, so the results are internal and not DP. Do not choose a setting by them.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ BUILT_IN: tuple[Metric, ...] = (
 
 
 def installed_metrics() -> tuple[Metric, ...]:
-    """Return the built-in metrics, and the metrics in the entry-point group `sugarbush.metrics`."""
+    """Return the built-in metrics and the metrics of other packages."""
     from sugarbush.registry import METRICS, load_plugin, plugin_names
 
     known = {metric.name for metric in BUILT_IN}
@@ -48,8 +47,8 @@ def evaluate_texts(
 ) -> tuple[MetricValue, ...]:
     """Compute all metrics that train no classifier.
 
-    Without synthetic texts there are no values. Compare methods at equal numbers of texts
-    (`Sample.limited`). Raises InvariantError when there are no held-out texts.
+    Without synthetic texts the result is empty. Compare methods at equal numbers of texts
+    (`Sample.limited`). Raises InvariantError if there are no held-out texts.
     """
     if not len(heldout):
         raise InvariantError("no held-out texts to compare with")

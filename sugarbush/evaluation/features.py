@@ -1,8 +1,8 @@
 """A second feature space, independent of the encoder: TF-IDF reduced by SVD.
 
-A method that optimises distances in one embedding looks good in that embedding. This space counts
-words and pairs of words without a model. A real improvement of the texts shows in both spaces.
-Source: Deerwester et al. 1990 (latent semantic analysis).
+A method that optimises distances in one embedding looks good in that embedding. TF-IDF counts words
+and pairs of words without a model. Better texts have better values in both spaces. Source:
+Deerwester et al. 1990 (latent semantic analysis).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_TERMS = 20_000
 class LatentSpace:
     """A fitted space. `encode` returns `(n, dim)` float32 rows of length 1.
 
-    A text without a known word has a row of zeros.
+    The row of a text without a known word is zero.
     """
 
     _vectorizer: TfidfVectorizer
@@ -39,8 +39,8 @@ class LatentSpace:
 def latent_space(texts: Sequence[str], *, dimensions: int = 100, seed: int) -> LatentSpace:
     """Fit the space to `texts`, which should be real texts that are not held out.
 
-    If the texts have few distinct terms, the space has fewer than `dimensions` dimensions. Raises
-    FailureError when the texts share fewer than two words.
+    A space for few distinct terms has fewer than `dimensions` dimensions. Raises FailureError if
+    the texts share fewer than two words.
     """
     vectorizer = TfidfVectorizer(
         sublinear_tf=True, ngram_range=(1, 2), max_features=_MAX_TERMS, min_df=min(2, len(texts))
@@ -51,8 +51,8 @@ def latent_space(texts: Sequence[str], *, dimensions: int = 100, seed: int) -> L
         weights = None
     if weights is None or min(weights.shape) < 2:
         raise FailureError(
-            "stage 'evaluate': the real texts share fewer than two words, too few for the second "
-            "feature space. Use more or longer texts"
+            "stage 'evaluate': the real texts share fewer than two words, so TF-IDF features are "
+            "not possible. Use more or longer texts"
         )
     components = min(dimensions, *(size - 1 for size in weights.shape))
     svd = TruncatedSVD(n_components=components, random_state=seed % 2**32)

@@ -1,8 +1,7 @@
 """The Fréchet distance between two Gaussians fitted to embeddings (FID's formula).
 
-Source: Heusel et al. 2017, Eq. 6; Dowson & Landau 1982. The distance depends on the sample size:
-with few texts a covariance is far from full rank, and the distance is too large. Compare distances
-only at equal sample sizes.
+Source: Heusel et al. 2017, Eq. 6; Dowson & Landau 1982. With few texts the distance is too large,
+because the rank of a covariance is low. Compare distances only at equal sample sizes.
 """
 
 from __future__ import annotations
@@ -27,27 +26,27 @@ from sugarbush.evaluation.interface import (
     features_by_space,
 )
 
-_MAX_RESAMPLES = 25  # one distance takes as long as MAUVE on a hundred resamples
+_MAX_RESAMPLES = 25  # one distance takes as long as MAUVE with 100 resamples
 
 
 def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """Compute the squared Fréchet distance |a-b|^2 + tr(A + B - 2 (AB)^(1/2)); 0 for equal
-    Gaussians.
+    """Compute the squared Fréchet distance |a-b|^2 + tr(A + B - 2 (AB)^(1/2)).
 
-    `reference` is (n, d) and `synthetic` (m, d). The result is in squared units of the features.
-    Raises InvariantError when a sample has fewer than two rows or the dimensions differ.
+    a and b are the means, A and B the covariances of `reference` (n, d) and `synthetic` (m, d). The
+    unit is the squared unit of the features. Raises InvariantError if a sample has fewer than two
+    rows or the dimensions differ.
     """
     if min(len(reference), len(synthetic)) < 2 or reference.shape[1] != synthetic.shape[1]:
         raise InvariantError(
-            "the Fréchet distance needs two rows or more of each sample, and equal dimensions; "
+            "the Fréchet distance needs at least two rows of each sample and equal dimensions, "
             f"got shapes {reference.shape} and {synthetic.shape}"
         )
-    # For a few hundred rows, several threads are no faster than one, and slower on a busy machine.
+    # For a few hundred rows, more threads do not help, and on a busy machine they are slower.
     with threadpool_limits(1, user_api="blas"):
         mean_a, a = _moments(reference)
         mean_b, b = _moments(synthetic)
-        # With A = a'a and B = b'b, the trace of (AB)^(1/2) is the sum of the singular values of
-        # ba', so no covariance and no matrix root is computed.
+        # For A = a'a and B = b'b, tr (AB)^(1/2) is the sum of the singular values of ba'. This
+        # avoids the covariances and the matrix root.
         cross = svdvals(b @ a.T).sum()
     distance = np.sum((mean_a - mean_b) ** 2) + np.sum(a**2) + np.sum(b**2) - 2 * cross
     return max(0.0, float(distance))

@@ -26,7 +26,7 @@ from sugarbush.randomness import Rng, public_rng
 ATTRIBUTE, TABLE, TEXT, WORDS = "attribute", "table", "text", "words"
 MEAN = "mean"  # the mean over attributes
 FINAL = -1  # the round number of the final texts
-REAL = "real"  # the method name of real texts that are measured as if they were synthetic
+REAL = "real"  # the method name for real texts in place of synthetic texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +44,13 @@ class Sample:
     def __post_init__(self) -> None:
         lengths = {len(self.texts), len(self.codes), *(len(f) for f in self.features.values())}
         if len(lengths) != 1:
-            raise InvariantError("a sample's texts, features and codes differ in number")
+            raise InvariantError("a sample must have equally many texts, features and codes")
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def limited(self, most: int, *, rng: Rng) -> Sample:
-        """Return at most `most` texts, chosen without replacement and in their order."""
+        """Return at most `most` texts, sampled without replacement, in their order."""
         if len(self) <= most:
             return self
         chosen = np.sort(rng.choice(len(self), size=most, replace=False))
@@ -63,10 +63,10 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricValue:
-    """One metric value, for the texts of one method after one round (FINAL: the final texts).
+    """One metric value for one method and round; FINAL means the final texts.
 
-    `space` is a feature space, an attribute, a corpus, or one of the names above. `low` and `high`
-    are the bounds of a 95% interval, or None.
+    `space` is a feature space, an attribute, a corpus, or a name such as TEXT. `low` and `high` are
+    the bounds of a 95% interval, or None.
 
     >>> MetricValue(metric="mauve", space="encoder", value=0.9, method="maple").round == FINAL
     True
@@ -90,9 +90,9 @@ class MetricSettings:
     """Settings of metrics.
 
     `domain` gives the number of values of each attribute, in the schema's order. `clusters` is the
-    number of clusters of MAUVE. The number is the same for every method and round, because values
-    with different numbers of clusters cannot be compared. If few texts are in few clusters, MAUVE
-    is always high. `resamples` is the number of bootstrap resamples; 0 means no intervals.
+    number of clusters of MAUVE. All methods and rounds use this number, because MAUVE depends on
+    it. With few clusters, MAUVE is always high. `resamples` is the number of bootstrap resamples; 0
+    means no intervals.
     """
 
     domain: Mapping[str, int]
@@ -103,10 +103,10 @@ class MetricSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One metric, or several that are computed together.
+    """One metric, or several metrics that are computed together.
 
     `measure` takes the held-out texts, the synthetic texts and the settings. If there are too few
-    texts for a value, `measure` leaves the value out and does not return 0.
+    texts for a value, `measure` omits the value.
 
     >>> def measure(heldout, synthetic, settings):
     ...     yield MetricValue(metric="number", space=TEXT, value=len(synthetic) / len(heldout))
@@ -126,7 +126,7 @@ def features_by_space(
 ) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
     """Yield each feature space with the features of both samples.
 
-    Yield nothing if a sample has fewer than `at_least` texts.
+    If a sample has fewer than `at_least` texts, yield nothing.
     """
     if min(len(heldout), len(synthetic)) >= at_least:
         for space, reference in heldout.features.items():
@@ -142,7 +142,7 @@ def distance_value(
     *,
     most: float = np.inf,
 ) -> MetricValue:
-    """Compute a distance between two samples, from 0 to `most`, and its interval."""
+    """Compute a distance between two samples, in [0, `most`], and its interval."""
     estimate = normal_interval(
         distance,
         sizes=(len(samples[0]), len(samples[1])),
@@ -163,7 +163,7 @@ def label(
 def read_values(rows: Iterable[Mapping[str, Any]]) -> tuple[MetricValue, ...]:
     """Parse metric values from table rows. The columns have the names of the fields.
 
-    A bound may be missing, None or NaN. Raises InvariantError when a value is not a finite number.
+    A bound may be missing, None or NaN. Raises InvariantError if a value is not finite.
     """
     return tuple(
         MetricValue(
@@ -183,7 +183,7 @@ def _finite(row: Mapping[str, Any]) -> float:
     value = float(row["value"])
     if not np.isfinite(value):
         raise InvariantError(
-            f"{row['metric']} of {row['method']} is not a finite number; leave the value out"
+            f"{row['metric']} of {row['method']} is not a finite number. Omit the value"
         )
     return value
 

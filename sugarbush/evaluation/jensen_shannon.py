@@ -32,14 +32,14 @@ MAXIMUM = float(np.sqrt(np.log(2)))
 def jensen_shannon_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
     """Compute the distance between two histograms (k,) of the same values, normalised or not.
 
-    Raises InvariantError if a histogram is empty or has a negative count, or if the lengths differ.
+    Raises InvariantError if a sum is 0, a count is negative, or the lengths differ.
     """
     reference, synthetic = np.asarray(reference, float), np.asarray(synthetic, float)
     if reference.shape != synthetic.shape or min(reference.sum(), synthetic.sum()) <= 0:
         raise InvariantError("the distance needs two non-empty histograms of the same values")
     if min(reference.min(), synthetic.min()) < 0:
-        raise InvariantError("a histogram has a negative count; clip noisy counts to 0 first")
-    # Rounding can give a divergence of -1e-17, and scipy returns the root of it as nan.
+        raise InvariantError("a histogram has a negative count. Clip noisy counts to 0 first")
+    # Rounding can give a divergence of -1e-17, and scipy then returns nan.
     return float(np.nan_to_num(jensenshannon(reference, synthetic), nan=0.0))
 
 
@@ -49,10 +49,10 @@ def distance_by_attribute(
     *,
     domain: Mapping[str, int],
 ) -> dict[str, float]:
-    """Return, by attribute, the distance between the marginals of two tables.
+    """Return the distance between the marginals of two tables, for each attribute.
 
-    `reference` (n, a) and `synthetic` (m, a) are codes in the order of `domain`, which gives the
-    number of values of each attribute. Papers call the mean over attributes "mean JSD".
+    `reference` (n, a) and `synthetic` (m, a) are codes. `domain` gives the number of values of each
+    attribute, in the order of the columns. Papers call the mean over attributes "mean JSD".
     """
     return {
         name: jensen_shannon_distance(

@@ -2,10 +2,12 @@
 
 Source: Pillutla et al. 2021, "MAUVE: Measuring the Gap Between Neural Text and Human Text using
 Divergence Frontiers". We wrote this code from the paper, because the package `mauve-text` is GPL-3.
-The value depends on hyperparameters, which are all from the paper's appendix. They are embeddings
-of unit length, PCA to 90% of the variance, scaling c = 5, and 25 mixture weights. k-means clusters
-both samples together. The number of clusters is a tenth of the number of texts in the smaller
-sample. The best of five starts is used.
+All hyperparameters are from the paper's appendix:
+
+    features    embeddings of length 1, PCA to 90% of the variance
+    clusters    k-means on both samples together, the best of five starts
+                number: 1/10 of the number of texts in the smaller sample
+    frontier    scaling c = 5, 25 mixture weights
 """
 
 from __future__ import annotations
@@ -39,14 +41,14 @@ _EXPLAINED = 0.9
 _STARTS = 5
 _MAX_ITERATIONS = 500
 _QUANTISATIONS = 5
-# Threads make k-means faster from this many multiplications per iteration on. Below this number, on
-# a shared machine, waiting for threads costs up to thirty times the time that they save.
+# Threads make k-means faster above this number of multiplications per iteration. For less work on a
+# shared machine, the wait for threads costs up to thirty times the saved time.
 _MULTIPLICATIONS_FOR_THREADS = 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantised:
-    """The clusters of the texts of two samples: (n,) and (m,) numbers in [0, clusters)."""
+    """The cluster of each text of two samples: (n,) and (m,) numbers in [0, clusters)."""
 
     reference: NDArray[np.int64]
     synthetic: NDArray[np.int64]
@@ -58,9 +60,9 @@ def mauve(
 ) -> float:
     """Compute MAUVE of two samples of features, in (0, 1]. Equal samples have the value 1.
 
-    The samples are (n, d) and (m, d). `clusters` means the same as in `quantise`. Compare values
-    only at equal sample sizes and equal numbers of clusters. Raises InvariantError when a sample is
-    empty or the dimensions differ.
+    The samples are (n, d) and (m, d). `quantise` explains `clusters`. Compare values only at equal
+    sample sizes and equal numbers of clusters. Raises InvariantError if a sample is empty or the
+    dimensions differ.
     """
     quantised = quantise(reference, synthetic, clusters=clusters, seed=seed)
     return _of_labels(quantised.reference, quantised.synthetic, quantised.clusters)
@@ -77,8 +79,8 @@ def mauve_interval(
 ) -> BootstrapEstimate:
     """Compute the mean of MAUVE over several quantisations, and its bootstrap interval.
 
-    The interval treats the quantisations as fixed. The seed of one quantisation changes MAUVE by
-    0.01 to 0.03 at 500 to 5,000 texts.
+    The bootstrap does not repeat the quantisations. With 500 to 5,000 texts, the seed of one
+    quantisation changes MAUVE by 0.01 to 0.03.
     """
     several = [
         quantise(reference, synthetic, clusters=clusters, seed=seed_of(seed, "mauve", number))
@@ -104,9 +106,9 @@ def quantise(
 ) -> Quantised:
     """Cluster the union of both samples by k-means.
 
-    The default of `clusters` is a tenth of the number of texts in the smaller sample, at least 2.
-    There are never more clusters than distinct points: equal texts make one cluster, and MAUVE is
-    1. With about as many clusters as texts, MAUVE has no meaning.
+    The default of `clusters` is 1/10 of the number of texts in the smaller sample, at least 2. The
+    number of distinct points limits `clusters`. For example, equal texts make one cluster, and
+    MAUVE is 1. If the number of clusters is near the number of texts, MAUVE has no meaning.
     """
     if not len(reference) or not len(synthetic) or reference.shape[1:] != synthetic.shape[1:]:
         raise InvariantError(
@@ -130,7 +132,7 @@ def quantise(
 
 
 def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """Compute MAUVE of two histograms (k,) with the same bins, normalised or not.
+    """Compute MAUVE of two histograms (k,) of counts or fractions, with the same bins.
 
     MAUVE is the area below the curve of (exp(-c KL(Q|R)), exp(-c KL(P|R))) for mixtures R = wP +
     (1-w)Q. Source: Pillutla et al. 2021, Eqs. 1 and 2.
@@ -140,7 +142,7 @@ def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> flo
     x = np.exp(-_SCALING * rel_entr(q, mixed).sum(axis=1))
     y = np.exp(-_SCALING * rel_entr(p, mixed).sum(axis=1))
     x, y = np.concatenate([[1.0], x, [0.0]]), np.concatenate([[0.0], y, [1.0]])
-    return float(-np.trapezoid(y, x))  # x decreases along the curve, in the order of the weights
+    return float(-np.trapezoid(y, x))  # x decreases along the curve
 
 
 def _of_labels(reference: NDArray[np.int64], synthetic: NDArray[np.int64], clusters: int) -> float:

@@ -1,8 +1,8 @@
 """Computes precision, recall, density and coverage of embeddings, from balls around the points.
 
-Source: Kynkäänniemi et al. 2019 (precision, recall); Naeem et al. 2020, Eqs. 4 and 6 (density,
-coverage, k = 5). Precision and density measure whether synthetic texts are near real texts. Recall
-and coverage measure whether every real text is near a synthetic text.
+Precision and density measure whether synthetic texts are near real texts. Recall and coverage
+measure whether every real text is near a synthetic text. Source: Kynkäänniemi et al. 2019
+(precision, recall); Naeem et al. 2020, Eqs. 4 and 6 (density, coverage, k = 5).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ NEIGHBOURS = 5
 class NeighbourScores:
     """One score for each text; a metric is the mean of its scores.
 
-    `precision` and `density` (m,) have a score per synthetic text, `recall` and `coverage` (n,) a
-    score per real text. Density may exceed 1.
+    `precision` and `density` (m,) contain a score per synthetic text. `recall` and `coverage` (n,)
+    contain a score per real text. Density may exceed 1.
     """
 
     precision: NDArray[np.float64]
@@ -48,8 +48,8 @@ def neighbour_scores(reference: NDArray[Any], synthetic: NDArray[Any]) -> Neighb
     """Compute the four scores of `synthetic` (m, d) against `reference` (n, d).
 
     The radius of a ball is the distance from its centre to the 5th nearest neighbour in the same
-    sample. The function needs memory for an (n, m) matrix. Raises InvariantError when a sample has
-    5 points or fewer.
+    sample. The function needs memory for an (n, m) matrix. Raises InvariantError if a sample has
+    fewer than 6 points.
     """
     if min(len(reference), len(synthetic)) <= NEIGHBOURS:
         raise InvariantError(

@@ -11,7 +11,7 @@ from sugarbush.settings import Count, Section
 
 
 class EvaluateSettings(Section):
-    """Metrics that compare synthetic texts with held-out texts; the values are internal, not DP."""
+    """Metrics that compare synthetic with held-out texts. The results are internal, not DP."""
 
     removed_settings: ClassVar[Mapping[str, Any]] = {
         "next_token": None,
@@ -24,9 +24,9 @@ class EvaluateSettings(Section):
     max_texts: Annotated[int, Field(ge=10)] = 2000
     """Maximum number of real texts that are used."""
     texts: Annotated[int, Field(ge=10)] | None = None
-    """Maximum number of measured texts per method; null: max_texts."""
+    """Maximum number of synthetic texts per method that are used; null: max_texts."""
     clusters: Annotated[int, Field(ge=2)] | None = None
-    """Number of clusters of MAUVE; null: a tenth of the number of texts in the smaller sample."""
+    """Number of clusters of MAUVE; null: 1/10 of the number of texts in the smaller sample."""
     bootstrap: Count = 100
     """Number of bootstrap resamples for the confidence intervals."""
     seed: int = 1

@@ -1,4 +1,4 @@
-"""Metrics of the texts themselves: their lengths, distinct n-grams and duplicates."""
+"""Metrics of the words of texts: lengths, distinct n-grams and duplicates."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def word_counts(texts: Sequence[str]) -> NDArray[np.int64]:
 def length_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
     """Compute the 1-Wasserstein distance between two samples of lengths, in words.
 
-    This is the number of words by which the length of a text would have to change on average.
-    Raises InvariantError when a sample is empty. Source: Ramdas et al. 2017.
+    The distance is the mean change of length that makes both distributions equal. Raises
+    InvariantError if a sample is empty. Source: Ramdas et al. 2017.
     """
     if not len(reference) or not len(synthetic):
         raise InvariantError("the distance of lengths needs two non-empty samples")
@@ -54,8 +54,9 @@ LENGTHS = Metric(name="lengths", measure=_measure_lengths)
 def distinct_n(texts: Sequence[str], *, n: int) -> float:
     """Compute the number of distinct n-grams divided by the number of all n-grams, in (0, 1].
 
-    The ratio falls as a corpus grows, so compare corpora of about equal size. Texts with fewer than
-    n words add nothing. Raises InvariantError when no text has n words. Source: Li et al. 2016.
+    The ratio is smaller for larger corpora, so compare corpora of about equal size. Texts with
+    fewer than n words are ignored. Raises InvariantError if no text has n words. Source: Li et al.
+    2016.
     """
     counted = 0
     seen: set[tuple[str, ...]] = set()
@@ -70,18 +71,18 @@ def distinct_n(texts: Sequence[str], *, n: int) -> float:
 
 
 def duplicate_share(texts: Sequence[str]) -> float:
-    """Compute the share of texts that repeat an earlier text.
+    """Compute the fraction of texts that repeat an earlier text.
 
-    Letter case and white space are ignored. Raises InvariantError when there are no texts.
+    Letter case and white space are ignored. Raises InvariantError if there are no texts.
     """
     if not texts:
-        raise InvariantError("the share of duplicates needs at least one text")
+        raise InvariantError("the fraction of duplicates needs at least one text")
     different = Counter(" ".join(text.casefold().split()) for text in texts)
     return 1 - len(different) / len(texts)
 
 
 def _measure_variety(_: Sample, synthetic: Sample, __: MetricSettings) -> Iterator[MetricValue]:
-    """The values have no intervals, because a bootstrap resample repeats n-grams."""
+    """Yield values without intervals, because a bootstrap resample repeats n-grams."""
     texts = synthetic.texts
     yield MetricValue(metric="texts", space=TEXT, value=float(len(texts)))
     yield MetricValue(metric="duplicates", space=TEXT, value=duplicate_share(texts))

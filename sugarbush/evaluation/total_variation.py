@@ -1,7 +1,7 @@
 """Computes the mean total variation distance over all k-way marginals of a categorical table.
 
-This is the usual workload error of a DP table synthesizer. Source: McKenna et al. 2022 (AIM),
-Section 6. That paper reports the L1 distance, which is twice this value.
+The mean is the usual workload error of a DP table synthesizer. McKenna et al. 2022 (AIM), Section
+6, report the L1 distance, which is twice the total variation distance.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from sugarbush.evaluation.interface import (
     distance_value,
 )
 
-# If a marginal has at most this many cells per row of the two tables, counting all cells is faster
-# than sorting.
+# Up to this number of cells per row of the two tables, counting all cells is faster than sorting.
 _CELLS_A_ROW = 8
 
 
@@ -36,15 +35,14 @@ def total_variation(
     domain: Mapping[str, int],
     ways: int,
 ) -> float:
-    """Compute half the L1 distance of marginals, averaged over all sets of `ways` columns, in [0,
-    1].
+    """Compute the mean of L1 distance / 2 of marginals over all sets of `ways` columns, in [0, 1].
 
     `reference` (n, a) and `synthetic` (m, a) are codes in the order of `domain`. Raises
-    InvariantError when a table is empty or has fewer than `ways` attributes.
+    InvariantError if a table is empty or has fewer than `ways` attributes.
     """
     if not len(reference) or not len(synthetic) or not 1 <= ways <= len(domain):
         raise InvariantError(
-            f"total variation needs two non-empty tables and 1 to {len(domain)} ways; got "
+            f"total variation needs two non-empty tables and 1 to {len(domain)} ways, got "
             f"{len(reference)} and {len(synthetic)} rows and {ways} ways"
         )
     sizes = tuple(domain.values())
@@ -63,7 +61,7 @@ def _marginal_distance(
     )
     count = int(np.prod(sizes))
     if count > _CELLS_A_ROW * (len(first) + len(second)):
-        # Count only cells that occur, because a 3-way marginal of large domains is mostly empty.
+        # A 3-way marginal of large domains is mostly empty, so only cells that occur are counted.
         occurring, places = np.unique(np.concatenate([first, second]), return_inverse=True)
         first, second, count = places[: len(first)], places[len(first) :], len(occurring)
     p = np.bincount(first, minlength=count) / len(first)

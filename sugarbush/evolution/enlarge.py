@@ -1,7 +1,7 @@
 """Stage `enlarge` requests further texts after the last round, and chooses the release.
 
-All of this is post-processing of released values: it reads no record and costs no budget. If a text
-repeats an earlier text, it is dropped and another text is requested.
+The stage is post-processing of released values. It reads no record and costs no budget. A text that
+repeats an earlier text is dropped, and another text is requested.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from sugarbush.generators.interface import Answer, Request, Usage, usage_of
 from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.randomness import public_rng
 
-RATIO = 2  # kernel herding chooses from this many texts for each text of the release
-BATCH = 1000  # this many requests get their table rows and examples together
-_REQUESTS_PER_TEXT = 2  # at most this many requests are sent for each further text
-_REPEATED_SHARE = 0.5  # if two texts share more of their word runs, one repeats the other
+RATIO = 2  # texts that are written for each text of the release, for kernel herding
+BATCH = 1000  # number of requests that get their table rows and examples together
+_REQUESTS_PER_TEXT = 2  # maximum number of requests for each further text
+_REPEATED_SHARE = 0.5  # texts that share a larger fraction of word runs repeat each other
 _WIDTH = 1.0  # kernel width of the regression; 0.2 was worse (docs/decisions/mosaic.md)
 _MOST_ANCHORS = 2000
 _HERDED_AT_ONCE = 4000
@@ -45,7 +45,7 @@ class DifferentTexts:
         self._first: dict[int, int] = {}  # digest of a run -> number of the first text with it
 
     def add(self, text: str) -> bool:
-        """Add `text` unless it repeats an earlier text. Returns whether it was added."""
+        """Add a text that repeats no earlier text. Return whether the text was added."""
         runs = {crc32(" ".join(run).encode("utf-8", "replace")) for run in word_runs(text)}
         shared = Counter(self._first[run] for run in runs if run in self._first)
         for place, count in shared.most_common(1):
@@ -67,8 +67,7 @@ def without_repeats(population: Population) -> Population:
 
 @dataclass(frozen=True, kw_only=True)
 class Further:
-    """Further texts, the examples in their prompts, their cost, and the ids of the ledger entries
-    of their requests."""
+    """Further texts, with examples, cost and ledger ids of their requests."""
 
     population: Population
     examples: tuple[tuple[str, ...], ...]
@@ -84,11 +83,11 @@ def write_further(
     writer: Writer,
     what: str,
 ) -> Further:
-    """Request `count` texts that repeat neither each other nor a text of `unlike`.
+    """Request `count` texts that repeat no text of `unlike` and no other new text.
 
-    `batches(i)` are the targets and requests number i * BATCH to (i + 1) * BATCH - 1. They do not
-    depend on `count`, so a larger release starts with the same requests, and their answers are
-    cached. At most 2 * `count` requests are sent, so the result may have fewer than `count` texts.
+    `batches(i)` returns the targets and requests with the numbers i * BATCH to (i + 1) * BATCH - 1.
+    Requests do not depend on `count`, so a larger release uses the cached answers of a smaller
+    release. At most 2 * `count` requests are sent, so the result may have fewer than `count` texts.
     Raises GeneratorError if too many answers are unusable.
     """
     different = DifferentTexts()
@@ -134,11 +133,11 @@ def predicted_scores(
 ) -> NDArray[np.float64]:
     """Predict the kernel score of every text, (n,), from the released `noisy` scores (m,).
 
-    This is kernel ridge regression, or a Gaussian process with prior mean 0. With another mean, a
-    text far from every anchor would get an average score. The ridge is the variance of the noise
-    divided by the variance of the signal. `stddev` is the noise of a score, in the unit of scores.
-    `embeddings` (n, d) of the texts and `anchors` (m, d) of the scores are unit vectors. At most
-    2,000 anchors are used. Guarantee: post-processing.
+    The function computes a kernel ridge regression, or a Gaussian process with prior mean 0. With
+    another mean, a text far from every anchor would get an average score. The ridge is the variance
+    of the noise divided by the variance of the signal. `stddev` is the noise of a score, in the
+    unit of scores. `embeddings` (n, d) of the texts and `anchors` (m, d) of the scores are unit
+    vectors. At most 2,000 anchors are used. Guarantee: post-processing.
     """
     if len(anchors) > _MOST_ANCHORS:
         chosen = public_rng(0, "anchors").choice(len(anchors), size=_MOST_ANCHORS, replace=False)
@@ -157,8 +156,8 @@ def choose_by_scores(
 ) -> NDArray[np.int64]:
     """Choose `count` texts by kernel herding, so that their density follows `scores`.
 
-    Returns indices. Texts are divided into blocks of about 4,000, and each block gives its share of
-    `count`. So the time grows with the number of texts, not with the square of this number.
+    Returns indices. Kernel herding takes quadratic time, so it runs in blocks of about 4,000 texts.
+    Each block gives the same fraction of `count`.
     """
     blocks = max(1, round(len(scores) / _HERDED_AT_ONCE))
     found = []

@@ -1,9 +1,9 @@
 """Private Evolution: rounds of variation, votes and selection. Settings fix the number of rounds.
 
 The candidates of a round are the earlier survivors and their variations. Every record votes for its
-nearest candidate, or scores all candidates. Only these votes read private data. The round adds
-noise to them and selects survivors. A finished round is restored from the `ResultStore`, so it is
-not charged or drawn again. Source: Xie et al. 2024, "Differentially Private Synthetic Data via
+nearest candidate, or scores all candidates. Only the votes depend on private data. The round adds
+noise to the votes and selects survivors. A finished round is restored from the `ResultStore`
+without a new charge or draw. Source: Xie et al. 2024, "Differentially Private Synthetic Data via
 Foundation Model APIs 2: Text", Algorithm 1.
 """
 
@@ -34,9 +34,9 @@ Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """A finished round: the noisy `votes` (n,) of its candidates, and the indices of survivors.
+    """A finished round, with noisy `votes` (n,) for its candidates and indices of survivors.
 
-    With kernel herding, `votes` are sums of kernel scores in units of 1/RESOLUTION.
+    With kernel herding, `votes` contains noisy sums of kernel scores in units of 1/RESOLUTION.
     """
 
     number: int
@@ -50,8 +50,8 @@ class Round:
 class Evolution:
     """All rounds, and the final set.
 
-    `usage` is the cost of the texts that were written after the last round (further texts).
-    `examples` maps the id of a further text to the indices of the donated examples in its prompt.
+    `usage` is the cost of the further texts. `examples` maps the id of a further text to the
+    indices of the donated examples in its prompt.
     """
 
     rounds: tuple[Round, ...]
@@ -63,13 +63,13 @@ class Evolution:
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """The generator, and the largest share of its answers that may be unusable."""
+    """The generator, and the largest fraction of unusable answers that is tolerated."""
 
     generator: Generator
     max_dropped_share: float
 
     def write(self, requests: Released[tuple[Request, ...]], *, what: str) -> tuple[Answer, ...]:
-        """Return the answers in order. Raises GeneratorError if too many are unusable."""
+        """Return the answers in order. Raises GeneratorError as in `require_usable`."""
         if not requests.value:
             return ()
         answers = self.generator.generate(requests, what=what).value
@@ -83,15 +83,15 @@ class Writer:
             kinds = ", ".join(f"{k}: {n}" for k, n in usage_of(answers).problems.items())
             raise GeneratorError(
                 f"{what}: {requested} texts requested, {len(answers) - dropped} usable"
-                f"{' (' + kinds + ')' if kinds else ''}; the missing share is above "
+                f"{' (' + kinds + ')' if kinds else ''}. The missing fraction is above "
                 f"generator.max_dropped_share={self.max_dropped_share:g}. " + _advice(answers)
             )
 
 
 def _advice(answers: Sequence[Answer]) -> str:
-    """Advise on missing answers. A new run retries failed calls, but bad answers are cached."""
+    """Return advice. A new run repeats failed calls only, because unusable answers are cached."""
     if all(a.problem is Problem.FAILED for a in answers if a.text is None):
-        return "Answers that arrived are cached; run again to continue."
+        return "Run again to continue. Received answers are cached."
     return (
         "Answers are cached, so the same settings return the same answers. Change the generator's "
         "model, max_tokens or seed, or raise max_dropped_share."
@@ -113,15 +113,15 @@ def evolve(
 ) -> Evolution:
     """Run `params.rounds` rounds from the candidates `first`, and return the final set.
 
-    Each round keeps `survivors` candidates. If this is None, each label keeps as many candidates as
-    it has first candidates.
+    Each round selects `survivors` candidates. With `survivors=None`, the number of candidates of
+    each label stays the same.
 
-    Guarantee: each round is one `noisy_histogram` with the noise `voting.stddev` (L2 sensitivity 1
-    to one record). With kernel herding, each round is one `noisy_sum` (L2 sensitivity RESOLUTION to
-    one record). If the stddev is None, there is no noise and no guarantee. All other steps are
+    Guarantee: each round is one `noisy_histogram` with stddev `voting.stddev` and L2 sensitivity 1
+    per record. With kernel herding, each round is one `noisy_sum` with L2 sensitivity RESOLUTION
+    per record. If the stddev is None, there is no noise and no guarantee. All other steps are
     post-processing of the rounds, of `first` (already charged) and of public seeds. `voting` may be
     None only if there are no rounds. The session of `voting` must belong to the run of `store`.
-    Raises BudgetExceededError before a vote that the cap does not allow, and GeneratorError if the
+    Raises BudgetExceededError if the cap does not allow all rounds. Raises GeneratorError if the
     generator returns too few texts.
     """
     if voting is not None:
@@ -154,7 +154,7 @@ def evolve(
 
 
 def _refuse_early(voting: VotingSession, params: EvolutionSettings, store: ResultStore) -> None:
-    """Raise BudgetExceededError, before the first charge, if the cap does not allow all rounds."""
+    """Raise BudgetExceededError before the first charge if the cap does not allow all rounds."""
     numbers = range(1, params.rounds + 1)
     missing = sum(store.finished(f"votes-{number:03d}") is None for number in numbers)
     if missing:
@@ -173,7 +173,7 @@ class _RoundSteps:
     def varied(
         self, parents: Released[Population], number: int, next_id: int
     ) -> tuple[Population, Usage]:
-        """Return the parents and their variations, from the store if it has them."""
+        """Return the parents and their variations. A finished result is restored."""
         name = f"population-{number:03d}"
         done = self.store.finished(name)
         if done is not None:
@@ -197,7 +197,7 @@ class _RoundSteps:
     def votes(
         self, population: Population, number: int, voting: VotingSession
     ) -> Released[NDArray[np.int64]]:
-        """Return the noisy votes of a round: restored, or else charged, drawn and stored."""
+        """Return the noisy votes of a round. Finished votes are restored without a charge."""
         name = f"votes-{number:03d}"
         done = self.store.finished(name)
         if done is not None:
@@ -217,7 +217,7 @@ class _RoundSteps:
         quota: dict[int, int],
         stddev: float,
     ) -> NDArray[np.int64]:
-        """Choose survivors, as many of each label as `quota` says. Returns indices."""
+        """Return the indices of the survivors. `quota` maps each label to its survivors."""
         params = self.params
         if params.selection is Selection.KERNEL_HERDING:
             count = min(sum(quota.values()), len(population))

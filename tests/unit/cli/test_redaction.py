@@ -47,7 +47,7 @@ def test_surrogates_replace_masks(run, tmp_path):
     ("arguments", "message"),
     [
         (("in.csv", "in.csv", "--text", "message"), "is the input"),
-        (("in.csv", "out.csv", "--text", "nosuch"), "has no column 'nosuch' (asked for by --text)"),
+        (("in.csv", "out.csv", "--text", "nosuch"), "has no column 'nosuch', which --text names"),
         (("in.csv", "out.xlsx", "--text", "message"), "no .parquet"),
         (("none.csv", "out.csv", "--text", "message"), "not found"),
         (("in.csv", "out.csv", "--text", "message", "--threshold", "2"), "not between 0 and 1"),
