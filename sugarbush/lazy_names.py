@@ -1,4 +1,4 @@
-"""Public names of a package, imported when they are first used."""
+"""Imports the public names of a package when they are first used."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 
 
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Make a module's `__getattr__`. `modules` maps each submodule to its public names. An entry
-    `name=other` publishes the submodule's `name` as `other`."""
+    """Return a module's `__getattr__`.
+
+    `modules` maps each submodule to its public names. An entry `name=other` publishes the
+    submodule's `name` as `other`.
+    """
     sources: dict[str, tuple[str, str]] = {}
     for module, names in modules.items():
         for entry in names:

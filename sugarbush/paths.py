@@ -1,12 +1,12 @@
-"""The three data roots, the reports, the state folder, and atomic writing of folders and files.
+"""The folders of a project, and atomic writing of folders and files.
 
 data/private/     mode 0700; never a DVC output, never pushed
 data/released/    DP output; every folder has a release.json
 data/public/      schema, donated examples, the embedded example
 data/stamps/      random names, which DVC compares instead of private files
-reports/internal/ computed on real texts: private
-reports/public/   safe to hand out
-<state>           ledger, key, finished results, caches: outside the checkout
+reports/internal/ private results, computed on real texts
+reports/public/   results that may be published
+<state>           ledger, key, finished results, caches; outside the checkout
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ class Roots:
 def state_root(base: Path, *, example: bool = False) -> Path:
     """Return the state folder, which contains everything that must survive a run.
 
-    If SUGARBUSH_STATE is set, it names the folder; a relative path starts at the checkout.
-    Otherwise the state of the embedded example is in `.state` of the checkout, because the example
-    is public and each clone may have its own. All other state is in the user's state folder. DVC
-    deletes the temporary copy of an experiment (under .dvc/tmp/exps), so an experiment uses the
-    state of the checkout around the copy.
+    SUGARBUSH_STATE names the folder; a relative path starts at the checkout. The default is the
+    user's state folder. The default for the public example is `.state` in the checkout. DVC deletes
+    the temporary copy of an experiment (under .dvc/tmp/exps), so an experiment uses the state of
+    the checkout around the copy.
     """
     if named := os.environ.get(STATE_VARIABLE):
         return named_state(base, named)
@@ -61,8 +60,11 @@ def named_state(base: Path, name: Path | str) -> Path:
 
 
 def checkout_root(base: Path) -> Path:
-    """Return `base` or, if `base` is in the copy of a DVC experiment, its folder in the checkout.
-    DVC copies the whole git repository, and the project may be a subfolder of the repository."""
+    """Return the folder of the checkout that corresponds to `base`.
+
+    The two differ only if `base` is in the copy of a DVC experiment. DVC copies the whole git
+    repository, and the project may be a subfolder of the repository.
+    """
     base = base.absolute()
     for parent in base.parents:
         if parent.parts[-3:] == (".dvc", "tmp", "exps"):
@@ -76,29 +78,33 @@ def checkout_root(base: Path) -> Path:
 
 
 def find_input(base: Path, name: str) -> Path:
-    """Find a file in `base`. In the copy of a DVC experiment, also search the checkout. The copy
-    contains only what git tracks, and a corpus is usually not tracked."""
+    """Find a file in `base`. In the copy of a DVC experiment, also search the checkout.
+
+    The copy contains only tracked files, and a corpus is usually not tracked by git.
+    """
     path = base / name
     around = checkout_root(base) / name
     return path if path.exists() or not around.exists() else around
 
 
 def require(path: Path, *, left_by: str) -> Path:
-    """Return `path`. If it is missing, MissingInputError names the stage that writes it."""
+    """Return `path`. If the path is missing, MissingInputError names the stage that writes it."""
     if not path.exists():
-        raise MissingInputError(f"{path}: not found; stage '{left_by}' writes it. Run it first.")
+        raise MissingInputError(f"{path}: not found. Stage '{left_by}' writes it. Run it first.")
     return path
 
 
 def make_owner_only(folder: Path) -> None:
-    """Make a folder and its missing parents, each accessible to its owner only. Raises OSError. An
-    existing folder keeps its mode: it may be shared on purpose."""
+    """Make a folder and its missing parents, accessible to the owner only. Raises OSError.
+
+    An existing folder keeps its mode, because the user may share it on purpose.
+    """
     for part in [part for part in (*reversed(folder.parents), folder) if not part.exists()]:
         part.mkdir(mode=0o700, exist_ok=True)
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder. It and the nearest folder `private` or `internal` above it get mode 0700."""
+    """Make a folder. Set mode 0700 on it, and up to the next folder `private` or `internal`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part in (folder, *folder.parents):
@@ -113,8 +119,10 @@ def make_private(folder: Path) -> Path:
 
 @contextmanager
 def reading(path: Path, *, advice: str) -> Iterator[None]:
-    """Run a block that reads a file of an earlier run. Any error becomes a StorageError, which says
-    that the file is damaged and gives `advice`."""
+    """Convert any error of a block that reads a file of an earlier run to a StorageError.
+
+    The message says that the file is damaged, and gives `advice`.
+    """
     try:
         yield
     except Exception:
@@ -125,10 +133,10 @@ def reading(path: Path, *, advice: str) -> Iterator[None]:
 def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside `target`, which replaces `target` when the block succeeds.
 
-    After an error, `target` is unchanged and the temporary folder is removed. A killed process may
-    leave folders with names that start with a dot. If the kill comes between the two renames, one
-    of these folders is the complete old `target`. The next successful write of `target` removes
-    these folders. Raises StorageError if a file cannot be written.
+    After an error, `target` is unchanged and the temporary folder is removed. Folders of a killed
+    process have names that start with a dot. After a kill between the two renames, one of these
+    folders is the complete old `target`. The next successful write of `target` removes these
+    folders. Raises StorageError if a file cannot be written.
     """
     temporary: Path | None = None
     old: Path | None = None
@@ -160,8 +168,10 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path, prefix: str) -> None:
-    """Remove the temporary folders of killed processes. The name of such a folder has the prefix
-    and the id of a process that does not exist."""
+    """Remove the temporary folders of killed processes.
+
+    The name of such a folder is the prefix and the id of a process that does not exist.
+    """
     import psutil
 
     for path in folder.iterdir():

@@ -23,12 +23,12 @@ METRICS = "sugarbush.metrics"
 
 
 def plugin_names(group: str) -> tuple[str, ...]:
-    """List the names that are registered in `group`, in alphabetical order. Loads no plug-in."""
+    """Return the sorted names that are registered in `group`, without loading a plug-in."""
     return tuple(sorted(_entry_points(group, tuple(sys.path)).names))
 
 
 def package_of(group: str, name: str) -> str | None:
-    """Return name and version of another package that registers `name`; None for Sugarbush."""
+    """Return name and version of the package that registers `name`, or None for Sugarbush."""
     found = next(iter(_entry_points(group, tuple(sys.path)).select(name=name)), None)
     if found is None or found.dist is None or found.dist.name == "sugarbush":
         return None
@@ -38,8 +38,8 @@ def package_of(group: str, name: str) -> str | None:
 def load_plugin(group: str, name: str) -> Any:
     """Load the object that is registered as `name` in `group`.
 
-    Raises ParamsError if no package registers the name, if several packages do, or if the object
-    cannot be imported.
+    Raises ParamsError if the object cannot be imported, or if the number of packages that register
+    the name is not 1.
 
     >>> load_plugin("sugarbush.generators", "simulator").name
     'simulator'
@@ -49,14 +49,14 @@ def load_plugin(group: str, name: str) -> Any:
     if not found:
         known = ", ".join(plugin_names(group)) or "none"
         raise ParamsError(
-            f"'{name}' is not an installed {kind}. Known: {known}. A package adds one as an entry "
-            f"point of the group '{group}'."
+            f"'{name}' is not an installed {kind}. Known: {known}. Other packages add a {kind} as "
+            f"an entry point of the group '{group}'."
         )
     if len(found) > 1:
         packages = " and ".join(sorted(map(_package, found)))
         raise ParamsError(
-            f"{packages} both register a {kind} named '{name}'. Uninstall one, or rename its "
-            "entry point."
+            f"{packages} both register a {kind} named '{name}'. Uninstall a package, or rename "
+            "its entry point."
         )
     try:
         return found[0].load()

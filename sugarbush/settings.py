@@ -1,4 +1,4 @@
-"""The common parts of all sections of the settings."""
+"""The base class and the types of all sections of the settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 
 
 class _NotInOutput:
-    """Marks a field that does not affect a stage's output: a timeout, a device, a cap."""
+    """Marks a field that does not affect a stage's output, such as a timeout or a device."""
 
 
 NOT_IN_OUTPUT = _NotInOutput()
@@ -24,9 +24,10 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Section(BaseModel):
-    """One section of params.yaml, frozen. Its errors never show the given value. Every field has a
-    default. The docstring under a field says what the setting means: `sugarbush settings` prints
-    it. `removed_settings` are settings of older versions: they are accepted and have no effect."""
+    """One section of params.yaml, frozen. Errors never show the given value.
+
+    Every field has a default. `sugarbush settings` prints the docstring under a field.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -37,7 +38,7 @@ class Section(BaseModel):
         validate_default=True,  # converts a default of 512 to 512.0, as in a file
     )
     removed_settings: ClassVar[Mapping[str, Any]] = {}
-    """Settings of version 0.1 with their former defaults."""
+    """Settings of older versions with their defaults. They are accepted and have no effect."""
 
     @model_validator(mode="before")
     @classmethod
@@ -47,9 +48,10 @@ class Section(BaseModel):
         return {name: value for name, value in fields.items() if name not in cls.removed_settings}
 
     def output_settings(self) -> dict[str, Any]:
-        """Return the fields that affect what a stage writes, as JSON values. Fields marked
-        `Annotated[T, NOT_IN_OUTPUT]` are left out. The result is part of a stage's cache key and of
-        the settings that DVC compares."""
+        """Return the fields that affect a stage's output, as JSON values.
+
+        Fields marked `Annotated[T, NOT_IN_OUTPUT]` are omitted. Cache keys and DVC use the result.
+        """
         kept: dict[str, Any] = {}
         whole = self.model_dump(mode="json", by_alias=True)
         for name, field in type(self).model_fields.items():
@@ -62,16 +64,16 @@ class Section(BaseModel):
 
 
 def parse_sections(kinds: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse each section in `fields` by the type in `kinds` with the section's name."""
+    """Parse each section in `fields`. `kinds` maps the name of a section to its type."""
     if not kinds:
         return {}
-    # A typed dictionary, because a section may have the name of an attribute of pydantic's models.
+    # A model of pydantic would not work, because a section may have the name of a model attribute.
     adapter = TypeAdapter(TypedDict("Sections", dict(kinds)))  # type: ignore[operator]
     return dict(adapter.validate_python(dict(fields)))
 
 
 class Meaning(NamedTuple):
-    """One line that says what a setting means or what a section is about."""
+    """The meaning of a setting or a section, in one line."""
 
     name: str  # with dots between sections
     text: str
@@ -79,7 +81,7 @@ class Meaning(NamedTuple):
 
 
 def meanings(section: Section, place: tuple[str, ...] = ()) -> Iterator[Meaning]:
-    """Yield every section and setting with its dotted name; a section comes before its settings."""
+    """Yield every section, followed by its settings, with dotted names."""
     for name, value in section:
         field = type(section).model_fields.get(name)
         here = (*place, field.alias or name if field else name)
@@ -92,7 +94,7 @@ def meanings(section: Section, place: tuple[str, ...] = ()) -> Iterator[Meaning]
 
 
 def _meaning(section: type[Section], name: str) -> str:
-    """Return a field's docstring. A field that a subclass overrides keeps its meaning."""
+    """Return a field's docstring, also if a subclass overrides the field without a docstring."""
     for owner in section.__mro__:
         field = owner.model_fields.get(name) if issubclass(owner, Section) else None
         if field is not None and field.description:

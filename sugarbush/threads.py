@@ -1,7 +1,6 @@
 """Runs blocks of work on all cores, with one BLAS thread each.
 
-NumPy uses several cores for matrix products only. Blocks in threads use all cores for all work, and
-no core waits for another core.
+NumPy uses several cores only for matrix products. Blocks in threads use all cores for all work.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ def thread_count() -> int:
 
 
 def run_in_threads(function: Callable[[T], object], items: Iterable[T], *, threads: int) -> None:
-    """Call `function` on every item, in any order. Raises the first error and ignores all results.
+    """Call `function` on every item, in any order, and ignore its results. Raises the first error.
 
     >>> found = []
     >>> run_in_threads(found.append, [1, 2], threads=2)
     >>> sorted(found)
     [1, 2]
     """
-    if threads == 1:  # a pool costs more than a small vote
+    if threads == 1:  # a pool is slower than a small vote
         with _blas().limit(limits=1):
             for item in items:
                 function(item)

@@ -1,6 +1,6 @@
 """Versions of the algorithms that read private data.
 
-Increase a version when a change gives another result for equal settings and inputs. Results of an
+Increase a version if a change gives another result for equal settings and inputs. Results of an
 older version are then drawn and charged again.
 """
 

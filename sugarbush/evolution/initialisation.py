@@ -1,7 +1,7 @@
 """The requests for the first candidates (RANDOM_API).
 
-`augpe` uses DP label counts. `maple` uses rows of the DP table, and donated examples with similar
-metadata. `public` uses neither. All values here are public or post-processing.
+`augpe` uses DP label counts. `maple` uses rows of the DP table and donated examples. `public` uses
+no data. All values here are public or post-processing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sugarbush.randomness import Rng, public_rng, seed_of
 
 @dataclass(frozen=True, kw_only=True)
 class Donated:
-    """Donated examples: texts (m,) and their codes (m, d). The guarantee does not protect them."""
+    """Donated examples: texts (m,) with their codes (m, d). The guarantee does not cover them."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]
@@ -34,7 +34,7 @@ class Donated:
 class Targets:
     """The required values of n first candidates: `codes` (n, d) and `labels` (n,).
 
-    NO_CODE means that any value is allowed.
+    The code NO_CODE allows any value.
     """
 
     codes: NDArray[np.int64]
@@ -42,16 +42,17 @@ class Targets:
 
 
 def candidate_count(params: CandidateSettings, *, record_count: float | None) -> int:
-    """Return the number of candidates in a round: a setting, or a multiple of the *DP* count.
+    """Return the number of candidates in a round.
 
-    Raises ParamsError if the setting is null and there is no DP count.
+    The number is a setting, or a multiple of the *DP* record count. Raises ParamsError if the
+    setting is null and there is no DP count.
     """
     if params.candidates is not None:
         return params.candidates
     if record_count is None:
         raise ParamsError(
-            "candidates is null, so the number of candidates depends on the DP record count, but "
-            "this method releases none: set evolve.<method>.candidates"
+            "candidates is null, but this method releases no DP record count from which to compute "
+            "the number of candidates. Set evolve.<method>.candidates"
         )
     wanted = int(params.candidates_per_record * max(record_count, 0.0))
     return max(min(wanted, params.max_candidates), 1)
@@ -70,7 +71,7 @@ def targets_by_label(
 ) -> Targets:
     """Return targets in proportion to the DP counts of one attribute's values.
 
-    Negative counts are used as 0.
+    A negative count is replaced by 0.
     """
     weights = np.maximum(np.asarray(label_counts, dtype=np.float64), 0.0)
     labels = np.repeat(np.arange(len(weights)), apportion(weights, total=count))
@@ -86,8 +87,8 @@ def targets_by_rows(count: int, rows: NDArray[np.int64], *, rng: Rng) -> Targets
     """
     if not len(rows):
         raise ParamsError(
-            "the DP table is empty: the corpus is too small for this budget. Use more records, or "
-            "raise privacy.epsilon"
+            "the DP table is empty, because the corpus is too small for this budget. Use more "
+            "records, or raise privacy.epsilon"
         )
     passes = [rng.permutation(len(rows)) for _ in range(-(-count // len(rows)))]
     codes = rows[np.concatenate(passes)[:count]]
@@ -103,13 +104,13 @@ def first_requests(
     donated: Donated | None,
     seed: int,
 ) -> tuple[RandomRequest, ...]:
-    """Make one RANDOM_API request per target. `params.prompt` decides its content.
+    """Make one RANDOM_API request per target. `params.prompt` decides the content of the request.
 
-    Raises ParamsError if the prompt needs donated examples and there are none.
+    Raises ParamsError if the donated examples for the prompt are missing.
     """
     if params.shows_examples and (donated is None or not donated.texts):
         raise ParamsError(
-            f"prompt: {params.prompt} shows donated examples; set prepare.donated, or choose "
+            f"prompt: {params.prompt} shows donated examples. Set prepare.donated, or choose "
             "prompt: metadata"
         )
     shown: list[tuple[str, ...]] = [()] * len(targets.labels)
@@ -133,14 +134,14 @@ def first_requests(
 
 
 def first_population(targets: Targets, answers: tuple[Answer, ...]) -> Population:
-    """Return the usable answers as candidates of round 0. Answers with a problem are dropped."""
+    """Return the usable answers as candidates of round 0."""
     kept = np.array([i for i, answer in enumerate(answers) if answer.text is not None], dtype=int)
     texts = [str(answers[i].text) for i in kept]
     return Population.first(texts, codes=targets.codes[kept], labels=targets.labels[kept])
 
 
 def _attributes(row: NDArray[np.int64], schema: Schema) -> tuple[tuple[str, str], ...]:
-    """Return name and value of each requested attribute, except the value for all other values."""
+    """Return name and value of each requested attribute, except the value `other`."""
     return tuple(
         (attribute.name, attribute.domain[code])
         for attribute, code in zip(schema.attributes, row, strict=True)

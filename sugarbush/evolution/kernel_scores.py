@@ -1,26 +1,13 @@
-"""Kernel scores measure how near a record is to each candidate. A vote only names the nearest one.
+"""Kernel scores measure how near a record is to every candidate. A vote names only the nearest one.
 
 A record's scores are exp(cosine / width) for every candidate, scaled to norm 1. The sum over all
 records estimates the density of records at each candidate. One record changes this sum as much as
-one vote would (L2 norm 1), but its scores have information on all candidates. So a sum of scores is
-more exact than a count of votes with the same noise (docs/decisions/kernel-scores.md).
+one vote would (L2 norm 1). A sum of scores is more exact than a count of votes with the same noise,
+because a record's scores describe all candidates.
 
-A record's scores depend only on that record and the candidates, bit for bit:
-
-1. Vectors are rounded to integers a, b in units of 1/4000, with |a|^2 and |b|^2 below 2^24. By
-   Cauchy-Schwarz, every sum of some of the products a_i b_i is an integer below 2^24 in size.
-   float32 represents it exactly. So the matrix product is exact, in any order of summation.
-2. The next steps are the difference to the record's highest product, scaling, and rounding down.
-   Each is one correctly rounded operation per number.
-3. The exponential comes from a public table of integers w <= 2^20. float64 adds at most 2^13 of
-   their squares, so these sums are at most 2^53 and exact. int64 adds these sums.
-4. The norm is an integer of at most 2^30, because there are at most 2^20 candidates. Let
-   q = 4096 w / norm, which is at most 4096. float64 computes x = w (4096 / norm) (1 + 2^-45), and
-   q <= x < q + 2^-32. If q is no integer, it is at least 2^-30 below the next integer. So
-   floor(x) = floor(q).
-5. Let S be the sum of the squares. float64 computes its root with a relative error of at most
-   2^-52, and the norm is this root, rounded up. So S / norm^2 < 1 + 2^-50. Then the squared norm of
-   the scores is below 4096^2 + 1. It is an integer, so it is at most 4096^2.
+A record's scores depend only on this record and the candidates, bit for bit. Their L2 norm is at
+most RESOLUTION. docs/decisions/kernel-scores.md proves both claims: integers stay small enough for
+exact float32 and float64 arithmetic, and each other step is a single rounding per number.
 """
 
 from __future__ import annotations
@@ -36,11 +23,11 @@ from numpy.typing import NDArray
 from sugarbush.errors import InvariantError
 from sugarbush.threads import blocks
 
-RESOLUTION = 4096  # the largest L2 norm of a record's integer scores; it stands for one vote
+RESOLUTION = 4096  # maximum L2 norm of a record's integer scores; corresponds to one vote
 
 _COSINE_BITS = 14
 _WEIGHT_BITS = 20
-_CACHED_NUMBERS = 2**16  # numbers computed at a time, so that they stay in the processor's cache
+_CACHED_NUMBERS = 2**16  # scores per step, so that they stay in the processor's cache
 _EXACT_SQUARES = 2**13
 _MOST_CANDIDATES = 2**20
 _NOT_BELOW = 1 + 2.0**-45
@@ -49,7 +36,7 @@ _LONGEST = 1.04  # the largest squared norm on the grid; 1.04 * 4000^2 is below 
 
 @dataclass(frozen=True)
 class Grid:
-    """Vectors are rounded to multiples of 1/`steps`. Then sums of products are exact in `dtype`."""
+    """A grid of vectors: multiples of 1/`steps`. Sums of their products are exact in `dtype`."""
 
     steps: int
     dtype: type[np.floating[Any]]
@@ -57,8 +44,7 @@ class Grid:
 
 # This grid rounds a cosine by about 1e-4, which is two steps of the table.
 FAST = Grid(steps=4000, dtype=np.float32)
-# The grid of earlier versions is half as fast. Kernel herding still uses it, so that it chooses the
-# same texts as in earlier versions.
+# Kernel herding uses the slower grid of earlier versions, to choose the same texts as before.
 FINE = Grid(steps=2**20, dtype=np.float64)
 
 
@@ -80,7 +66,7 @@ class KernelScores:
     def by_rows(self, records: NDArray[np.float32]) -> Iterator[NDArray[np.int32]]:
         """Yield the scores of the records, a few rows at a time.
 
-        Each step overwrites the same array, so that the array stays in the processor's cache.
+        Each step overwrites the array of the step before, which stays in the processor's cache.
         """
         dim, count = self._candidates.shape
         if not 0 < count <= _MOST_CANDIDATES or records.shape[1] != dim:
@@ -102,8 +88,7 @@ class KernelScores:
         *,
         out: NDArray[np.int32],
     ) -> None:
-        """Compute the scores of rows of `products`. All arrays have one shape; all are
-        overwritten."""
+        """Compute the scores of rows of `products`. Overwrites all four arrays, of equal shape."""
         below = np.subtract(products.max(axis=1, keepdims=True), products, out=products)
         below *= self._grid.dtype(2**_COSINE_BITS / self._grid.steps**2)
         steps[:] = below  # rounds down
@@ -122,10 +107,10 @@ def scores_of(
 ) -> NDArray[np.int32]:
     """Return the scores of every record for all candidates, `(n, m)` int32, in 1/RESOLUTION.
 
-    Guarantee: row i depends only on `records[i]` and `candidates`, bit for bit, and its L2 norm is
-    at most RESOLUTION. `records` (n, d) and `candidates` (m, d) are unit vectors. `width` is in
-    cosines. Raises InvariantError if a vector is not finite or is longer than 1 (sums would not be
-    exact), if the dimensions d differ, or if there is no candidate.
+    Guarantee: row i depends only on `records[i]` and `candidates`, bit for bit. Its L2 norm is at
+    most RESOLUTION. `records` (n, d) and `candidates` (m, d) are unit vectors. `width` is in
+    cosines. Raises InvariantError if there is no candidate, if the dimensions d differ, or if a
+    vector is not finite or is longer than 1.
 
     >>> candidates = np.eye(3, dtype=np.float32)
     >>> scores_of(candidates[:2], candidates, width=0.2).shape
@@ -138,7 +123,7 @@ def _on_grid(vectors: NDArray[np.float32], grid: Grid) -> NDArray[Any]:
     with np.errstate(over="ignore"):
         whole = np.rint(vectors.astype(grid.dtype) * grid.steps)
         squares = np.einsum("ij,ij->i", whole, whole)
-    # `not <=` also refuses NaN. A sum over 2^24 is rounded, but is still refused.
+    # `not <=` also refuses NaN. Sums above 2^24 are inexact, but rounding keeps them above 2^24.
     if not (squares <= _LONGEST * grid.steps**2).all():
         raise InvariantError("an embedding is not a unit vector")
     return np.asarray(whole)
@@ -146,6 +131,6 @@ def _on_grid(vectors: NDArray[np.float32], grid: Grid) -> NDArray[Any]:
 
 @lru_cache(maxsize=8)
 def _table(width: float) -> NDArray[np.float64]:
-    """Return the weights of cosines k / 2^14 below the record's highest cosine, up to 2 below."""
+    """Return the weights of all cosine differences k / 2^14 from 0 to 2."""
     below = np.arange(2 ** (_COSINE_BITS + 1) + 1) / 2**_COSINE_BITS
     return np.asarray(np.rint(np.exp(-below / width) * 2**_WEIGHT_BITS))

@@ -1,12 +1,12 @@
 """Each record votes for its nearest candidate by Euclidean distance.
 
-The search multiplies float32 matrices, one block of records at a time. The last bits of a product
-depend on the other records of the block, but a vote must not depend on other records. So if the
-best candidates of a record differ by less than the rounding error, they are compared again in
-float64, pair by pair. The result depends only on that record and the candidates, as
-`Private.map_batch` requires, and is equal on every machine.
+A vote must not depend on other records. The search multiplies float32 matrices, one block of
+records at a time, and the last bits of a product depend on the other records of the block.
+Candidates that differ by less than the rounding error are therefore compared again in float64, pair
+by pair. The result depends only on the record and the candidates, as `Private.map_batch` requires.
+The result is equal on every machine.
 
-If candidates are bitwise equal, the one with the lowest index gets every vote.
+If candidates are bitwise equal, only the candidate with the lowest index gets votes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sugarbush.errors import InvariantError
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
-_SCORE_BYTES = 256 * 2**20  # memory for scores: all blocks that are computed at the same time
+_SCORE_BYTES = 256 * 2**20  # memory for the scores of all blocks that run at the same time
 _MAX_BLOCK_ROWS = 1024  # faster than 512 and 2048 (benchmarks/voting.py)
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
@@ -28,13 +28,12 @@ _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 def nearest(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> NDArray[np.int64]:
     """Return the index of the nearest candidate of every query, `(n,)` int64.
 
-    Guarantee: element i depends only on `queries[i]` and `candidates`, to the bit. It does not
-    depend on other queries, on their order or number, or on the number of threads. Distances are
-    compared as float64 sums of squares. If several are equal, the first one is chosen.
+    Guarantee: element i depends only on `queries[i]` and `candidates`, bit for bit. Distances are
+    compared as float64 sums of squares. A tie goes to the first candidate.
 
-    `queries` is (n, d), `candidates` (m, d). The search needs about 300 MB of memory for any n,
-    besides its arguments and its result. Raises InvariantError if there is no candidate, if the
-    shapes do not fit, or if a vector is not finite or its squared norm overflows float32.
+    `queries` is (n, d), `candidates` (m, d). Besides its arguments and its result, the search needs
+    about 300 MB of memory for any n. Raises InvariantError if there is no candidate, if the shapes
+    do not fit, or if a squared norm is not finite in float32.
 
     >>> candidates = np.array([[0.0], [1.0], [5.0]], dtype=np.float32)
     >>> nearest(np.array([[0.8], [4.0]], dtype=np.float32), candidates).tolist()
@@ -53,12 +52,12 @@ def nearest_within_label(
 ) -> NDArray[np.int64]:
     """Return the nearest candidate of the same label for every query, `(n,)` int64.
 
-    If no candidate has the label of a query, the query votes among all candidates. So every record
-    has exactly one vote, and the histogram over all labels has sensitivity 1.
+    If no candidate has the label of a query, the query votes among all candidates. Every record
+    therefore has exactly one vote, and the histogram over all labels has sensitivity 1.
 
     Guarantee: element i depends only on `queries[i]`, `query_labels[i]` and the candidates.
-    `query_labels` is (n,), `candidate_labels` (m,); labels are any integers. Raises InvariantError
-    as `nearest` does, and if there is not one label per vector.
+    `query_labels` is (n,), `candidate_labels` (m,); labels are any integers. Raises the errors of
+    `nearest`, and InvariantError if a vector has no label.
     """
     _check(queries, candidates)
     if query_labels.shape != (len(queries),) or candidate_labels.shape != (len(candidates),):
@@ -86,10 +85,10 @@ def _check(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> Non
 class _Target:
     """The distinct candidates, prepared for the matrix product.
 
-    `vectors` (u, d) are the distinct candidates c. `places` (u,) has the lowest index of each
-    candidate, in increasing order. `augmented` (u, d+1) has the rows (c, -|c|^2/2). The product of
-    such a row with (x, 1) is x.c - |c|^2/2, which is largest where |x - c| is smallest.
-    `largest_norm` is the largest |c|.
+    `vectors` (u, d) contains the distinct candidates c. `places` (u,) contains the lowest index of
+    each c, in increasing order. `augmented` (u, d+1) contains the rows (c, -|c|^2/2). The product
+    of a row with (x, 1) is x.c - |c|^2/2. It is largest where |x - c| is smallest. `largest_norm`
+    is the largest |c|.
     """
 
     vectors: NDArray[np.float32]
@@ -127,14 +126,16 @@ def _search(
 def _scores(
     x: NDArray[np.float32], target: _Target
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return x.c - |c|^2/2 for every pair, `(b, u)`, and twice the largest rounding error of each
-    row."""
+    """Return x.c - |c|^2/2 for every pair, `(b, u)`, and for each row a bound.
+
+    The bound is twice the largest rounding error of the row.
+    """
     squares = _squared_norms(x)
     ones = np.ones((len(x), 1), dtype=np.float32)
     scores = np.concatenate([x, ones], axis=1) @ target.augmented.T
     # Higham 2002, Eq. 3.5: |fl(x.y) - x.y| <= gamma_d |x|.|y|, for any order of the sum.
-    # gamma_(2d+4) also covers the rounding of |c|^2/2 and of this bound. The smallest normal number
-    # covers underflow.
+    # gamma_(2d+4) also covers the rounding of |c|^2/2 and of this bound. _SMALLEST_NORMAL covers
+    # underflow.
     terms = 2 * x.shape[1] + 4
     gamma = terms * _UNIT_ROUNDOFF / (1 - terms * _UNIT_ROUNDOFF)
     norms = np.sqrt(squares.astype(np.float64))
@@ -157,7 +158,7 @@ def _nearest_of_block(x: NDArray[np.float32], target: _Target) -> NDArray[np.int
 
 
 def _distances(x: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return the squared distance of x to each of `others`. The order of each sum is fixed."""
+    """Return the squared distances from x to `others`, with a fixed order of summation."""
     difference = others.astype(np.float64) - x.astype(np.float64)
     return np.asarray((difference * difference).sum(axis=1))
 

@@ -22,9 +22,10 @@ _ARRAYS = ("ids", "codes", "labels", "parents", "rounds")
 class Population:
     """n candidates.
 
-    `ids` (n,) are unique within a run. `codes` (n, d) are metadata in schema order, or NO_CODE if
-    the prompt had no value. `labels` (n,) are the labels of the records that may vote; 0 for all.
-    `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the rounds for which texts were written.
+    `ids` (n,) are unique within a run. `codes` (n, d) are metadata in schema order; NO_CODE means
+    that the prompt had no value. `labels` (n,): only records with this label may vote for the
+    candidate; without labels, all are 0. `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the
+    rounds for which the texts were written.
     """
 
     ids: NDArray[np.int64]
@@ -38,7 +39,7 @@ class Population:
         n = len(self.texts)
         parts = (self.ids, self.labels, self.parents, self.rounds)
         if any(part.shape != (n,) for part in parts) or self.codes.shape[:1] != (n,):
-            raise InvariantError("a population's columns differ in length")
+            raise InvariantError("the columns of a population must have equal lengths")
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -51,7 +52,7 @@ class Population:
         codes: NDArray[np.int64],
         labels: NDArray[np.int64] | None = None,
     ) -> Population:
-        """Make candidates of round 0, without parents. If `labels` is None, all labels are 0."""
+        """Make candidates of round 0. They have no parents; without `labels`, all labels are 0."""
         n = len(texts)
         return cls(
             ids=np.arange(n, dtype=np.int64),
@@ -63,17 +64,17 @@ class Population:
         )
 
     def take(self, places: NDArray[np.integer[Any]]) -> Population:
-        """Return the candidates at `places`, in that order."""
+        """Return the candidates at `places`, in the order of `places`."""
         arrays = {name: getattr(self, name)[places] for name in _ARRAYS}
         return Population(texts=tuple(self.texts[i] for i in places), **arrays)
 
     def join(self, other: Population) -> Population:
-        """Return these candidates, followed by those of `other`."""
+        """Return these candidates, followed by the candidates of `other`."""
         arrays = {n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in _ARRAYS}
         return Population(texts=self.texts + other.texts, **arrays)
 
     def distinct(self) -> Population:
-        """Keep the first candidate of each text and label. Its copies could not get a vote."""
+        """Return the first candidate of each text and label, because copies get no votes."""
         kept: dict[tuple[str, int], int] = {}
         for place, key in enumerate(zip(self.texts, self.labels.tolist(), strict=True)):
             kept.setdefault(key, place)
@@ -98,7 +99,7 @@ def save_population(population: Population, names: Sequence[str], path: Path) ->
 
 
 def load_population(path: Path, names: Sequence[str]) -> Population:
-    """Read the file of `save_population`."""
+    """Read a file that `save_population` wrote."""
     frame = pd.read_parquet(path)
     codes = frame[[f"code_{name}" for name in names]].to_numpy(dtype=np.int64)
     return Population(

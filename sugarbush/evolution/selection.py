@@ -1,7 +1,7 @@
-"""Selection of survivors by their noisy votes.
+"""Selects survivors by their noisy votes.
 
-All functions read only noisy votes and public values, so selection is post-processing and costs no
-budget. Random choices use the public generator `rng`: equal votes and seeds give equal survivors.
+Selection reads only noisy votes and public values. It is post-processing and costs no budget. With
+equal votes and seeds, the survivors are equal.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def threshold(votes: Votes, *, stddev: float, multiple: float) -> NDArray[np.flo
     """Return max(votes - H, 0) with H = multiple * stddev, `(m,)` float64.
 
     `stddev` is the standard deviation of the noise, in votes. With H = 0, only negative votes
-    change, which are noise. Source: Lin et al. 2024, "Differentially Private Synthetic Data via
-    Foundation Model APIs 1: Images", Algorithm 2; Xie et al. 2024, Algorithm 2.
+    change. Source: Lin et al. 2024, "Differentially Private Synthetic Data via Foundation Model
+    APIs 1: Images", Algorithm 2; Xie et al. 2024, Algorithm 2.
     """
     return np.maximum(np.asarray(votes, dtype=np.float64) - multiple * stddev, 0.0)
 
@@ -32,10 +32,9 @@ def threshold(votes: Votes, *, stddev: float, multiple: float) -> NDArray[np.flo
 def select_by_rank(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
     """Choose the `count` candidates with the most votes. Returns indices, most votes first.
 
-    Candidates with equal votes are in random order. An order by index would favour earlier
-    candidates, and after a threshold many votes are equal. Guarantee: post-processing. Raises
-    InvariantError if there are fewer than `count` candidates, or if a vote is NaN. Source: Xie et
-    al. 2024, Section 3 ("rank-based selection").
+    Candidates with equal votes are in random order, because an order by index would favour earlier
+    candidates. Guarantee: post-processing. Raises InvariantError if there are fewer than `count`
+    candidates, or if a vote is NaN. Source: Xie et al. 2024, Section 3 ("rank-based selection").
 
     >>> from sugarbush.randomness import public_rng
     >>> select_by_rank(np.array([3, 9, -1, 5]), count=2, rng=public_rng(1)).tolist()
@@ -50,8 +49,8 @@ def select_within_label(
 ) -> NDArray[np.int64]:
     """Choose the `counts[label]` best candidates of every label. Returns indices, by label.
 
-    A label with fewer candidates keeps all of them. A label without a count keeps none. `labels` is
-    (m,). Raises InvariantError as `select_by_rank` does.
+    If a label has fewer candidates, all are chosen. For a label without a count, no candidate is
+    chosen. `labels` is (m,). Raises the errors of `select_by_rank`.
     """
     if labels.shape != np.shape(votes):
         raise InvariantError("every candidate needs one label")
@@ -64,12 +63,12 @@ def select_within_label(
 
 
 def apportion(weights: Sequence[float] | NDArray[Any], total: int) -> NDArray[np.int64]:
-    """Divide `total` seats in proportion to `weights`: `(len(weights),)` int64.
+    """Divide `total` in proportion to `weights`, as integers: `(len(weights),)` int64.
 
-    This is the largest-remainder method in exact arithmetic. If remainders are equal, the lowest
-    index gets the seat. Negative weights (noisy counts) get no seat. If no weight is positive, all
-    weights count as equal. Raises InvariantError if there is no weight, if a weight is not finite,
-    or if `total` is negative.
+    The function uses the largest-remainder method in exact arithmetic. A tie goes to the lowest
+    index. A negative weight (a noisy count) is replaced by 0. If no weight is positive, all weights
+    are equal. Raises InvariantError if there is no weight, if a weight is not finite, or if `total`
+    is negative.
 
     >>> apportion([6, 3, 1], total=5).tolist()
     [3, 2, 0]
@@ -90,4 +89,4 @@ def _check(votes: Votes, count: int) -> None:
     if votes.ndim != 1 or np.isnan(votes).any():
         raise InvariantError("votes must have one number per candidate")
     if not 0 <= count <= len(votes):
-        raise InvariantError(f"{count} survivors of {len(votes)} candidates cannot be chosen")
+        raise InvariantError(f"{count} survivors cannot be chosen from {len(votes)} candidates")

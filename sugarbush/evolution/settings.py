@@ -22,21 +22,21 @@ class PromptContent(StrEnum):
 
 
 class FirstLength(Section):
-    """The length of the first texts. It may depend on one attribute."""
+    """The length of the first texts, which may depend on one attribute."""
 
     words: AtLeastOne = 80
     """Number of words that a prompt requests."""
     attribute: str | None = None
-    """The attribute that decides the length; null: every text gets `words`."""
+    """Attribute that decides the length; null: every prompt requests `words`."""
     words_by_value: dict[str, int] | None = None
     """Number of words for each value of `attribute`."""
 
 
 class Selection(StrEnum):
-    """How survivors are chosen: from noisy votes, or from noisy kernel scores of all candidates.
+    """How survivors are chosen: by noisy votes, or by noisy kernel scores of all candidates.
 
-    The old name of kernel herding is `herded`. Settings may contain it, and cache keys always do.
-    Version 0.1 also had `sample`, which now means rank.
+    Settings and cache keys of earlier versions name kernel herding `herded`. The setting `sample`
+    of version 0.1 means rank.
     """
 
     RANK = "rank"
@@ -53,7 +53,7 @@ class Selection(StrEnum):
 
 
 class CandidateSettings(Section):
-    """Settings of the requests to the generator, and the number of candidates."""
+    """Settings of the prompts and of the number of candidates."""
 
     prompt: PromptContent = PromptContent.BOTH
     """Content of the first prompt: independent (no data), metadata, examples, or both."""
@@ -66,7 +66,7 @@ class CandidateSettings(Section):
     max_candidates: AtLeastOne = 2000
     """Maximum number of candidates in a round."""
     score_width: Annotated[float, Field(ge=0.005)] = 0.2
-    """Width of the kernel, as a cosine distance. Only kernel scores use it."""
+    """Width of the kernel of kernel scores, as a cosine distance."""
 
     @property
     def shows_metadata(self) -> bool:
@@ -95,23 +95,23 @@ class EvolutionSettings(CandidateSettings):
     by_label: bool = False
     """Whether a record votes only on candidates with its own label."""
     distinct: bool = False
-    """Whether repeated texts are dropped before the vote."""
+    """Whether copies of a candidate are dropped before the vote."""
     selection: Selection = Selection.RANK
     """rank (by votes), or kernel_herding (by kernel scores of all candidates)."""
     threshold: NotNegative = 0.0
-    """Each vote count is lowered by this many standard deviations of the noise, but not below 0."""
+    """Votes become max(votes - threshold * stddev of the noise, 0)."""
     mask_share: Share = 0.5
-    """Share of a parent's words that a variation replaces; below 0.05: the parent is rephrased."""
+    """Fraction of a parent's words that a variation replaces; below 0.05: a paraphrase."""
     tones: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Tones of the variations, used in turn, such as [formal, angry]; []: none."""
+    """Tones of the variations, used in turn, such as [formal, angry]; []: no tone."""
     word_scale: NotNegative = 0.0
-    """mask_share times this number is the standard deviation of a variation's length, in words."""
+    """Standard deviation of a variation's length in words, divided by mask_share."""
     min_words: AtLeastOne = 25
     """Minimum number of words that a variation requests."""
 
     @property
     def shows_metadata(self) -> bool:
-        """Whether a first prompt names attribute values; with `by_label` it names the label."""
+        """Whether a first prompt names attribute values. With `by_label`, it names the label."""
         return self.by_label or super().shows_metadata
 
     def key_settings(self) -> dict[str, Any]:
@@ -126,8 +126,8 @@ class EvolutionSettings(CandidateSettings):
         herding = self.selection is Selection.KERNEL_HERDING
         if herding and (self.by_label or self.threshold):
             raise ValueError(
-                "selection: kernel_herding needs by_label: false and threshold: 0, because a "
-                "record scores the candidates of all labels. Set these values, or selection: rank"
+                "selection: kernel_herding needs by_label: false and threshold: 0. Set these "
+                "values, or set selection: rank"
             )
         return self
 

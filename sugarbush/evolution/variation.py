@@ -16,9 +16,9 @@ def variation_requests(
 ) -> tuple[VariationRequest, ...]:
     """Make `variations` - 1 requests per parent, in order.
 
-    The requested length is max(min_words, len + N(0, s)). Here len is the number of words of the
-    synthetic parent, and s = mask_share * word_scale (Xie et al. 2024, "adaptive text lengths").
-    So requests contain no private length.
+    The requested length is max(min_words, len + N(0, s)) with s = mask_share * word_scale (Xie et
+    al. 2024, "adaptive text lengths"). len is the number of words of the parent. The parent is
+    synthetic, so requests contain no private length.
     """
     rng = public_rng(seed, "lengths", round_)
     scale = params.mask_share * params.word_scale
@@ -47,10 +47,7 @@ def with_variations(
     round_: int,
     next_id: int,
 ) -> Population:
-    """Return the parents, followed by their variations.
-
-    Answers with a problem are dropped, and no copy of a parent replaces them.
-    """
+    """Return the parents, followed by their variations. Unusable answers are dropped."""
     copies = params.variations - 1
     kept = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=np.int64)
     of = kept // max(copies, 1)

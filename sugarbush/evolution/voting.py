@@ -20,7 +20,7 @@ from sugarbush.privacy.session import PrivacySession
 
 @dataclass(frozen=True)
 class PrivateEmbeddings:
-    """The `embeddings` (n, dim) float32 of n records, with unit length, and `labels` (n,) int64."""
+    """Unit vectors `embeddings` (n, dim) float32 and `labels` (n,) int64 of n records."""
 
     embeddings: NDArray[np.float32]
     labels: NDArray[np.int64]
@@ -33,8 +33,8 @@ class PrivateEmbeddings:
 class VotingSession:
     """The records, the noise and the privacy session for the votes of a run.
 
-    `stddev` is in votes, or in units of kernel scores. If it is None, the counts have no noise and
-    no guarantee, and the charge is a NonPrivate event.
+    `stddev` is in votes, or in units of kernel scores. With `stddev=None`, there is no noise and no
+    guarantee, and the charge is a NonPrivate event.
     """
 
     embeddings: Private[PrivateEmbeddings]
@@ -42,7 +42,7 @@ class VotingSession:
     session: PrivacySession
 
     def cost(self, params: EvolutionSettings, *, rounds: int) -> Event:
-        """Return one event for `rounds` rounds together."""
+        """Return one event for all `rounds` rounds."""
         if self.stddev is None:
             return NonPrivate()
         sensitivity = params.selection.record_l2_sensitivity * self.session.records_per_unit
@@ -51,7 +51,7 @@ class VotingSession:
     def ask(
         self, population: Population, embeddings: NDArray[np.float32], params: EvolutionSettings
     ) -> Released[NDArray[np.int64]]:
-        """Return noisy votes or kernel scores of all candidates, `(m,)` int64; `params` decides."""
+        """Return noisy votes or noisy sums of kernel scores for all candidates, `(m,)` int64."""
         if params.selection is Selection.KERNEL_HERDING:
             return sum_scores(self, embeddings, width=params.score_width)
         return count_votes(self, embeddings, population.labels, by_label=params.by_label)
@@ -66,9 +66,9 @@ def count_votes(
 ) -> Released[NDArray[np.int64]]:
     """Return noisy counts of the records nearest to each candidate, `(m,)` int64.
 
-    With `by_label`, a record votes among the candidates of its own label. In both cases each record
-    has one vote, which depends on that record alone. So `noisy_histogram` gives the guarantee, for
-    all labels together.
+    With `by_label`, a record votes among the candidates of its own label. Each record has one vote
+    over all labels together, and the vote depends on this record alone. `noisy_histogram` states
+    the guarantee.
     """
 
     def bins(records: PrivateEmbeddings) -> NDArray[np.int64]:
@@ -90,8 +90,8 @@ def sum_scores(
 ) -> Released[NDArray[np.int64]]:
     """Return the noisy sum of all records' kernel scores for each candidate, `(m,)` int64.
 
-    The unit is 1/RESOLUTION. A record's scores depend on that record alone, and their L2 norm is at
-    most RESOLUTION. So `noisy_sum` gives the guarantee.
+    The unit is 1/RESOLUTION. A record's scores depend on this record alone, and their L2 norm is at
+    most RESOLUTION. `noisy_sum` states the guarantee.
     """
     vectors: Private[Any] = voting.embeddings.map_batch(lambda records: records.embeddings)
     scores, size = KernelScores(embeddings, width=width).by_rows, len(embeddings)

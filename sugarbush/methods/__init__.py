@@ -1,4 +1,4 @@
-"""The methods of synthesis, one file each. Entry points in group `sugarbush.methods` add others."""
+"""The methods of synthesis. Other packages add methods by entry points of `sugarbush.methods`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def method_class(name: str) -> type[Method]:
-    """Load the class of a method. Raises ParamsError with the known names if `name` is unknown."""
+    """Load the class of a method. If `name` is unknown, a ParamsError lists the known names."""
     found: type[Method] = load_plugin(METHODS, name)
     if getattr(found, "name", None) != name:
-        raise ParamsError(f"the plug-in of method '{name}' has another name: {found.name!r}")
+        raise ParamsError(f"the plug-in of method '{name}' names itself {found.name!r}")
     return found

@@ -1,4 +1,4 @@
-"""AugPE: the first prompt uses no private data; then records vote by label, for ten rounds.
+"""AugPE: first prompts without private data, then ten rounds in which records vote by label.
 
 Source: Xie et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 2: Text".
 """
@@ -17,7 +17,7 @@ from sugarbush.settings import AtLeastOne, Count, NotNegative
 
 
 class AugPE(EvolvingMethod):
-    """AugPE. The DP counts of a label decide how many first candidates each value of it gets.
+    """AugPE. The first candidates have attribute values in proportion to DP counts.
 
     >>> AugPE(rounds=3).vote_part
     'votes:augpe'
@@ -39,13 +39,13 @@ class AugPE(EvolvingMethod):
         return (*((labels,) if self.by_label else ()), *super().share_requests())
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Return targets in proportion to the DP counts; without `by_label`, any values."""
+        """Return targets in proportion to the DP counts. Without `by_label`, any value fits."""
         metadata = inputs.metadata
         if not self.by_label:
             open_ = super().targets(inputs, count=count, seed=seed)
             return Released(open_.value, metadata.ledger_ids)
         if metadata.labels is None or metadata.label is None:
-            raise InvariantError("augpe by label needs DP counts of a label; none were released")
+            raise InvariantError("augpe by label needs the DP counts of a label")
         targets = targets_by_label(
             self.first_count(float(metadata.labels.sum())) if count is None else count,
             inputs.schema,

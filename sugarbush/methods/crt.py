@@ -1,7 +1,7 @@
 """Confidentially Redacted Training (CRT) keeps secrets confidential. It has no DP guarantee.
 
-CRT deduplicates and redacts the corpus, and trains a model on it by SGD and DP-SGD in turn. The
-texts of this model stay in the private root. Source: Zhao, Li, Wang 2022.
+CRT deduplicates and redacts the corpus, and trains a model by SGD and DP-SGD in turn. The texts of
+this model stay private. Source: Zhao, Li, Wang 2022.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from sugarbush.training.dpsgd.checkpoints import Checkpoints
     from sugarbush.training.dpsgd.train import Mechanism
 
-LEDGER = "confidentiality"  # a separate ledger, because this epsilon is never added to a DP epsilon
+LEDGER = "confidentiality"  # its own ledger, because a DP epsilon and this epsilon do not add up
 
 
 class CRT(Method):
-    """CRT. `training` has the settings of redaction and training, `sampling` those of generation.
+    """CRT. `training` contains the settings of redaction and training, `sampling` of generation.
 
     >>> CRT(training=CrtSettings(epsilon=2.0)).stays_private
     True
@@ -63,8 +63,8 @@ class CRT(Method):
         """Refuse `unit: user`, because CRT protects only a secret in one record."""
         if settings.privacy.unit is Unit.USER:
             raise ValueError(
-                "methods: crt protects a secret in one record and cannot protect a user. Remove "
-                "crt, or set privacy.unit: record"
+                "methods: crt protects a secret in one record, not a user. Remove crt, or set "
+                "privacy.unit: record"
             )
 
     @property
@@ -72,8 +72,7 @@ class CRT(Method):
         return self.training.model if self.training.model in (TINY, LSTM) else None
 
     def public_files(self) -> tuple[tuple[str, str], ...]:
-        """Return the labelled sample, the known public texts, and the folders of tuned
-        detectors."""
+        """Return the labelled sample, the known public texts and the tuned detectors."""
         from sugarbush.training.crt.findings import DESCRIPTION
 
         own = self.training
@@ -135,8 +134,8 @@ class CRT(Method):
             measured=measured,
             all_private=settings.conservative is None,
         )
-        # The state folder counts the noisy steps. If the private root counted them, an old copy
-        # of it would lower the count. The store's lock ensures that only one process trains on a
+        # The state folder counts the noisy steps, because restoring an old copy of the private root
+        # would lower a count in it. The store's lock prevents two processes from training on one
         # charge. A forced run continues an unfinished run, so `forced` is False here.
         with inputs.open_store(self.name, key, forced=False, dataset_prefix=self.name) as store:
             checkpoints = Checkpoints(inputs.scratch(f"{self.name}/{digest}"), counts=store.folder)
@@ -150,7 +149,7 @@ class CRT(Method):
         )
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
-        """Generate texts with the trained model. They have no attribute values."""
+        """Generate texts with the trained model. The texts have no attribute values."""
         from sugarbush.training.crt.start import load_trained
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd.generate import generate
@@ -171,10 +170,10 @@ class CRT(Method):
     def measured_recall(
         self, inputs: MethodInputs, policy: Policy, conservative: PublicPolicy | None
     ) -> RecallMeasurement | None:
-        """Measure the share of secrets that the policies miss on the labelled sample.
+        """Measure the fraction of secrets that the policies miss on the labelled sample.
 
-        Returns None without a labelled sample. Raises ParamsError if there is a conservative policy
-        but no labelled sample.
+        Without a labelled sample, the result is None. A conservative policy needs a labelled
+        sample; a missing one raises ParamsError.
         """
         from sugarbush.training.crt.recall import load_labelled, measure
 
@@ -182,8 +181,8 @@ class CRT(Method):
         if name is None and conservative is not None:
             raise ParamsError(
                 "params.yaml: crt.conservative needs crt.labelled, to measure how many secrets the "
-                "conservative policy misses. Set crt.labelled, or set crt.conservative: null, so "
-                "that every text is private."
+                "conservative policy misses. Set crt.labelled, or set crt.conservative: null. "
+                "Without a conservative policy, every text is private."
             )
         if name is None:
             return None
@@ -199,10 +198,10 @@ class CRT(Method):
     def known_sentences(self, inputs: MethodInputs) -> frozenset[str]:
         """Return the sentences of `crt.known`, which are public word for word.
 
-        Raises InputError, with file and row, if a text contains the mask or a special token of the
-        model. A private sentence could become equal to such a known sentence when its secret is
-        masked. Known sentences never count as duplicates, so the secret would then change every
-        record with that sentence.
+        Raises InputError, with file and row, if a known text contains the mask or a special token.
+        A private sentence with a masked secret could be equal to such a known sentence. Known
+        sentences never count as duplicates, so one secret would change every record with this
+        sentence.
         """
         from sugarbush.training.crt.sentences import sentences_of
         from sugarbush.training.crt.start import special_tokens
@@ -215,19 +214,19 @@ class CRT(Method):
         for row in rows:
             if found := [token for token in special if token in str(row.fields[column])]:
                 raise InputError(
-                    f"{path}, row {row.number}: contains {found[0]!r}, which is the mask or a "
-                    "special token of the model. Remove it from the text, or remove the row "
-                    "(setting crt.known)"
+                    f"{path}, row {row.number}: contains {found[0]!r}, the mask or a special token "
+                    "of the model. Remove the token from the text, or remove the row (setting "
+                    "crt.known)"
                 )
         return sentences_of(str(row.fields[column]) for row in rows)
 
     def mechanism(
         self, screened: Screened, *, gamma: float, delta: float, delta_2: float = 0.0
     ) -> Mechanism:
-        """Return DP-SGD over the private texts, with the noise that the Bayesian epsilon needs.
+        """Return DP-SGD over the private texts, with the noise for the Bayesian epsilon.
 
-        Raises ParamsError if the conservative policy declares every text public, or if delta_2 is
-        not below delta.
+        Raises ParamsError if the conservative policy declares every text public, or if delta_2 >=
+        delta.
         """
         from sugarbush.privacy.accounting import Relation
         from sugarbush.training.crt.confidentiality import noise_for

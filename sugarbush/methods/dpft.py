@@ -1,7 +1,8 @@
-"""DP fine-tuning: DP-SGD trains a GPT-2 on the private texts, and the model then writes new texts.
+"""DP fine-tuning: DP-SGD trains a GPT-2 on the private texts. The model then writes new texts.
 
-A control code before each text contains its attribute values. The codes for generation are rows of
-the DP table. Source: Yue et al. 2023, "Synthetic Text Generation with Differential Privacy".
+A control code before each text contains the attribute values of the text. The codes for generation
+are rows of the DP table. Source: Yue et al. 2023, "Synthetic Text Generation with Differential
+Privacy".
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _MODEL, _STEPS = "model", "steps.json"
 
 
 class DPFT(Method):
-    """DPFT. `training` has the settings of fine-tuning, `sampling` those of generation.
+    """DPFT. `training` contains the settings of fine-tuning, `sampling` of generation.
 
     >>> from sugarbush.training.dpsgd.settings import GenerateSettings
     >>> DPFT(sampling=GenerateSettings(top_k=20)).stages
@@ -75,8 +76,7 @@ class DPFT(Method):
         return {"finetune": settings["training"], "generate": settings["sampling"]}
 
     def check(self, settings: Any) -> None:
-        """Refuse a DP table that lacks attributes, because each control code contains all of
-        them."""
+        """Refuse a DP table that lacks attributes, because a control code has all attributes."""
         if settings.synthesize_metadata.attributes:
             raise ValueError(
                 "synthesize_metadata.attributes limits the DP table, but method dpft needs all "
@@ -102,20 +102,20 @@ class DPFT(Method):
 
     @property
     def starts_from(self) -> str | None:
-        """The name of the model before fine-tuning, without its path."""
+        """The name of the model before fine-tuning, without the path."""
         return Path(self.training.chosen.model).name
 
     def card_settings(self) -> dict[str, Any]:
-        """Return the settings for the card. They show a model's name but not its path."""
+        """Return the settings for the card, with the model's name instead of its path."""
         preset = self.training.chosen.model_dump(mode="json") | {"model": self.starts_from}
         return {"finetune": preset, "generate": self.sampling.model_dump(mode="json")}
 
     def preflight(self, schema: Schema) -> None:
         """Check that the model loads, that a text fits its context, and that clipping is exact.
 
-        Stage `pretrain` may not have written the tiny model yet, so clipping is then checked on a
-        new GPT-2. Our own clipper works with every GPT-2 and needs no check. Raises ParamsError and
-        PrivacyError.
+        Stage `pretrain` may not have written the tiny model yet. A new GPT-2 replaces the tiny
+        model in this check. Book-keeping needs no check, because it is exact for every GPT-2.
+        Raises ParamsError and PrivacyError.
         """
         settings, how = self.training.chosen, self.training
         if settings.model == TINY and how.clipping == "book_keeping":
@@ -145,7 +145,7 @@ class DPFT(Method):
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
     ) -> BudgetPlan:
-        """Return `plan` with the noise of training. The noise covers repeated steps too."""
+        """Return `plan` with the noise of training, which also covers repeated steps."""
         if not plan.holds(TRAINING):
             return plan
         schedule = self._schedule(metadata, records_per_user=privacy.records_per_user)
@@ -156,11 +156,11 @@ class DPFT(Method):
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """Train a model, or restore the model of an earlier run.
 
-        If `training.processes` is above 1, the other processes only help to train and return None.
+        If `training.processes` is above 1, this method returns None in all other processes.
         """
         from sugarbush.training.processes import broadcast_from_first, is_first, processes
 
-        plan = None  # computed before other processes start: an error is then reported only once
+        plan = None  # computed before other processes start, so that an error is shown only once
         if is_first():
             plan = self.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
         with processes(self.training.processes, restart=inputs.restart):
@@ -211,16 +211,17 @@ class DPFT(Method):
         """
         rows = inputs.metadata.rows
         if rows is None:
-            raise InvariantError("dpft needs the codes of a DP table, but none was released")
+            raise InvariantError("dpft needs the codes of a DP table")
         drawn = targets_by_rows(inputs.texts, rows, rng=public_rng(self.sampling.seed, "codes"))
         return Released(drawn.codes, inputs.metadata.ledger_ids)
 
     def _schedule(self, metadata: MetadataRelease, *, records_per_user: int) -> Any:
         """Compute the sampling rate and the steps from the DP record count.
 
-        The setting `records` of the preset replaces this count. The number of users is unknown. The
-        lowest possible number is used: the count divided by `records_per_user`. If there are more
-        users, a step samples more than `batch_size` of them. The accounting uses the actual rate.
+        The setting `records` of the preset can replace this count. The number of users is unknown,
+        so its lowest possible value is used: count / `records_per_user`. If there are more users, a
+        step samples more than `batch_size` users. The accounting uses the sampling rate, so the
+        guarantee does not change.
         """
         from sugarbush.training.dpsgd.sampling import make_schedule
 
@@ -228,7 +229,7 @@ class DPFT(Method):
         count = settings.records
         if count is None:
             if metadata.record_count is None:
-                raise InvariantError("dpft needs the DP record count, but none was released")
+                raise InvariantError("dpft needs the DP record count")
             count = metadata.record_count / records_per_user
         return make_schedule(
             batch_size=settings.batch_size, epochs=settings.epochs, unit_count=count
@@ -251,7 +252,7 @@ class DPFT(Method):
         )
 
     def _cache_key(self, inputs: MethodInputs, mechanism: Mechanism) -> dict[str, Any]:
-        """Return all values that affect the trained weights. Only their change trains again."""
+        """Return all values that affect the trained weights."""
         settings = self.training.chosen
         start = settings.model
         if start == TINY:
@@ -272,7 +273,7 @@ class DPFT(Method):
     ) -> dict[str, Any]:
         """Train a model and write it, with merged LoRA factors, to `store`.
 
-        Returns figures that are not DP. `store` is None in a process that only helps to train.
+        Returns figures that are not DP. Only the first process has a `store`.
         """
         import torch
 
@@ -324,7 +325,7 @@ class DPFT(Method):
         return {STAGE: {"texts_cut": truncated(units, end=tokenizer.eos_token_id)}}
 
     def _trainable(self, model: Any) -> Any:
-        """Prepare a loaded model for training; add LoRA factors if the preset has a rank."""
+        """Prepare a loaded model for training. Add LoRA factors if the preset has a rank."""
         from sugarbush.training.dpsgd import models
 
         if self.training.activation_checkpointing:
@@ -343,8 +344,7 @@ class DPFT(Method):
         )
 
     def _units(self, inputs: MethodInputs, tokenizer: Any) -> Private[tuple[Example, ...]]:
-        """Make one training example of each record. With `unit: user`, a user's examples are one
-        unit."""
+        """Make one training example per record. With `unit: user`, a user's examples are a unit."""
         from sugarbush.training.dpsgd.data import examples_of
 
         codes = inputs.corpus.codes(inputs.schema.names)

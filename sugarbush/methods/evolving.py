@@ -1,7 +1,6 @@
 """Private Evolution as a method: first candidates, then rounds of votes and variation.
 
-The subclasses `maple`, `augpe`, `public` and `nonprivate` have other defaults and other first
-candidates. Source: Xie et al. 2024, Algorithm 1. Chien et al. 2026 start from DP metadata.
+The subclasses differ in their defaults and first candidates. Source: Xie et al. 2024, Algorithm 1.
 """
 
 from __future__ import annotations
@@ -26,15 +25,14 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
     votes_with_noise: ClassVar[bool] = True  # whether its rounds spend budget
 
     def first_count(self, record_count: float | None) -> int:
-        """Return how many first candidates to request.
-
-        Each of them becomes `variations` candidates of a round, so fewer are requested.
-        """
+        """Return the number of first candidates: the candidates of a round / `variations`."""
         return max(1, super().first_count(record_count) // self.variations)
 
     def texts_before(self, first: int) -> int:
-        """Return the number of texts before `enlarge`: survivors or, with kernel scores, all
-        candidates of the last round."""
+        """Return the number of texts before `enlarge`.
+
+        With kernel scores, all candidates of the last round count; with votes, its survivors.
+        """
         return first * self.variations if self.vote_unit > 1 else first
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
@@ -59,14 +57,14 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
     def evolve(
         self, inputs: MethodInputs, first: Released[Population] | None, *, forced: bool
     ) -> FinalSet:
-        """Run all rounds; finished rounds are restored.
+        """Run all rounds. Finished rounds are restored.
 
-        Raises BudgetExceededError before a vote that the cap does not allow.
+        Raises BudgetExceededError if the cap does not allow all rounds.
         """
         return self.evolved(inputs, first, self, forced=forced)
 
     def private_embeddings(self, inputs: MethodInputs) -> Private[PrivateEmbeddings]:
-        """Embed the private records. The result has labels if votes are by label."""
+        """Embed the private records. With `by_label`, the result has labels."""
         if not self.by_label:
             return super().private_embeddings(inputs)
         vectors = inputs.corpus.embeddings(inputs.encode_private)
@@ -77,9 +75,9 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
     def settings_in_use(self) -> dict[str, Any]:
         """Return the settings for cache keys.
 
-        Old cache keys lack the settings that were added later. Such a setting is left out if it has
-        its default, so that finished rounds are still found. The width of kernel scores is left out
-        if there are no scores.
+        Old cache keys lack the settings that were added later. Such a setting is omitted if it has
+        its default, so that finished rounds are found. Without kernel scores, their width is
+        omitted.
         """
         fields = self.key_settings()
         added = {

@@ -1,4 +1,4 @@
-"""A method that requests texts from a generator: first candidates, and further texts."""
+"""The base class of methods that request texts from a generator."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GeneratingMethod(CandidateSettings, Method):
     asks_generator: ClassVar[bool] = True
 
     def check(self, settings: Any) -> None:
-        """Refuse a prompt with donated examples if there are none."""
+        """Refuse a prompt with donated examples if the settings name no donated examples."""
         if self.shows_examples and not settings.prepare.donated:
             raise ValueError(
                 f"evolve.{self.name}.prompt={self.prompt} shows donated examples. Set "
@@ -57,9 +57,9 @@ class GeneratingMethod(CandidateSettings, Method):
             )
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Return the targets of `count` texts; None: of all first candidates.
+        """Return the targets of `count` texts, or with None of all first candidates.
 
-        This default requires no attribute values.
+        This default allows any attribute values.
         """
         wanted = self.first_count(None) if count is None else count
         return Released(open_targets(wanted, inputs.schema))
@@ -69,10 +69,7 @@ class GeneratingMethod(CandidateSettings, Method):
         return candidate_count(self, record_count=record_count)
 
     def initialise(self, inputs: MethodInputs) -> Initial:
-        """Request the first candidates and keep the usable answers.
-
-        Raises GeneratorError if no answer is usable.
-        """
+        """Request the first candidates. Raises GeneratorError if no answer is usable."""
         seed = seed_of(inputs.first_seed, self.name)
         targets = self.targets(inputs, count=None, seed=seed)
         requests: Released[tuple[Request, ...]] = targets.map(
@@ -114,9 +111,9 @@ class GeneratingMethod(CandidateSettings, Method):
         forced: bool,
         survivors: int | None = None,
     ) -> FinalSet:
-        """Run the rounds of `params`; finished rounds are restored."""
+        """Run the rounds of `params`. Finished rounds are restored."""
         if first is None:
-            raise ParamsError(f"method {self.name} needs first candidates: run stage initialise")
+            raise ParamsError(f"method {self.name} needs first candidates. Run stage initialise")
         with self.open_store(inputs, first.value, forced=forced) as store:
             evolution = evolve(
                 first,
@@ -140,7 +137,7 @@ class GeneratingMethod(CandidateSettings, Method):
         return inputs.open_store(f"evolve-{self.name}", key, forced=forced)
 
     def voting(self, inputs: MethodInputs, *, run: str) -> VotingSession | None:
-        """Open a voting session; None if the budget plan has no votes of this method."""
+        """Open a voting session, or return None if the method has no votes."""
         if not inputs.budget.holds(self.vote_part):
             return None
         return VotingSession(
@@ -150,13 +147,13 @@ class GeneratingMethod(CandidateSettings, Method):
         )
 
     def private_embeddings(self, inputs: MethodInputs) -> Private[PrivateEmbeddings]:
-        """Embed the private records. All get the label 0."""
+        """Embed the private records. All records get the label 0."""
         return inputs.corpus.embeddings(inputs.encode_private).map_batch(
             lambda own: PrivateEmbeddings(own, np.zeros(len(own), dtype=np.int64))
         )
 
     def cache_key(self, inputs: MethodInputs, first: Population) -> dict[str, Any]:
-        """Return all values that affect a round. Only their change draws the votes again."""
+        """Return all values that affect a round. A change of a value starts new rounds."""
         plan, part = inputs.budget, self.vote_part
         return {
             "version": versions.EVOLUTION,
@@ -178,11 +175,12 @@ class GeneratingMethod(CandidateSettings, Method):
         return self.model_dump(mode="json")
 
     def enlarge(self, inputs: MethodInputs, final: FinalSet) -> FinalSet:
-        """Make the release of `inputs.texts` texts. This is post-processing and costs no budget.
+        """Return the release of `inputs.texts` texts. Guarantee: post-processing.
 
-        After votes, the release has all survivors and further texts. If fewer texts are needed, it
-        has the survivors with the most votes. After kernel scores, herding chooses from twice as
-        many texts. They have noisy scores or, if they are further texts, predicted scores.
+        After votes, the release contains all survivors and further texts. A smaller release
+        contains the survivors with the most votes. After kernel scores, herding chooses the release
+        from 2 * `inputs.texts` texts. Further texts have predicted scores; the others have noisy
+        scores.
         """
         evolution, stage = final.evolution, f"enlarge@{self.name}"
         least = len(evolution.final) if inputs.release.texts is None else 0
@@ -234,7 +232,7 @@ class GeneratingMethod(CandidateSettings, Method):
     def _batches(
         self, inputs: MethodInputs, ids: tuple[str, ...], *, seed: int
     ) -> Callable[[int], Requests]:
-        """Return a function that makes batch number i of further requests, in random order."""
+        """Return a function that returns batch i of further requests, in random order."""
 
         @cache
         def batch(number: int) -> Requests:
@@ -248,8 +246,7 @@ class GeneratingMethod(CandidateSettings, Method):
         return batch
 
     def _most_voted(self, evolution: Evolution, count: int, *, seed: int) -> Population:
-        """Choose at most `count` final texts: those with the most votes; without votes, the first
-        ones."""
+        """Choose the `count` final texts with the most votes. Without votes, choose the first."""
         final = evolution.final
         if len(final) <= count:
             return final
@@ -262,7 +259,7 @@ class GeneratingMethod(CandidateSettings, Method):
     def _by_scores(
         self, inputs: MethodInputs, evolution: Evolution, texts: Population, *, count: int
     ) -> NDArray[np.int64]:
-        """Choose at most `count` texts that together score like the records. Returns indices."""
+        """Choose at most `count` texts by kernel herding. Returns indices."""
         last = evolution.rounds[-1]
         embeddings = inputs.encode(texts.texts)
         scores = predicted_scores(
@@ -305,13 +302,13 @@ class GeneratingMethod(CandidateSettings, Method):
         )
 
     def planned_first(self, record_count: float | None) -> int:
-        """Return the number of first requests. Without a DP record count, it is the maximum."""
+        """Return the number of first requests, or the maximum without a DP record count."""
         if record_count is None:
             record_count = self.max_candidates / self.candidates_per_record + 1
         return self.first_count(record_count)
 
     def texts_before(self, first: int) -> int:
-        """Return the number of texts before `enlarge`, if there are `first` first candidates."""
+        """Return the number of texts before `enlarge`, given `first` first candidates."""
         return first
 
     def _planned(
@@ -338,7 +335,7 @@ class GeneratingMethod(CandidateSettings, Method):
 
 
 def _after(evolution: Evolution, further: Population) -> Population:
-    """Number the further texts: their ids and their round follow those of the evolution."""
+    """Give the further texts the next ids and the next round."""
     own = (evolution.final, *(one.population for one in evolution.rounds))
     start = 1 + max(int(population.ids.max(initial=0)) for population in own)
     return replace(

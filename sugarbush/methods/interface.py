@@ -1,7 +1,7 @@
 """The interface of a method of synthesis: one class with settings, budget requests and stages.
 
-`MethodInputs` provides everything that a method may use. The values come from files in a project,
-and from memory in `sugarbush.synthesize`. So a method opens no file and knows no path.
+`MethodInputs` provides everything that a method may use. A project reads these values from files;
+`sugarbush.synthesize` has them in memory. A method therefore opens no file.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 METADATA, LABELS, TRAINING = "metadata", "labels", "training"  # names of mechanisms in the plan
 MOST_TEXTS = 5000  # the largest release if `release.texts` is null
-_TEXTS = 1000  # the size of a release if there is also no DP record count
+_TEXTS = 1000  # the size of a release without `release.texts` and without a DP record count
 
 
 class ReleaseSettings(Section):
     """The size of the release."""
 
     texts: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Texts of each method; null: about the DP record count, at most 5,000."""
+    """Number of texts of each method; null: about the DP record count, at most 5,000."""
 
     def size(self, record_count: float | None) -> int:
-        """Return the number of texts to release; 1,000 without a setting and without a count.
+        """Return the number of texts to release. Without a setting and a count, it is 1,000.
 
-        `record_count` must be the DP count, never the exact one.
+        `record_count` must be the DP count, never the exact count.
 
         >>> ReleaseSettings().size(812.3), ReleaseSettings().size(None)
         (812, 1000)
@@ -65,10 +65,10 @@ class ReleaseSettings(Section):
 class ShareRequest:
     """A mechanism that a method needs. `share` is "metadata" or "synthesis".
 
-    `count` is the number of discrete Gaussians, each with L2 sensitivity `record_l2_sensitivity` to
-    one record. If `count` is 0, there is one mechanism that divides its own mu (AIM, DP-SGD).
-    Methods that request the same name share the mechanism. Messages show `setting`, which decides
-    the count.
+    `count` is the number of discrete Gaussians. `record_l2_sensitivity` is the L2 sensitivity of
+    each Gaussian to one record. With `count=0`, the mechanism divides its own mu (AIM, DP-SGD).
+    Methods that request the same name use the mechanism together. Messages show `setting`, which
+    decides the count.
     """
 
     name: str
@@ -80,7 +80,7 @@ class ShareRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataRelease:
-    """The results of stage synthesize_metadata: the DP table, DP counts of one label, or both.
+    """The results of stage synthesize_metadata: a DP table, DP counts of one label, or both.
 
     `rows` (n, d) are codes in schema order. `record_count` is the DP record count of the table.
     """
@@ -93,7 +93,7 @@ class MetadataRelease:
 
     @property
     def count(self) -> float | None:
-        """The DP record count: from the table, or else the sum of the label counts."""
+        """The DP record count of the table. Without a table, the sum of the label counts."""
         if self.record_count is None and self.labels is not None:
             return float(self.labels.sum())
         return self.record_count
@@ -101,7 +101,7 @@ class MetadataRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class Initial:
-    """A method's first candidates, their cost, and the ids of their ledger entries."""
+    """A method's first candidates, with their cost and the ids of their ledger entries."""
 
     population: Population
     usage: Usage
@@ -111,9 +111,9 @@ class Initial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """A trained model. `save` writes it into a folder; `clean_up` then removes its checkpoints.
+    """A trained model. `save` writes the model into a folder; `clean_up` removes checkpoints.
 
-    `internal` contains figures that are not DP, by file name.
+    `internal` maps file names to figures that are not DP.
     """
 
     save: Callable[[Path], None]
@@ -125,7 +125,7 @@ class TrainedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class FinalSet:
-    """A method's texts. If the method has rounds, `evolution` also contains their lineage."""
+    """A method's texts. After rounds, `evolution` also contains the lineage of the texts."""
 
     evolution: Evolution
     run: str
@@ -152,7 +152,7 @@ class FinalSet:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCalls:
-    """A planned batch of a stage: `calls` requests, each as long as `request`."""
+    """A planned batch of a stage, with `calls` requests as long as `request`."""
 
     stage: str
     what: str
@@ -164,12 +164,12 @@ class PlannedCalls:
 class MethodInputs:
     """Everything that a method may use.
 
-    `writer(stage)` opens the generator. `encode` embeds public text, and `encode_private` private
-    text. `plan` computes the budget plan; this takes seconds, so it is not called if no mechanism
-    runs. `open_store(stage, key, dataset)` opens the finished results of a stage. `scratch(name)`
-    is a private folder. `pretrained` is a folder of small public models. `find(name)` is a public
-    file that the settings name. `restart` is the command of this stage, for torchrun. `digests` are
-    random names of the private data, for cache keys.
+    `writer(stage)` opens the generator. `encode` embeds public text, `encode_private` private text.
+    `plan` computes the budget plan, which takes seconds. `open_store(stage, key)` opens the
+    finished results of a stage. `scratch(name)` is a private folder. `pretrained` is a folder of
+    small public models. `find(name)` is a public file that the settings name. `restart` is the
+    command of this stage, for torchrun. `digests` contains random names of the private data, for
+    cache keys.
     """
 
     schema: Schema
@@ -214,7 +214,7 @@ class MethodInputs:
         return {"texts": self.digests["texts"], "codes": self.digests["codes"]}
 
     def session(self, *, stage: str, run: str) -> PrivacySession:
-        """Return the privacy session of a mechanism. `run` is the `run` of its result store."""
+        """Return the privacy session of a mechanism. `run` is the `run` of the result store."""
         return PrivacySession(
             ledger=self.ledger(),
             stage=stage,
@@ -227,8 +227,8 @@ class MethodInputs:
 class Method(Section):
     """A method and its settings.
 
-    A subclass sets `name` and `stages`, and implements these stages. The pipeline, the card and the
-    commands use this interface only.
+    A subclass sets `name` and `stages`, and implements its stages. The pipeline, the card and the
+    commands use only this interface.
 
     >>> class Counts(Method):
     ...     name = "counts"
@@ -248,7 +248,7 @@ class Method(Section):
 
     @classmethod
     def from_project(cls, settings: Any) -> Method:
-        """Return the method with a project's settings: the section `evolve.<name>` by default."""
+        """Return the method with a project's settings. The default section is `evolve.<name>`."""
         section: Method = settings.evolve.of(cls.name)
         return section
 
@@ -265,7 +265,7 @@ class Method(Section):
 
     @property
     def starts_from_pretrained(self) -> str | None:
-        """The small public model of stage pretrain that the method trains further, if any."""
+        """The small public model of stage pretrain that the method fine-tunes, if any."""
         return None
 
     @property
@@ -275,18 +275,18 @@ class Method(Section):
 
     @property
     def vote_unit(self) -> int:
-        """The number in the released counts that stands for one vote."""
+        """The number that corresponds to one vote in the released counts."""
         return 1
 
     def public_files(self) -> Sequence[tuple[str, str]]:
-        """Return the files and folders in the settings, each with the name of its setting.
+        """Return the files and folders in the method's settings, with the names of the settings.
 
-        The corpus is not among them. Some may be private, such as your own labels.
+        A file may be private, such as your own labels.
         """
         return ()
 
     def preflight(self, schema: Schema) -> None:
-        """Check, before any charge, that the method can run. Raises ParamsError."""
+        """Check before any charge that the method can run. Raises ParamsError."""
 
     def planned_calls(
         self,
@@ -296,10 +296,9 @@ class Method(Section):
         length: FirstLength,
         record_count: float | None,
     ) -> tuple[PlannedCalls, ...]:
-        """Plan all batches of requests to the generator, except those of stage `enlarge`.
+        """Plan all requests to the generator before stage `enlarge`.
 
-        Without a DP record count, the plan has the largest number of requests that the settings
-        allow.
+        Without a DP record count, the plan has the maximum number of requests.
         """
         return ()
 
@@ -312,17 +311,16 @@ class Method(Section):
         record_count: float | None,
         texts: int,
     ) -> tuple[PlannedCalls, ...]:
-        """Plan the requests of stage `enlarge` for a release of `texts` texts, if all answers are
-        usable."""
+        """Plan the requests of stage `enlarge` for `texts` texts, if all answers are usable."""
         return ()
 
     def card_settings(self) -> dict[str, Any]:
-        """Return the settings for the release card, by section."""
+        """Return the sections of settings for the release card."""
         return {} if self.stays_private else self.as_sections()
 
     @property
     def starts_from(self) -> str | None:
-        """The name on the card of the model that the method fine-tunes."""
+        """The name of the model that the method fine-tunes, for the card."""
         return None
 
     def final_plan(
@@ -338,16 +336,15 @@ class Method(Section):
     def evolve(
         self, inputs: MethodInputs, first: Released[Population] | None, *, forced: bool
     ) -> FinalSet:
-        """Return the final set. `first` are the first candidates, if the method has any."""
+        """Return the final set. `first` is None for a method without first candidates."""
         raise InvariantError(f"method {self.name} has no stage evolve")
 
     def enlarge(self, inputs: MethodInputs, final: FinalSet) -> FinalSet:
-        """Make the release of `inputs.texts` texts from the final set of stage evolve."""
+        """Return the release of `inputs.texts` texts, given the final set of stage evolve."""
         raise InvariantError(f"method {self.name} has no stage enlarge")
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
-        """Train a model on the private texts. Returns None in a process that only helps to
-        train."""
+        """Train a model on the private texts. Only the first process returns the model."""
         raise InvariantError(f"method {self.name} has no stage finetune")
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:

@@ -1,4 +1,4 @@
-"""MAPLE: DP metadata and donated examples give the candidates; two rounds of votes follow.
+"""MAPLE: first candidates from DP metadata and donated examples, then two rounds of votes.
 
 Source: Chien et al. 2026.
 """
@@ -37,10 +37,10 @@ class Maple(EvolvingMethod):
 def table_targets(
     method: GeneratingMethod, inputs: MethodInputs, *, count: int | None, seed: int
 ) -> Released[Targets]:
-    """Return one row of the DP table for each of `count` texts; None: for each first candidate."""
+    """Return a row of the DP table for each of `count` texts, or for each first candidate."""
     metadata = inputs.metadata
     if metadata.rows is None or metadata.record_count is None:
-        raise InvariantError(f"{method.name} needs a DP table, but none was released")
+        raise InvariantError(f"{method.name} needs a DP table")
     wanted = method.first_count(metadata.record_count) if count is None else count
     rows = targets_by_rows(wanted, metadata.rows, rng=public_rng(seed, "rows"))
     return Released(rows, metadata.ledger_ids)

@@ -2,13 +2,14 @@
 
 The generator writes texts from rows of the DP table and donated examples. Every record gives each
 text a kernel score, and only noisy sums of the scores are released. These sums are a DP kernel mean
-embedding of the corpus at these texts. Kernel herding then chooses the release. Stage `enlarge`
-writes further texts and predicts their scores by regression. There are no rounds and no variations.
+embedding of the corpus at these texts. Stage `enlarge` writes further texts and predicts their
+scores by regression. Kernel herding then chooses the release. There are no rounds and no
+variations.
 
-Guarantee: the noisy sums are one discrete Gaussian mechanism. Its L2 sensitivity is RESOLUTION for
-one record (`sugarbush.evolution.kernel_scores`), and `records_per_user` * RESOLUTION for one user.
-It gets the whole share `synthesis`. All later steps are post-processing, so the size of the release
-costs no budget.
+Guarantee: the noisy sums are one discrete Gaussian mechanism, which spends the share `synthesis`.
+The L2 sensitivity is RESOLUTION for one record (`sugarbush.evolution.kernel_scores`), and
+`records_per_user` * RESOLUTION for one user. All later steps are post-processing, so the size of
+the release does not affect the privacy cost.
 
 Sources: Chien et al. 2026 (MAPLE) for the first texts; Balog, Tolstikhin, Schölkopf 2018 for kernel
 mean embeddings under DP; Chen, Welling, Smola 2010 for herding. `docs/decisions/mosaic.md` has the
@@ -34,8 +35,8 @@ from sugarbush.settings import Positive
 class Mosaic(GeneratingMethod):
     """Mosaic. Each record scores `candidates` texts once, and kernel herding chooses the release.
 
-    The number of scored texts does not depend on the size of the release. So a release of another
-    size needs no new charge.
+    The number of scored texts does not depend on the size of the release. Therefore a release of
+    another size needs no new charge.
 
     >>> [request.count for request in Mosaic().share_requests()]  # the DP table, and one noisy sum
     [0, 1]
@@ -53,7 +54,7 @@ class Mosaic(GeneratingMethod):
 
     @property
     def vote_unit(self) -> int:
-        """RESOLUTION, because scores are integers in units of 1/RESOLUTION vote."""
+        """RESOLUTION, because one vote corresponds to scores with L2 norm RESOLUTION."""
         return RESOLUTION
 
     @property
@@ -75,8 +76,7 @@ class Mosaic(GeneratingMethod):
     ) -> FinalSet:
         """Return the noisy scores of all distinct first texts, and half of these texts.
 
-        Finished scores are restored. Raises BudgetExceededError before the draw if the cap does not
-        allow it.
+        Finished scores are restored. Raises BudgetExceededError before the charge.
         """
         survivors = max(1, (0 if first is None else len(first.value)) // RATIO)
         return self.evolved(inputs, first, self.scoring, forced=forced, survivors=survivors)

@@ -1,7 +1,7 @@
 """Private Evolution without noise: the ceiling of quality, and the positive control of audits.
 
-The method has no guarantee. A separate ledger records each use of the data as not private. The
-settings allow the method only if they declare the data public.
+The method has no guarantee, so it runs only on data that the settings declare public. A separate
+ledger records each use of the data as not private.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class NonPrivatePE(EvolvingMethod):
     votes_with_noise: ClassVar[bool] = False
 
     def check(self, settings: Any) -> None:
-        """Refuse data that the settings do not declare public: prompts contain real metadata."""
+        """Refuse data that the settings do not declare public. Prompts contain real metadata."""
         super().check(settings)
         if settings.privacy.purpose is Purpose.RELEASE:
             raise ValueError(
-                "methods: nonprivate adds no noise and protects nobody. Remove it. If everybody "
-                "may read the data, you can set privacy.purpose: benchmark instead"
+                "methods: nonprivate adds no noise and protects nobody. Remove nonprivate. If the "
+                "data is public, you can set privacy.purpose: benchmark instead"
             )
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Return real rows. The ledger records this use before the rows are opened."""
+        """Return rows of real metadata. The ledger records this use before the rows are read."""
         with self.open_store(inputs, forced=False) as store:
             charge = self._session(inputs, store.run).charge(NonPrivate())
         real = inputs.corpus.real_texts(inputs.schema.names, seed=seed)
@@ -65,8 +65,10 @@ class NonPrivatePE(EvolvingMethod):
     def open_store(
         self, inputs: MethodInputs, first: Population | None = None, *, forced: bool
     ) -> AbstractContextManager[ResultStore]:
-        """Open the store of the rounds. The cache key has no first candidates, because these depend
-        on the real rows."""
+        """Open the store of the rounds.
+
+        The cache key contains no first candidates, because they depend on the real rows.
+        """
         key = {
             "version": versions.EVOLUTION,
             **inputs.cache_key_of_private_data(),

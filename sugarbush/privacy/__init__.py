@@ -1,4 +1,4 @@
-"""Privacy units, private and released data, events, accounting, the ledger, and all noise."""
+"""Private and released data, mechanisms and their noise, accounting, and the ledger."""
 
 from sugarbush.lazy_names import lazy_names
 

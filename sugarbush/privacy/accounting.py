@@ -1,12 +1,12 @@
 """Computes epsilon from events, with privacy loss distributions (PLDs).
 
-Epsilon is an upper bound: dp_accounting (google/differential-privacy) discretises PLDs
+Epsilon is an upper bound, because dp_accounting (google/differential-privacy) discretises PLDs
 pessimistically ("connect the dots"). The arithmetic is float64. Up to epsilon 25, rounding errors
 are smaller than discretisation errors. Above epsilon 25, the result can be too small by a relative
 error of 3e-10 (Gaussian DP with mu from 5.5 to 20, compared with arithmetic of 60 digits).
 
 Compose only events with the same privacy unit. dp_accounting is imported inside functions, because
-its import loads much of scipy.
+this import is slow.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Distributions compose only if they have the same discretisation interval. With the fine interval,
-# epsilon of AugPE's published settings is within 1e-4 of the exact Gaussian value. Thousands of
-# DP-SGD steps need the coarse interval.
+# Discretisation intervals; distributions compose only if theirs are equal. With the fine interval,
+# epsilon of AugPE's published settings is within 1e-4 of the exact Gaussian value. The coarse
+# interval makes thousands of DP-SGD steps affordable.
 _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
 _SLACKS = (0.01, 0.05)  # fractions of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
-_SMALL_GRID = 1000  # up to this size, dp_accounting represents a distribution in another form
-_ROUNDING = 1e-12  # by how much dp_accounting lets a delta exceed the one before it
-_WIDE_NOISE = 5.0  # if stddev is at least 5, the exact mu is within 0.2% of 1/stddev
+_SMALL_GRID = 1000  # for smaller grids, dp_accounting uses another class
+_ROUNDING = 1e-12  # dp_accounting's tolerance for deltas that must not increase
+_WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
 
 
 class Relation(StrEnum):
-    """Which two datasets are neighbours: one has one unit more, or one unit is replaced.
+    """Whether two neighbouring datasets differ by adding a unit or by replacing a unit.
 
-    Confidentiality uses REPLACE_ONE. Replacing a unit changes a clipped sum by up to 2 clip norms;
-    adding or removing a unit changes the sum by at most 1 clip norm.
+    Confidentiality uses REPLACE_ONE. Replacing a unit changes a clipped sum by at most 2 clip
+    norms. Adding a unit changes the sum by at most 1 clip norm.
     """
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
@@ -62,8 +62,8 @@ def epsilon(
     """Compute the smallest epsilon for which the composition of `events` is (epsilon, delta)-DP.
 
     Epsilon is infinite if an event is not private, and 0 without events. REPLACE_ONE supports only
-    DP-SGD and confidential training. Confidential training has infinite epsilon under add/remove.
-    Raises InvariantError when `delta` is not between 0 and 1.
+    DP-SGD and confidential training. Under add/remove, epsilon of confidential training is
+    infinite. Raises InvariantError if `delta` is not between 0 and 1.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
@@ -99,10 +99,10 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
     Composed PLDs assume that all settings are fixed in advance. This function bounds each event by
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
-    noise on integers are not exactly Gaussian, so each such event gets a slack. At every epsilon,
-    the event's hockey-stick divergence is at most the divergence of N(mu, 1) from N(0, 1) plus the
-    slack. The sum of the slacks is subtracted from delta (proof:
-    docs/decisions/adaptive-composition.md).
+    noise on integers are not exactly Gaussian, so each such event gets a mu and a slack. The
+    event's hockey-stick divergence exceeds the divergence of N(mu, 1) from N(0, 1) by at most the
+    slack, at every epsilon. The slacks are subtracted from delta. Source:
+    docs/decisions/adaptive-composition.md.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(adaptive_epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
@@ -126,7 +126,7 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
 
 def _gains_by_slack(event: Event) -> bool:
-    """Whether a slack lowers the mu of an event. Not so for integer noise of large stddev."""
+    """Return whether a slack lowers the mu of an event clearly."""
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE
@@ -156,13 +156,10 @@ def _gaussian_delta(mu: float, x: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> float:
-    """Find the smallest mu (relative error 1e-5) such that the divergence of `event` is everywhere
-    at most `slack` above the divergence of mu-GDP.
+    """Find the smallest mu such that the divergence of `event` exceeds mu-GDP by at most `slack`.
 
-    It suffices to check the grid points. Between two grid points, the divergence of the discretised
-    distribution is a line in e^x. The divergence of mu-GDP is convex in e^x, so it is above its
-    tangent at the left point. The line minus the tangent is largest at a grid point. For x < 0, the
-    bound follows from x > 0 with the two datasets exchanged.
+    The relative error is 1e-5. docs/decisions/adaptive-composition.md proves that the check of the
+    grid points covers all x. The proof uses the tangent of mu-GDP at the left of two grid points.
     """
     import numpy as np
     from scipy.special import ndtr
@@ -196,7 +193,7 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
 def _divergence(distribution: Any, x: NDArray[np.floating]) -> NDArray[np.float64]:
     """Compute `distribution.get_delta_for_epsilon` at every x >= 0.
 
-    The formula is the same as in the library, but vectorised: the library's loop takes seconds.
+    The formula is the library's. The library computes it in a loop, which takes seconds.
     """
     import numpy as np
 
@@ -212,7 +209,7 @@ def _divergence(distribution: Any, x: NDArray[np.floating]) -> NDArray[np.float6
 
 
 def gaussian_mu(events: Iterable[Event]) -> float:
-    """Return a mu for which the composition of `events` is mu-Gaussian DP; inf if no mu is known.
+    """Return a mu so that the composition of `events` is mu-GDP, or inf if no mu is known.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(gaussian_mu([DiscreteGaussian(stddev=10.0)] * 4), 3)
@@ -248,8 +245,7 @@ def _one(event: Event) -> Event:
 
 @lru_cache(maxsize=64)
 def _sampled_once(noise_multiplier: float, rate: float, interval: float, relation: Relation) -> Any:
-    """Compute the distribution of one DP-SGD step. The result is cached, because this function
-    takes most of the time for any number of steps."""
+    """Compute the distribution of one DP-SGD step. Cached, because it is slow."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -276,7 +272,7 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
             from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
             # A unit of several records may change several counts. No dominating distribution is
-            # known for this case, so group privacy gives mu: docs/decisions/user-as-the-unit.md.
+            # known for this case, so mu comes from group privacy (docs/decisions/user-as-the-unit).
             mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
             return _gaussian(mu, count, interval)
         case GaussianDp():
@@ -291,8 +287,8 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
 def _gaussian(mu: float, count: int, interval: float) -> Any:
     """Compose `count` mu-GDP mechanisms, which equal one Gaussian mechanism with sqrt(count)*mu.
 
-    The function computes what the library's `from_gaussian_mechanism` computes, to the bit, but
-    without its loops over the grid, which has millions of points.
+    The result equals the library's `from_gaussian_mechanism` to the bit. The library loops over the
+    grid of millions of points; this function is vectorised.
     """
     import numpy as np
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
@@ -306,7 +302,7 @@ def _gaussian(mu: float, count: int, interval: float) -> Any:
     x = np.arange(lowest, highest + 1) * interval
     cut = -0.5 - x * stddev**2  # the points at which the privacy loss is x
     deltas = np.clip(loss.mu_upper_cdf(cut) - np.exp(x + loss.mu_lower_log_cdf(cut)), 0, 1)
-    if len(deltas) <= _SMALL_GRID or np.diff(deltas).max() > _ROUNDING:  # the second is an error
+    if len(deltas) <= _SMALL_GRID or np.diff(deltas).max() > _ROUNDING:  # raises in the second case
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
             interval, lowest, highest, deltas
         )
@@ -333,7 +329,7 @@ def rounded_up(value: float, figures: int = 4) -> str:
 
 
 def rounded_down(value: float, figures: int = 4) -> str:
-    """Format a lower bound, or a noise, with `figures` significant digits, rounded down.
+    """Format a lower bound with `figures` significant digits, rounded down.
 
     >>> rounded_down(1.0059, 3)
     '1'

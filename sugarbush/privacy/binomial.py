@@ -10,7 +10,7 @@ from scipy.special import betaincinv
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """`count` cases of `total`, with one-sided lower and upper confidence bounds on their share."""
+    """`count` cases of `total`, with one-sided confidence bounds on the proportion."""
 
     count: int
     total: int
@@ -19,14 +19,14 @@ class Share:
 
     @property
     def value(self) -> float:
-        """`count` / `total`. Raises ZeroDivisionError when there are no cases."""
+        """`count` / `total`. Raises ZeroDivisionError if there are no cases."""
         return self.count / self.total
 
 
 def share(cases: Sequence[bool], *, confidence: float) -> Share:
-    """Return the share of true `cases` and its exact binomial bounds (Clopper and Pearson 1934).
+    """Return the proportion of true `cases` with exact bounds (Clopper and Pearson 1934).
 
-    Without cases the bounds are 0 and 1.
+    Without cases, the bounds are 0 and 1.
     """
     count, total = sum(cases), len(cases)
     lower = float(betaincinv(count, total - count + 1, 1 - confidence)) if count else 0.0

@@ -1,19 +1,18 @@
 """Divides a budget among mechanisms, before the first mechanism runs.
 
-Planning uses Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(sum mu_i^2)-GDP (Dong, Roth,
-Su 2022, Corollary 3.3). So a share of the budget is a share of mu^2. The reported epsilon comes
-from the mechanisms' own privacy loss distributions (PLDs). This epsilon can exceed the target,
-because the discrete Gaussian is not exactly Gaussian. In this case every mu is scaled down until
-epsilon is at most the target.
+The plan uses Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(sum mu_i^2)-GDP (Dong, Roth,
+Su 2022, Corollary 3.3). A share of the budget is a share of mu^2. The reported epsilon comes from
+the privacy loss distributions (PLDs) of the mechanisms. The discrete Gaussian is not exactly
+Gaussian, so this epsilon can exceed the target. Every mu is then scaled down until epsilon is at
+most the target.
 
-At first, the plan gives DP-SGD only a share of mu^2, for two reasons. The number of DP-SGD steps
-depends on the DP record count, which is released later. And a Poisson-subsampled Gaussian is mu-GDP
-only in the limit of many steps. Later, `with_subsampling` chooses the noise of DP-SGD so that
-epsilon of the whole plan, computed by PLDs, meets the target. No other noise changes.
+The plan first gives DP-SGD only a share of mu^2, because the number of steps depends on the DP
+record count. When this count is released, `with_subsampling` chooses the noise of DP-SGD. The
+epsilon of the whole plan, computed by PLDs, then meets the target. No other noise changes.
 
 A unit of up to m records adds up to m to a histogram, so counts get m times the noise. This module
-applies the factor m to histograms; `MarginalMeasurer` applies it in AIM. DP-SGD uses one record of
-a unit per step, so its noise does not depend on m.
+applies the factor m to histograms. `MarginalMeasurer` applies the factor in AIM. DP-SGD uses one
+record of a unit per step, so the noise of DP-SGD does not depend on m.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ _NOISE_TOLERANCE = 5e-4  # relative tolerance for the noise multipliers of subsa
 class BudgetRequest:
     """A mechanism's request for a share of the budget.
 
-    `count` is the number of discrete Gaussians. A count of 0 means that the mechanism divides its
-    mu by itself: AIM, or DP-SGD before its number of steps is known. `record_l2_sensitivity` is the
-    L2 sensitivity of one Gaussian to one record.
+    `count` is the number of discrete Gaussians. With `count=0`, the mechanism divides its own mu
+    (AIM, DP-SGD). `record_l2_sensitivity` is the L2 sensitivity of one Gaussian to one record.
     """
 
     name: str
@@ -59,8 +57,8 @@ class Subsampling:
 class BudgetAllocation:
     """The budget of a mechanism: `mu` in total, and `stddev` for each of its `count` Gaussians.
 
-    `sensitivity` is the L2 sensitivity of one Gaussian to one unit. `subsampled` is the cost of
-    DP-SGD, set by `with_subsampling`; `mu` is then only the share that was planned.
+    `sensitivity` is the L2 sensitivity of one Gaussian to one unit. `with_subsampling` sets
+    `subsampled`, the cost of DP-SGD; `mu` is then only the planned share.
     """
 
     name: str
@@ -73,7 +71,7 @@ class BudgetAllocation:
     def stddev(self) -> float:
         """Sigma of each Gaussian, from mu = sensitivity sqrt(count) / sigma."""
         if self.count == 0:
-            raise InvariantError(f"{self.name} divides its mu by itself: it has no stddev")
+            raise InvariantError(f"{self.name} has no stddev, because it divides its own mu")
         return self.sensitivity * math.sqrt(self.count) / self.mu
 
     @property
@@ -87,7 +85,7 @@ class BudgetAllocation:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPlan:
-    """All mechanisms of a run, fixed before the first one runs. `epsilon` is at most the target."""
+    """The budgets of all mechanisms of a run, and their total `epsilon`, at most the target."""
 
     epsilon: float
     delta: float
@@ -97,7 +95,7 @@ class BudgetPlan:
         return any(allocation.name == name for allocation in self.allocations)
 
     def of(self, name: str) -> BudgetAllocation:
-        """The allocation of one mechanism. Raises InvariantError for an unknown name."""
+        """Return the allocation of a mechanism. Raises InvariantError for an unknown name."""
         for allocation in self.allocations:
             if allocation.name == name:
                 return allocation
@@ -109,7 +107,7 @@ def make_plan(
 ) -> BudgetPlan:
     """Plan how `parts` spend (epsilon, delta) per unit, in proportion to their shares of mu^2.
 
-    Raises ParamsError when the shares of a non-empty plan do not add up to 1.
+    Raises ParamsError if the shares do not add up to 1.
     """
     return _plan(tuple(parts), epsilon, delta, records_per_unit)
 
@@ -130,12 +128,12 @@ def _plan(
             return plan
         if math.isinf(plan.epsilon):  # delta is smaller than the truncated tail of the PLD
             break
-        # Epsilon grows at least in proportion to mu, so the scaled plan is below the target. It is
-        # only slightly below, because the excess is a fraction of a percent.
+        # Epsilon grows at least in proportion to mu, so the scaled plan is below the target. The
+        # excess is a fraction of a percent, so the scaled plan is only slightly below.
         mu *= epsilon / plan.epsilon * (1 - 1e-6)
         plan = _at(parts, mu, delta, records_per_unit)
     raise ParamsError(
-        f"privacy.epsilon={epsilon:g} at delta={delta:g} cannot be planned: the noise or "
+        f"privacy.epsilon={epsilon:g} at delta={delta:g} cannot be planned, because the noise or "
         "delta is too small to compute the privacy loss. Lower epsilon, or raise delta."
     )
 
@@ -151,11 +149,10 @@ def mu_of(*, epsilon: float, delta: float) -> float:
 def with_subsampling(
     plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
 ) -> BudgetPlan:
-    """Add the steps of the DP-SGD `parts` to `plan`, with noise that makes the plan's epsilon meet
-    `epsilon`.
+    """Add DP-SGD to `plan`, with the noise for which the plan's epsilon is `epsilon`.
 
-    If several mechanisms use DP-SGD, one common factor scales the noise that follows from each mu.
-    Raises ParamsError when no noise meets `epsilon`.
+    `parts` maps the names of the DP-SGD mechanisms to their steps. If there are several, one factor
+    scales the noise of all. Raises ParamsError if no noise meets `epsilon`.
     """
     if not parts:
         return plan
@@ -171,7 +168,7 @@ def with_subsampling(
     def excess(log_scale: float) -> float:
         return math.log(max(at(log_scale).epsilon, 1e-300) / epsilon)
 
-    if not at(0.0).epsilon:  # epsilon is 0 if a unit is sampled with a probability below delta
+    if not at(0.0).epsilon:  # a unit is sampled with a probability below delta
         return at(0.0)
     lower, upper = -0.1, 0.1
     for _ in range(_STEPS):
@@ -207,8 +204,8 @@ def _scaled(plan: BudgetPlan, parts: Mapping[str, Subsampling], scale: float) ->
 def _subsampled(mu: float, part: Subsampling, scale: float) -> PoissonGaussian:
     """Return an event with noise `scale` * sigma, where mu = rate sqrt(steps (exp(1/sigma^2) - 1)).
 
-    The formula for sigma is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary
-    5.4). So the search for `scale` starts at 1.
+    The formula is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary 5.4). The
+    search for `scale` therefore starts at 1.
     """
     sigma = math.log1p((mu / part.rate) ** 2 / part.steps) ** -0.5
     return PoissonGaussian(noise_multiplier=sigma * scale, rate=part.rate, count=part.steps)

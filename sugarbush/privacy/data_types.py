@@ -1,12 +1,11 @@
-"""Private and released data are different types.
+"""The types of private and of released data.
 
 `Private[T]` contains one element per privacy unit. Its `repr` shows no content. `Private` refuses
-pickling, comparison, iteration and `len`, because the number of records is private too. Only
-modules on the audit list may read `._per_unit`. The list is in pyproject.toml: the per-file
-exceptions to ruff's SLF001.
+pickling, comparison and iteration. `Private` also refuses `len`, because the number of records is
+private. Only modules on the audit list may read `._per_unit`. The audit list is in pyproject.toml:
+the per-file exceptions to ruff's SLF001.
 
-`Released[T]` is the result of a mechanism, or a public value, with the ids of the ledger entries
-that were charged for it.
+`Released[T]` is a public value, or the result of a mechanism with the ids of its ledger entries.
 """
 
 from __future__ import annotations
@@ -25,11 +24,10 @@ U = TypeVar("U")
 
 
 class Private(Generic[T_co]):
-    """One element per privacy unit, which only modules on the audit list may read.
+    """Private elements, one per privacy unit. Only modules on the audit list may read them.
 
     If the unit is a user, there is one element per record until `joined_by` makes one element per
-    user. In every function that `map_batch` calls, output i must depend on element i alone. Then
-    one unit changes only its own elements.
+    user.
 
     >>> ages = Private([34, 51, 29])
     >>> ages, ages.map_batch(lambda rows: [age // 10 for age in rows])
@@ -44,8 +42,9 @@ class Private(Generic[T_co]):
     def map_batch(self, function: Callable[[Any], Sized]) -> Private[Any]:
         """Apply a vectorised function, for example embedding or nearest neighbours.
 
-        Element i of the result must depend on element i alone, and the result must have one element
-        per unit. If the elements are in `Parts`, the function runs when a mechanism reads a part.
+        Element i of the result must depend on element i alone, so that one unit changes only its
+        own elements. The result must have one element per unit. If the elements are in `Parts`, the
+        function runs when a mechanism reads a part.
         """
         if isinstance(self._per_unit, Parts):
             return Private(self._per_unit.then(function))
@@ -55,8 +54,7 @@ class Private(Generic[T_co]):
         return Private(mapped)
 
     def zip_batch(self, other: Private[Any], function: Callable[[Any, Any], Any]) -> Private[Any]:
-        """Apply a function as `map_batch` does, to two private values with the same units in the
-        same order."""
+        """Apply a function as in `map_batch` to two private values with equally ordered units."""
         if len(other._per_unit) != len(self._per_unit):
             raise ValueError("zip_batch: the two values do not contain the same units")
         if isinstance(self._per_unit, Parts):
@@ -64,10 +62,7 @@ class Private(Generic[T_co]):
         return self.map_batch(lambda own: function(own, other._per_unit))
 
     def joined_by(self, owners: Private[Any]) -> Private[Any]:
-        """Return one element per owner: the owner's tuples, concatenated in order.
-
-        The owners must be hashable.
-        """
+        """Return one element per owner: the owner's tuples, concatenated in order."""
         joined: dict[Any, tuple[Any, ...]] = {}
         for owner, element in zip(owners._per_unit, self._per_unit, strict=True):
             joined[owner] = joined.get(owner, ()) + element
@@ -95,7 +90,7 @@ class Private(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Released(Generic[T_co]):
-    """A value that may be published, with the ids of its ledger entries (none for a public value).
+    """A value that may be published, with the ids of its ledger entries.
 
     >>> Released([4, 9], ("entry-1",)).map(sum)
     Released(value=13, ledger_ids=('entry-1',))
@@ -105,17 +100,17 @@ class Released(Generic[T_co]):
     ledger_ids: tuple[str, ...] = ()
 
     def map(self, function: Callable[[T_co], U]) -> Released[U]:
-        """Apply post-processing, which costs no budget: the result has the same ledger entries."""
+        """Apply post-processing, which costs no budget. The ledger ids stay the same."""
         return Released(function(self.value), self.ledger_ids)
 
 
 def merge_ids(*released: Released[Any]) -> tuple[str, ...]:
-    """Return the ledger ids of several values, in order, without repeats."""
+    """Return the distinct ledger ids of several values, in order."""
     return tuple(dict.fromkeys(i for r in released for i in r.ledger_ids))
 
 
 def as_released_array(values: NDArray[Any], ledger_ids: tuple[str, ...]) -> Released[NDArray[Any]]:
-    """Copy an array and make the copy read-only, so that no caller can change a released array."""
+    """Return a read-only copy of an array, so that no caller can change a released array."""
     copy = np.array(values)
     copy.setflags(write=False)
     return Released(copy, ledger_ids)

@@ -1,4 +1,4 @@
-"""Mechanisms as plain data: the ledger stores them, and the accountant computes their cost."""
+"""Mechanisms as plain data. The ledger stores events, and the accountant computes their cost."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 from sugarbush.errors import InvariantError
 
-# The accountant cannot compute with smaller or larger values.
+# The accountant's arithmetic fails for smaller or larger values.
 _SMALLEST, _LARGEST = 1e-9, 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """A mechanism that spent budget, run `count` times with equal settings."""
+    """A mechanism that ran `count` times with equal settings."""
 
     kind: ClassVar[str]
 
@@ -38,8 +38,10 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian(Event):
-    """Integer counts, each with noise N_Z(0, stddev^2). One unit changes the counts by at most
-    `sensitivity` in the L2 norm."""
+    """Integer counts, each with noise N_Z(0, stddev^2).
+
+    One unit changes the counts by at most `sensitivity` in the L2 norm.
+    """
 
     kind: ClassVar[str] = "discrete_gaussian"
     stddev: float
@@ -49,7 +51,7 @@ class DiscreteGaussian(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianDp(Event):
-    """Any mechanism that is mu-Gaussian DP (Dong, Roth, Su 2022, Definition 4)."""
+    """A mechanism that is mu-Gaussian DP (Dong, Roth, Su 2022, Definition 4)."""
 
     kind: ClassVar[str] = "gaussian_dp"
     mu: float
@@ -70,9 +72,9 @@ class PoissonGaussian(Event):
 class ConfidentialTraining(Event):
     """The steps of `PoissonGaussian` on a deduplicated corpus.
 
-    Adding one record can change two records of such a corpus. The event has no finite DP epsilon.
-    It guarantees confidentiality: `accounting.epsilon` under REPLACE_ONE bounds the effect of
-    replacing a secret in one unit.
+    The event has no finite DP epsilon, because adding one record can change two records of a
+    deduplicated corpus. The event guarantees confidentiality: `accounting.epsilon` under
+    REPLACE_ONE bounds the effect of replacing a secret in one unit.
     """
 
     kind: ClassVar[str] = "confidential_training"
@@ -83,7 +85,7 @@ class ConfidentialTraining(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class NonPrivate(Event):
-    """A result without DP. Every total that contains this event is infinite."""
+    """A result without DP. The epsilon of a total with this event is infinite."""
 
     kind: ClassVar[str] = "non_private"
 

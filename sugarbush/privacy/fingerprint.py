@@ -1,18 +1,17 @@
 """Tests whether two corpora are about the same people, by keyed samples of their values.
 
-A corpus has one name in the ledger, and so one budget. The ledger recognises a known corpus under a
-new name if the two share about 2% of their distinct texts, phrases, users or ids. Case,
-punctuation, spaces and invisible characters are ignored. A corpus is also recognised after changes
-of a few words in each text or of most records, and with another month of the same users.
+A corpus has one name in the ledger, and therefore one budget. The ledger recognises a known corpus
+under a new name if the two share about 2% of their distinct texts, phrases, users or ids. Case,
+punctuation, spaces and invisible characters are ignored. Changing a few words in each text, or
+replacing most records, does not prevent recognition.
 
-A corpus is not recognised if the common share is smaller, or if fewer than `_ENOUGH` values are
-common. Without a user column, three more changes prevent recognition: translated or rewritten
-texts, a change of every sixth word, and look-alike letters.
+A smaller common fraction, or fewer than `_ENOUGH` common values, prevents recognition. Without a
+user column, translated or rewritten texts, a change of every sixth word, and look-alike letters
+also prevent recognition.
 
 Numeric ids are ignored, because many tables number their rows from 1. Two unrelated corpora can
-match by mistake if both number their users from 1, if both have ids such as row-1 and row-2, or if
-both are small and have many equal short answers. The check prevents mistakes. The check does not
-stop somebody who wants to avoid it.
+match by mistake if they have users numbered from 1, ids such as row-1, or few texts with many equal
+short answers. The check prevents mistakes, not intended evasion.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SAMPLE = 256
-# Two corpora match from this number of common values on, among 256. If they share a tenth of their
-# values, 26 common values are expected, and fewer than 5 have probability below 1e-6. If they share
-# no value, the probability of any equal hashes is 2e-5.
+# Minimum number of common values, among 256, of two corpora that match. If two corpora share a
+# tenth of their values, 26 are expected, and P[fewer than 5] < 1e-6. If they share no value,
+# P[any equal hashes] = 2e-5.
 _ENOUGH = 5
 _PHRASE = 8  # words in a phrase
-_EVERY = 4  # one phrase in four is used, chosen by a hash of its first word
+_EVERY = 4  # a hash of the first word chooses one phrase in four
 _OF_0_2, _MINIMA, _ENOUGH_OF_0_2 = "m", 64, 3
 _HEXADECIMAL = frozenset("0123456789abcdef")
 _NOT_A_WORD = re.compile(r"[\W_]+")
@@ -47,8 +46,8 @@ _NUMBER = re.compile(r"\d{1,12}(\.0)?")
 class FingerprintBuilder:
     """Computes `make_dataset_fingerprint` for a corpus that is read in batches.
 
-    `of_0_2` adds the values that match ledger entries of versions 0.1 and 0.2. These values take a
-    quarter of the time, and most state folders have no such entry.
+    `of_0_2` adds values that match ledger entries of versions 0.1 and 0.2. The addition takes a
+    quarter of the time, and most state folders do not need it.
     """
 
     def __init__(self, *, key: bytes, of_0_2: bool = True) -> None:
@@ -71,7 +70,7 @@ class FingerprintBuilder:
 
     def values(self) -> tuple[str, ...]:
         """Return the fingerprint of all added records."""
-        values, corpus = [], b""  # with the prefix `corpus`, two corpora have different padding
+        values, corpus = [], b""  # the prefix `corpus` makes the padding of each corpus different
         for kind, sample in self._samples.items():
             smallest = sample.smallest()
             corpus = corpus or b"".join(smallest)
@@ -86,10 +85,9 @@ def make_dataset_fingerprint(
 ) -> tuple[str, ...]:
     """Compute the fingerprint of a corpus: 256 keyed hashes each of its texts, phrases, users, ids.
 
-    Each sample is a bottom-k sketch of the distinct values (Cohen and Kaplan 2007), keyed with
-    `key` and hashed a second time. Without the key, nobody can test whether the corpus contains a
-    text or user, or learn how many there are: the hashes are uniform, and a sample with fewer than
-    256 values is padded with values that match nothing.
+    Each sample is a bottom-k sketch of the distinct values (Cohen and Kaplan 2007). The hashes are
+    keyed with `key`, so only somebody with the key can test whether the corpus contains a text or
+    user. A second hash and padding to 256 values hide how many values there are.
 
     >>> key = bytes(32)
     >>> one = make_dataset_fingerprint([f"Letter {i}." for i in range(99)], key=key)
@@ -104,7 +102,7 @@ def make_dataset_fingerprint(
 
 
 def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
-    """Whether a fingerprint has enough values in common with `known`, a stored fingerprint."""
+    """Return whether a fingerprint matches `known`, a stored fingerprint."""
     if known and known[0][0] in _HEXADECIMAL:
         own = [value[1:] for value in fingerprint if value[0] == _OF_0_2]
         return sum(a == b for a, b in zip(own, known, strict=False)) >= _ENOUGH_OF_0_2
@@ -113,8 +111,10 @@ def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> boo
 
 
 def is_comparable(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
-    """Whether `is_same_dataset` can compare the two. If version 0.2 stored `known`, the fingerprint
-    needs the values of version 0.2."""
+    """Return whether `is_same_dataset` can compare the two.
+
+    If version 0.2 stored `known`, the fingerprint needs the values of version 0.2.
+    """
     of_0_2 = bool(known) and known[0][0] in _HEXADECIMAL
     return not of_0_2 or any(value[0] == _OF_0_2 for value in fingerprint)
 
@@ -122,13 +122,13 @@ def is_comparable(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
 def stored_part(fingerprint: tuple[str, ...]) -> tuple[str, ...]:
     """Return the values that a ledger entry stores: all except the values of version 0.2.
 
-    The values of version 0.2 would reveal roughly how many records there are.
+    The values of version 0.2 would reveal the approximate number of records.
     """
     return tuple(value for value in fingerprint if value[0] != _OF_0_2)
 
 
 class _Sample:
-    """The smallest keyed hashes of distinct values, at most `_SAMPLE` of them."""
+    """The `_SAMPLE` smallest keyed hashes of distinct values."""
 
     def __init__(self, kind: str, *, key: bytes) -> None:
         self._hash = blake2b(key=key[:64], person=kind.encode())
@@ -158,13 +158,16 @@ class _Sample:
 
 
 def _hidden(kind: str, value: bytes, *, key: bytes) -> str:
-    """Hash a sampled value again. The first hash would reveal roughly how many values there are,
-    because the smallest of many hashes is smaller."""
+    """Hash a sampled value again.
+
+    The smallest of many hashes is smaller than the smallest of few hashes. The first hash would
+    therefore reveal the approximate number of values.
+    """
     return kind + hmac.digest(key, kind.encode() + value, "sha256").hex()[:8]
 
 
 def _minima_of_0_2(texts: Sequence[str], *, key: bytes) -> NDArray[np.uint64]:
-    """Compute the 64 keyed minima (their first 8 bytes) that versions 0.1 and 0.2 stored."""
+    """Compute the first 8 bytes of the 64 keyed minima that versions 0.1 and 0.2 stored."""
     blocks = [bytes([block]) for block in range(_MINIMA // 4)]
     plain = (" ".join(text.lower().split()) for text in texts)
     digests = (hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256") for text in plain)
@@ -175,7 +178,7 @@ def _minima_of_0_2(texts: Sequence[str], *, key: bytes) -> NDArray[np.uint64]:
 
 
 def _words(text: str) -> list[str]:
-    """Split a text into words, without case, punctuation and invisible characters."""
+    """Split a text into lower-case words without punctuation and invisible characters."""
     if text.isascii():
         return text.translate(_ASCII_WORDS).split()
     plain = unicodedata.normalize("NFKC", text).casefold()
@@ -184,7 +187,7 @@ def _words(text: str) -> list[str]:
 
 
 class _Anchors(dict[str, bool]):
-    """Maps a word to True if phrases that start with it are used (one word in `_EVERY`)."""
+    """Maps a word to True if phrases that start with the word are used (one word in `_EVERY`)."""
 
     def __missing__(self, word: str) -> bool:
         if len(self) >= _WORDS_IN_MEMORY:

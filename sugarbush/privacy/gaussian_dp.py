@@ -1,7 +1,8 @@
 """Computes the Gaussian-DP cost of one step, and limits the cost of adaptive steps.
 
-The costs of bounded-range mechanisms and of discrete Gaussian noise are exact: no smaller mu holds
-for every such mechanism. docs/decisions/aim-in-gaussian-dp.md proves both costs and the filter.
+The costs of bounded-range mechanisms and of discrete Gaussian noise are exact: a smaller mu would
+be wrong for some such mechanism. docs/decisions/aim-in-gaussian-dp.md proves both costs and the
+filter.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from scipy.special import erfinv, log_ndtr, ndtri_exp
 
 from sugarbush.errors import InvariantError
 
-_SMALL = 1e-3  # below this, Phi^-1 is computed around 1/2, where it is precise
-_DIRECT_SUM_BELOW = 1.0  # below this sigma a few terms of the sum suffice
+_SMALL = 1e-3  # for smaller values, Phi^-1 is computed around 1/2, where it is precise
+_DIRECT_SUM_BELOW = 1.0  # for a smaller sigma, a few terms of the sum suffice
 _LARGEST_EPSILON = 1e4
 _MARGIN = 2e-13  # relative margin that rounds an inverse to the safe side
 
@@ -33,10 +34,10 @@ def bounded_range_mu(epsilon: float) -> float:
 
 
 def bounded_range_epsilon(mu: float) -> float:
-    """Return the largest epsilon for which `bounded_range_mu` is at most `mu`, to within 1e-12.
+    """Return the largest epsilon for which `bounded_range_mu` is at most `mu`.
 
-    The result is at most 10,000. With epsilon 10,000, the mechanism practically always chooses the
-    maximum.
+    The relative error is below 1e-12. The result is at most 10,000, because larger values make no
+    practical difference.
     """
     _require_positive(mu=mu)
     if mu < _SMALL:
@@ -50,9 +51,9 @@ def bounded_range_epsilon(mu: float) -> float:
 def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
     """Return the mu of integer counts with L2 sensitivity `sensitivity` and noise N_Z(0, stddev^2).
 
-    At sensitivity 1, mu is the larger of 1/stddev and 2 Phi^-1((1 + P[N_Z = 0]) / 2). The second
-    term is 1/stddev * (1 + 1/(24 stddev^2) + ...) for large stddev, and approaches 2/stddev as
-    stddev goes to 0. A larger sensitivity multiplies mu (group privacy).
+    At sensitivity 1, mu = max(1/stddev, 2 Phi^-1((1 + P[N_Z = 0]) / 2)). The second term is
+    1/stddev * (1 + 1/(24 stddev^2) + ...) for large stddev. It approaches 2/stddev as stddev goes
+    to 0. A larger sensitivity multiplies mu (group privacy).
     """
     _require_positive(stddev=stddev, sensitivity=sensitivity)
     return sensitivity * max(1 / stddev, _central_gap(stddev))
@@ -60,8 +61,7 @@ def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
 
 @lru_cache(maxsize=4096)
 def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
-    """Return the smallest stddev for which `discrete_gaussian_mu` is at most `mu`, to within
-    1e-12."""
+    """Return the smallest stddev with `discrete_gaussian_mu` <= `mu`, with relative error 1e-12."""
     _require_positive(mu=mu, sensitivity=sensitivity)
     unit = mu / sensitivity
     from scipy.optimize import brentq
@@ -79,9 +79,9 @@ def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
 class GaussianDpFilter:
     """Limits the total cost of adaptively chosen steps.
 
-    Call `spend` before each step. Each step is mu_i-GDP given the results of earlier steps. All
-    steps together are mu-GDP, because `spend` refuses a step that would raise the sum of mu_i^2
-    above mu^2. Source: Smith & Thakurta 2022 (arXiv:2210.17520), Theorem 3.1.
+    Call `spend` before each step. Each step must be mu_i-GDP given the results of earlier steps.
+    All steps together are mu-GDP, because `spend` keeps the sum of mu_i^2 at most mu^2. Source:
+    Smith & Thakurta 2022 (arXiv:2210.17520), Theorem 3.1.
     """
 
     def __init__(self, mu: float) -> None:
@@ -96,7 +96,7 @@ class GaussianDpFilter:
 
     @property
     def remaining(self) -> float:
-        """The unspent part of mu^2."""
+        """mu^2 minus the sum of mu_i^2."""
         return max(0.0, self._limit - self.spent)
 
     def spend(self, mu: float) -> None:
@@ -104,8 +104,8 @@ class GaussianDpFilter:
         _require_positive(mu=mu)
         if math.fsum([*self._steps, mu**2]) > self._limit:
             raise InvariantError(
-                f"a step of mu^2={mu**2:.6g} would exceed the filter's limit {self._limit:.6g}; "
-                f"spent so far {self.spent:.6g}"
+                f"a step of mu^2={mu**2:.6g} would exceed the filter's limit {self._limit:.6g} "
+                f"(spent so far: {self.spent:.6g})"
             )
         self._steps.append(mu**2)
 
@@ -117,8 +117,8 @@ def _central_gap(stddev: float) -> float:
         ripple = 2 * math.exp(-2 * (math.pi * stddev) ** 2)
         normaliser = stddev * math.sqrt(2 * math.pi) * (1 + ripple)
         return float(2 * math.sqrt(2) * erfinv(1 / normaliser))
-    # (1 - p) / 2 is the mass above zero. Its first term may underflow, so its logarithm is computed
-    # separately.
+    # (1 - p) / 2 is the mass above zero. The sum uses logarithms, because its first term may
+    # underflow.
     first = -1 / (2 * stddev**2)
     rest = math.fsum(math.exp((1 - j * j) / (2 * stddev**2)) for j in range(1, 40))
     log_half = first + math.log(rest)

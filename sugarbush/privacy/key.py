@@ -1,4 +1,4 @@
-"""The installation's secret key. This module imports no accountant, so that digests load fast."""
+"""The installation's secret key. This module imports no accountant, so that it loads fast."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ def random_id() -> str:
 
 
 def state_key(state: Path) -> bytes:
-    """Return the installation's secret key. The first call creates the file, readable by its owner
-    only.
+    """Return the installation's secret key. The first call creates its file, with mode 0600.
 
-    Raises StorageError when the state folder cannot be used, and LedgerError on a damaged key.
+    Raises StorageError if the state folder cannot be used. Raises LedgerError on a damaged key.
     """
     path = state / "key"
     try:
@@ -36,5 +35,5 @@ def state_key(state: Path) -> bytes:
     except OSError as error:
         raise StorageError(f"{state}: the state folder cannot be used: {error.strerror}") from None
     if len(key) != 32:
-        raise LedgerError(f"{path}: the key is damaged; restore it from a backup")
+        raise LedgerError(f"{path}: the key is damaged. Restore it from a backup")
     return key

@@ -4,20 +4,19 @@
     <state>/ledgers/<purpose>/<dataset>.jsonl     one entry per line, appended and never rewritten
     <state>/ledgers/<purpose>/<dataset>.head      the seal of the last entry
 
-The ledger is outside the checkout, because DVC deletes a stage's outputs, experiments run in
-copies, and users delete clones. `charge` takes the lock, reads the file again, checks the cap,
-appends and waits for the disk. Only then may the mechanism run. A crash between charge and result
-wastes budget, but never releases an uncharged result.
+The ledger is outside the checkout, because DVC deletes outputs and users delete clones. `charge`
+takes the lock, reads the file again, checks the cap, appends and waits for the disk. Only then may
+the mechanism run. A crash between charge and result wastes budget, but never releases an uncharged
+result.
 
-Entries contain events, ids and keyed fingerprints. Entries contain no text, count or record number.
-An entry has a date but no time, because the time at which a long sum ends depends on the number of
-records.
+Entries contain events, ids and keyed fingerprints, but no text, count or record number. An entry
+has a date but no time, because the end of a long sum depends on the number of records.
 
 Each entry is sealed: its last field is an HMAC over the entry and the seal of the entry before it.
-So an edited, reordered or deleted line breaks the chain. The last seal is also stored in the .head
-file, so missing last lines are detected too. Lines of version 0.1 have no seal; the first sealed
-line covers them. Anyone with the key can forge a ledger. An older copy of a ledger and its .head
-file has valid seals. Only results reveal such a copy: if a released folder or a finished result
+The HMACs form a chain. An edited, reordered or deleted line breaks the chain. The .head file stores
+the last seal, so the ledger detects missing last lines. Lines of version 0.1 have no seal; the
+first sealed line covers them. Anyone with the key can forge a ledger. An older copy of both files
+has valid seals, so the ledger also checks the results. If a released folder or a finished result
 names a charge that the ledger lacks, the ledger accepts no new charge.
 """
 
@@ -54,7 +53,7 @@ _NAME = re.compile(DATASET_NAME)
 _LOCK_TIMEOUT_S = 120
 _SEAL_FIELD = b',"seal":"'
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
-# Reading a line that is not an entry raises one of these errors.
+# The errors of reading a line that is not an entry.
 NOT_AN_ENTRY = (
     ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, InvariantError
 )  # fmt: skip
@@ -64,7 +63,7 @@ NOT_AN_ENTRY = (
 class Entry:
     """One charge. `run` is the random id of the stage's run (`privacy.results`).
 
-    `user_column` is the name of the user's column, if the unit is a user.
+    `user_column` is the column of the user, or None if the unit is a record.
     """
 
     id: str
@@ -78,7 +77,7 @@ class Entry:
     dataset_fingerprint: tuple[str, ...]
 
     def public_fields(self) -> dict[str, Any]:
-        """The fields that release.json shows: all except the fingerprint."""
+        """Return the fields that release.json shows: all except the fingerprint."""
         return {
             "id": self.id,
             "time": self.time,
@@ -116,11 +115,11 @@ class Entry:
 class Ledger:
     """The charges on one dataset, under one cap.
 
-    `cap` limits the total epsilon per `unit`, at `delta`. `user_column` is the name of the user's
-    column, if the unit is a user. `paid_for` returns the charges that the project's released
-    folders name. While one of them is missing from the ledger, the ledger accepts no new charge.
-    `different_from` names datasets that, by the settings, share no person with this dataset.
-    Raises ParamsError on a bad dataset name, delta or cap.
+    `cap` limits the total epsilon per `unit`, at `delta`. `user_column` is the column of the user,
+    or None if the unit is a record. `paid_for` returns the charges that the project's released
+    folders name. If the ledger lacks one of them, the ledger accepts no new charge.
+    `different_from` names datasets that share no person with this dataset. Raises ParamsError on a
+    bad dataset name, delta or cap.
 
     >>> import tempfile
     >>> from sugarbush.privacy.events import DiscreteGaussian
@@ -163,37 +162,36 @@ class Ledger:
         self.state, self._purpose, self.paid_for = state, purpose, paid_for
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
-        # One lock for all purposes, because a charge reads the ledgers of all of them.
+        # All purposes have one lock, because a charge reads all ledgers.
         self._lock_path = self.folder.parent / "lock"
         self.fixed_entries: tuple[Entry, ...] | None = None
 
     def entries(self) -> tuple[Entry, ...]:
-        """Every charge so far, oldest first."""
+        """Return every charge so far, oldest first."""
         return self._chain().entries if self.fixed_entries is None else self.fixed_entries
 
     def snapshot(self) -> Ledger:
-        """A read-only copy of this ledger as it is now: it refuses charges and does not see later
-        ones. It has no fingerprints: it is a part of a release, and whoever has two releases could
-        compare them."""
+        """Return a read-only copy of the present ledger, without later charges.
+
+        The copy has no fingerprints, because anyone could compare the fingerprints of two releases.
+        """
         found = copy.copy(self)
         found.fixed_entries = tuple(replace(e, dataset_fingerprint=()) for e in self.entries())
         found.paid_for = dict
         return found
 
     def total(self, *more: Event) -> float:
-        """Compute epsilon of all charges and `more` together, at the smallest delta of the ledger
-        and its entries."""
+        """Compute epsilon of all charges and `more` together, at the smallest delta of all."""
         return self._total(self.entries(), more)
 
     def adaptive_total(self) -> float:
-        """Compute an epsilon of all charges that is valid even if results of earlier runs decided
-        which runs came later."""
+        """Compute epsilon of all charges for runs that were chosen by earlier results."""
         entries = self.entries()
         self._refuse_other_units(entries)
         return adaptive_epsilon([e.event for e in entries], delta=self._smallest_delta(entries))
 
     def check(self, events: Iterable[Event], *, dataset_fingerprint: tuple[str, ...] = ()) -> None:
-        """Raise the error that `charge` would raise for `events` together; charge nothing."""
+        """Raise the error that `charge` would raise for `events` together. Charge nothing."""
         with self._locked():
             entries = self.entries()
             self._refuse_missing_charges(entries)
@@ -202,11 +200,11 @@ class Ledger:
     def charge(
         self, event: Event, *, stage: str, run: str, dataset_fingerprint: tuple[str, ...] = ()
     ) -> str:
-        """Append `event` if the cap allows it, and return the entry's id. Call it before the
-        mechanism runs.
+        """Append `event` if the cap allows it, and return the entry's id.
 
-        Raises BudgetExceededError, or LedgerError when the ledger knows the corpus under another
-        dataset name. After either error the ledger is unchanged.
+        Call this method before the mechanism runs. Raises BudgetExceededError. Raises LedgerError
+        if the ledger knows the corpus under another dataset name. An error leaves the ledger
+        unchanged.
         """
         if self.fixed_entries is not None:
             raise InvariantError("a snapshot of a ledger cannot be charged")
@@ -231,7 +229,7 @@ class Ledger:
         return entry.id
 
     def add_missing(self, entries: Iterable[Entry]) -> int:
-        """Repair the ledger: append the `entries` that it lacks, and return their number.
+        """Append the `entries` that the ledger lacks, and return their number.
 
         The cap is not checked, because the results of these charges already exist.
         """
@@ -245,8 +243,10 @@ class Ledger:
         return added
 
     def missing_charges(self) -> dict[str, Path]:
-        """Find the charges that are in no ledger of the dataset, although a finished result or a
-        released folder contains their ids. Returns, by id, the path of this result or folder."""
+        """Find charges that a finished result or a released folder names but no ledger contains.
+
+        Returns the path of the result or folder, by id.
+        """
         return self._missing(self.entries())
 
     def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
@@ -261,7 +261,7 @@ class Ledger:
         return {i: place for i, place in named.items() if i not in known}
 
     def of(self, ids: Iterable[str]) -> tuple[Entry, ...]:
-        """Return the entries with these ids. Raises LedgerError when an id is missing."""
+        """Return the entries with these ids. Raises LedgerError if an id is missing."""
         known = {entry.id: entry for entry in self.entries()}
         try:
             return tuple(known[i] for i in dict.fromkeys(ids))
@@ -278,7 +278,7 @@ class Ledger:
         return epsilon(events, delta=self._smallest_delta(entries))
 
     def _smallest_delta(self, entries: Iterable[Entry]) -> float:
-        # A larger delta makes epsilon smaller, so the smallest delta is used.
+        # A larger delta would understate epsilon.
         return min([self.delta, *(entry.delta for entry in entries)])
 
     def _refuse_other_units(self, entries: tuple[Entry, ...]) -> None:
@@ -286,9 +286,9 @@ class Ledger:
         others = {_per(entry.unit, entry.user_column) for entry in entries} - {own}
         if others:
             raise LedgerError(
-                f"{self.path}: has charges per {'/'.join(sorted(others))}, which cannot be added "
-                f"to charges per {own}: neither guarantee implies the other. A dataset has one "
-                "unit: set `privacy.unit` and `prepare.user_column` back to the earlier values."
+                f"{self.path}: has charges per {'/'.join(sorted(others))}. They cannot be added to "
+                f"charges per {own}, because neither guarantee implies the other. Set "
+                "`privacy.unit` and `prepare.user_column` back to the earlier values."
             )
 
     def _admit(
@@ -302,24 +302,24 @@ class Ledger:
             self._refuse_other_names(dataset_fingerprint)
         self._refuse_other_units(entries)
         if self.cap == math.inf or self._clearly_below_cap(entries, events):
-            return  # the exact total takes seconds to compute
+            return  # skips the exact total, which takes seconds
         after = self._total(entries, events)
         if after > self.cap:
             raise BudgetExceededError(
                 f"{who} would bring epsilon of dataset '{self.dataset}' to {rounded_up(after)} at "
-                f"delta={self.delta:g}; spent so far {rounded_up(self._total(entries, ()))}, "
-                f"cap {self.cap:g}.\n"
+                f"delta={self.delta:g} (spent so far: {rounded_up(self._total(entries, ()))}, "
+                f"cap: {self.cap:g}).\n"
                 "  Lower privacy.epsilon, or raise privacy.cap if you may."
             )
 
     def _clearly_below_cap(self, entries: tuple[Entry, ...], events: tuple[Event, ...]) -> bool:
-        """Whether the bound by Gaussian DP, which is quick to compute, is below the cap."""
+        """Return whether the bound by Gaussian DP, which is fast, is below the cap."""
         delta = self._smallest_delta(entries)
         mu = gaussian_mu([*(entry.event for entry in entries), *events])
         return mu == 0 or (mu < math.inf and mu <= mu_of(epsilon=self.cap, delta=delta))
 
     def _refuse_other_names(self, dataset_fingerprint: tuple[str, ...]) -> None:
-        """Raise LedgerError if another ledger knows the corpus: a corpus has one budget."""
+        """Raise LedgerError if another ledger knows the corpus. A corpus has one budget."""
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
         different = self.different_from - {self.dataset}
         for path in sorted(path for path in paths if path.stem not in different):
@@ -327,9 +327,9 @@ class Ledger:
                 if not is_comparable(dataset_fingerprint, known):
                     raise LedgerError(
                         f"{path}: this ledger of version 0.2 was added after the corpus was "
-                        "prepared, so the two cannot be compared. Delete the private folder "
-                        "`prepared` and run again, or prepare the corpus again in Python. This "
-                        "costs no budget."
+                        "prepared, so it cannot be compared with the corpus. Delete the private "
+                        "folder `prepared` and run again, or call prepare again in Python. Both "
+                        "cost no budget."
                     )
                 if is_same_dataset(dataset_fingerprint, known):
                     confirm = (
@@ -339,8 +339,8 @@ class Ledger:
                     )
                     raise LedgerError(
                         f"the corpus of dataset '{self.dataset}' is known to the ledger as "
-                        f"'{path.stem}' ({path.parent.name}): they share texts, phrases, users or "
-                        "ids, and one dataset has one budget.\n"
+                        f"'{path.stem}' ({path.parent.name}), because the two share texts, "
+                        "phrases, users or ids. One dataset has one budget.\n"
                         f"  Set `privacy.dataset: {path.stem}` and `privacy.purpose: "
                         f"{path.parent.name}`.{confirm}"
                     )
@@ -353,7 +353,7 @@ class Ledger:
                 yield
         except Timeout:
             raise LedgerError(
-                f"{self._lock_path}: another run held the lock for {_LOCK_TIMEOUT_S} s"
+                f"{self._lock_path}: another run held the lock for {_LOCK_TIMEOUT_S} s. Run again"
             ) from None
         except OSError as error:
             raise LedgerError(f"{self.path}: cannot be used: {error.strerror}") from None
@@ -367,18 +367,17 @@ class Ledger:
             place = next(iter(missing.values()))
             raise LedgerError(
                 f"{self.path}: lacks {len(missing)} charges that results name, the first in "
-                f"{place}. The ledger belongs to other results, or is an older copy. Set "
+                f"{place}. The ledger is an older copy or belongs to other results. Set "
                 "SUGARBUSH_STATE to the folder of these results, restore the ledger from "
-                "a backup, or add the missing charges: sugarbush budget --repair"
+                "a backup, or add the missing charges with `sugarbush budget --repair`"
             )
 
     def _append(self, entry: Entry, chain: _Chain) -> None:
         """Append a sealed entry, wait for the disk, and store its seal in the .head file.
 
-        An incomplete last line is removed first. The seal is stored after the line. So after a
-        crash, the file may have more lines than the stored seal covers, but never fewer. Before the
-        first sealed line is written, the seal of the lines before it is stored. So a file that has
-        sealed lines but no stored seal was edited.
+        An incomplete last line is removed first. The seal is stored after the line, so a crash
+        never leaves a stored seal without its line. The .head file is written before the first
+        sealed line. If the .head file of sealed lines is missing, somebody edited the ledger.
         """
         body = entry.as_line()
         seal = _seal(state_key(self.state), self.path, chain.last, body)
@@ -391,7 +390,7 @@ class Ledger:
             if whole != os.fstat(descriptor).st_size:
                 os.ftruncate(descriptor, whole)
             if os.write(descriptor, line) != len(line):
-                raise LedgerError(f"{self.path}: only a part of the entry could be written")
+                raise LedgerError(f"{self.path}: the disk accepted only a part of the entry")
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -414,7 +413,7 @@ def _per(unit: Unit, user_column: str | None) -> str:
 
 @dataclass(frozen=True)
 class _Chain:
-    """The entries of a file, and the seal that the next entry continues from."""
+    """The entries of a file, and the last seal."""
 
     entries: tuple[Entry, ...]
     last: str
@@ -423,12 +422,12 @@ class _Chain:
 def _read(path: Path, state: Path) -> _Chain:
     """Read the entries of a file, and check their seals.
 
-    An incomplete last line is ignored: it comes from a crash before the mechanism ran. A complete
-    line with a wrong seal raises LedgerError, because somebody edited the file.
+    An incomplete last line is ignored, because it comes from a crash before the mechanism ran. A
+    complete line with a wrong seal raises LedgerError.
     """
     lines: list[bytes] = []
     try:
-        # The seal is read before the file, which may grow between the two reads.
+        # The stored seal is read first, because the other file may grow between the two reads.
         head = _head(path).read_text("ascii", "replace") if _head(path).exists() else None
         with suppress(FileNotFoundError):
             *lines, _unfinished = path.read_bytes().split(b"\n")
@@ -455,18 +454,18 @@ def _read(path: Path, state: Path) -> _Chain:
             entries.append(Entry.from_public_fields(json.loads(line)))
         except NOT_AN_ENTRY:
             raise LedgerError(
-                f"{path}, line {number}: not an entry. Restore the file from a backup; "
-                "no mechanism runs while the ledger cannot be read."
+                f"{path}, line {number}: not an entry. Restore the file from a backup. "
+                "No mechanism runs until then."
             ) from None
     if seals and head is None and _head(path).exists():
-        return _read(path, state)  # another process wrote the first charge between the two reads
+        return _read(path, state)  # between the two reads, another process wrote the first charge
     if seals if head is None else head not in (unsealed.hexdigest(), *seals):
         raise _edited(path, "its last lines are missing, or its .head file")
     return _Chain(tuple(entries), seals[-1] if seals else unsealed.hexdigest())
 
 
 def has_fingerprint_of_0_2(state: Path) -> bool:
-    """Whether a ledger of the state folder has a fingerprint of version 0.1 or 0.2."""
+    """Return whether a ledger of the state folder has a fingerprint of version 0.1 or 0.2."""
     ledgers = (state / "ledgers").glob("*/*.jsonl")
     return any(_FINGERPRINT_OF_0_2.search(ledger.read_bytes()) for ledger in ledgers)
 
@@ -474,12 +473,12 @@ def has_fingerprint_of_0_2(state: Path) -> bool:
 def _edited(path: Path, what: str) -> LedgerError:
     return LedgerError(
         f"{path}: {what}. Somebody edited the file, or the state folder has another key. Restore "
-        "the file and the key from a backup; no mechanism runs until then."
+        "the file and the key from a backup. No mechanism runs until then."
     )
 
 
 def _seal(key: bytes, path: Path, before: str, body: bytes) -> str:
-    """Compute the seal of an entry from the entry, the seal `before`, the purpose and dataset."""
+    """Compute the seal of the entry `body`, given the seal `before`."""
     said = b"\x1f".join(
         [b"ledger", f"{path.parent.name}/{path.stem}".encode(), before.encode(), body]
     )
@@ -491,9 +490,9 @@ def _head(path: Path) -> Path:
 
 
 def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
-    """Map each charge that a finished result names to a file that names it.
+    """Return the charges that finished results name, each with the file of a result.
 
-    A folder with a name that starts with a dot is skipped: another process is writing it.
+    A folder with a name that starts with a dot is skipped, because it is incomplete.
     """
     found: dict[str, Path] = {}
     for path in (folder / dataset).glob("*/generation-*/[!.]*/ledger_ids.json"):
@@ -502,12 +501,12 @@ def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
         except (OSError, *NOT_AN_ENTRY):
             raise LedgerError(
                 f"{path}: is damaged, so the charges of this result are unknown. Restore the file "
-                "from a backup, or delete the folder of the result; the ledger keeps its charges"
+                "from a backup, or delete the folder of the result. The ledger keeps its charges"
             ) from None
     return found
 
 
 def _ids_of_trainings(folder: Path) -> dict[str, Path]:
-    """Map each charge of `sugarbush.train_dpsgd` to the file that counts its steps."""
+    """Return the charges of `sugarbush.train_dpsgd`, each with the file that counts the steps."""
     counts = folder.glob("train_dpsgd-*/generation-*/draws-*")
     return {path.name.removeprefix("draws-"): path for path in counts}

@@ -1,4 +1,4 @@
-"""Mechanisms turn Private values into Released values: they charge the ledger, then add noise."""
+"""Mechanisms convert Private values to Released values. They charge the ledger, then add noise."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ _LARGEST_NORM = 2**26
 def noisy_histogram(
     bins: Private[int], *, size: int, stddev: float, session: PrivacySession
 ) -> Released[NDArray[np.int64]]:
-    """Count the records in each of `size` bins, with noise: `(size,)` int64. Counts may be
-    negative.
+    """Count the records in each of `size` bins, with noise: `(size,)` int64. May be negative.
 
-    Guarantee: a record is in one bin. So adding or removing a unit of at most
-    `session.records_per_unit` records changes the histogram by at most `records_per_unit` in L2,
-    with any duplicates and ties. Each count gets noise N_Z(0, stddev^2). With continuous noise the
-    mechanism would be (records_per_unit/stddev)-GDP; the accounting also covers the discreteness.
-    The charge is on disk before the noise is drawn. The charge comes after the count, which may
-    take minutes: on a large corpus the votes are computed while they are counted.
+    Guarantee: a unit has at most m = `session.records_per_unit` records, and a record is in one
+    bin. Adding or removing a unit therefore changes the histogram by at most m in L2. Each count
+    gets noise N_Z(0, stddev^2). With continuous noise, the mechanism would be (m/stddev)-GDP; the
+    accounting also covers the discreteness. The charge is on disk before the noise is drawn. The
+    charge comes after the count, which may take minutes, because a crash while counting must not
+    spend budget.
 
-    `bins` has one integer in [0, size) per record. The integer must depend on its record alone.
-    Raises BudgetExceededError before anything is counted.
+    `bins` contains one integer in [0, size) per record. The integer must depend on its record
+    alone. Raises BudgetExceededError before anything is counted.
 
     >>> import math, tempfile
     >>> from pathlib import Path
@@ -66,8 +65,8 @@ def exact_histogram(
 ) -> Released[NDArray[np.int64]]:
     """Count as in `noisy_histogram`, but without noise: `(size,)` int64.
 
-    Guarantee: none. The charge is `NonPrivate` with epsilon infinity, so every finite cap refuses
-    it. Every result that names the charge shows epsilon infinity.
+    Guarantee: none. The charge is `NonPrivate`. Its epsilon is infinite, so every finite cap
+    refuses the charge.
     """
     session.check([NonPrivate()])
     counts = _counts(bins, size)
@@ -85,18 +84,19 @@ def noisy_sum(
 ) -> Released[NDArray[np.int64]]:
     """Sum the `scores` of all records, with noise: `(size,)` int64. Sums may be negative.
 
-    Guarantee: a record adds integers with L2 norm at most `record_l2_sensitivity`, which is
-    checked. So the sensitivity, the largest change of the sum by one unit, is
-    `record_l2_sensitivity` times `session.records_per_unit`. Each sum gets noise N_Z(0, stddev^2).
-    Each coordinate is Gaussian DP, and the squares of the coordinates' mu add up to (sensitivity /
-    stddev)^2 (docs/decisions/kernel-scores.md). The charge is on disk before the noise is drawn.
-    The charge comes after the sum, which may take minutes: a crash while summing spends no budget.
+    Guarantee: the function checks that a record adds integers with L2 norm at most
+    `record_l2_sensitivity`. The sensitivity to one unit is `record_l2_sensitivity` *
+    `session.records_per_unit`. Each sum gets noise N_Z(0, stddev^2). Each coordinate is Gaussian
+    DP, and the squares of the coordinates' mu add up to (sensitivity / stddev)^2
+    (docs/decisions/kernel-scores.md). The charge is on disk before the noise is drawn. The charge
+    comes after the sum, which may take minutes, because a crash while summing must not spend
+    budget.
 
     `scores` maps a block of `vectors` (n, d) to integers (n, size), in consecutive arrays of some
-    rows each. Row i must depend on vector i alone. Several threads call `scores`. `stddev` is in
-    the unit of the scores. Raises BudgetExceededError before anything is summed. Raises
-    InvariantError when rows are missing, are not integers or have an L2 norm above
-    `record_l2_sensitivity`, or when `record_l2_sensitivity` is above 2^26.
+    rows. Row i must depend on vector i alone. Several threads call `scores`. `stddev` is in the
+    unit of the scores. Raises BudgetExceededError before anything is summed. Raises InvariantError
+    if rows are missing, are not integers or have a larger L2 norm than `record_l2_sensitivity`.
+    Also raises InvariantError if `record_l2_sensitivity` > 2^26.
     """
     sensitivity = record_l2_sensitivity * session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
@@ -115,7 +115,7 @@ def exact_sum(
     record_l2_sensitivity: int,
     session: PrivacySession,
 ) -> Released[NDArray[np.int64]]:
-    """Sum as in `noisy_sum`, but without noise. Guarantee and charge as in `exact_histogram`."""
+    """Sum as in `noisy_sum`, but without noise. Guarantee: none, as for `exact_histogram`."""
     session.check([NonPrivate()])
     sums = _summed(vectors, scores, size, record_l2_sensitivity)
     charge = session.charge(NonPrivate())
@@ -161,9 +161,9 @@ def _summed_here(
 def _sum_of_bounded(rows: NDArray[Any], norm: int) -> NDArray[np.int64]:
     """Check the L2 norms of integer rows, and sum the rows.
 
-    float64 arithmetic suffices. With norm <= 2^26, a squared norm below 2^53 is computed exactly,
-    and a larger one is above 2^52 after rounding. So no row above the bound passes. The sum of at
-    most 512 accepted rows has entries of at most 2^35, which are exact in any order.
+    float64 arithmetic suffices for norm <= 2^26. A squared norm below 2^53 is computed exactly. A
+    larger squared norm is above 2^52 after rounding, so the row is refused. The sum of at most 512
+    accepted rows has entries of at most 2^35, which are exact in any order.
     """
     numbers = rows.astype(np.float64)
     if not np.vecdot(numbers, numbers).max(initial=0) <= norm**2:

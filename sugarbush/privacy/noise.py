@@ -1,13 +1,12 @@
 """The only source of privacy noise.
 
-Exact discrete Gaussian noise and report-noisy-max come from OpenDP. The operating system provides
-the seed. This module accepts and stores no seed, because noise and samples must stay secret. The
-expected cost of every measurement is compared with OpenDP's own privacy map, so a scale in the
-wrong unit raises an error.
+Exact discrete Gaussian noise and report-noisy-max come from OpenDP, with a seed from the operating
+system. Callers cannot set a seed, because noise and samples must stay secret. Every call compares
+the expected cost with OpenDP's own privacy map, so a scale in the wrong unit raises an error.
 
-This module also draws the Poisson samples and the noise of DP-SGD. Samples use random bits of the
-operating system. Noise on tensors is floating point. Each call uses a new generator with a seed of
-the operating system.
+This module also draws the Poisson samples and the noise of DP-SGD. Samples use random bits from the
+operating system. Noise on tensors is floating point. Each call uses a new generator with a seed
+from the operating system.
 
 The module does not protect against timing attacks, or attackers who read this process's memory.
 """
@@ -28,11 +27,11 @@ if TYPE_CHECKING:
     import torch
 
 _RELATIVE_SLACK = 1e-9  # OpenDP rounds the result of its map up, by a few ulp
-_BLOCK = 2**20  # numbers drawn at one time, so that a large tensor needs little extra memory
+_BLOCK = 2**20  # numbers drawn at one time, to save memory
 
 
-# OpenDP is imported inside functions, because most stages draw no noise. opendp.prelude would
-# import scikit-learn.
+# OpenDP is imported inside functions, because most stages draw no noise. opendp.prelude is not
+# used, because it would import scikit-learn.
 @lru_cache(maxsize=64)
 def _gaussian(stddev: float) -> Any:
     from opendp import domains, measurements, metrics, mod
@@ -58,9 +57,9 @@ def discrete_gaussian(
 ) -> NDArray[np.int64]:
     """Add exact discrete Gaussian noise to counts, `(m,)` int64.
 
-    `stddev` is sigma of N_Z(0, sigma^2), and `sensitivity` is the L2 sensitivity of `counts`. The
-    unit of both is one count. The cost in zCDP is rho = (sensitivity/stddev)^2 / 2, which OpenDP's
-    map must confirm. Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
+    `stddev` is sigma of N_Z(0, sigma^2), and `sensitivity` is the L2 sensitivity of `counts`, both
+    in counts. The cost in zCDP is rho = (sensitivity/stddev)^2 / 2; the function compares rho with
+    OpenDP's map. Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
     """
     if not (math.isfinite(stddev) and stddev > 0):
         raise InvariantError(f"stddev={stddev!r} is not positive and finite")
@@ -77,9 +76,9 @@ def report_noisy_max(
     """Choose an index by the exponential mechanism; larger scores are more likely.
 
     One unit must change each score by at most `sensitivity`. The function adds Gumbel noise of
-    scale 2*sensitivity/epsilon. So the choice is epsilon-DP. As a bounded-range mechanism it is
-    (epsilon^2/8)-zCDP, which OpenDP's map must confirm. Source: Cesar & Rogers 2021, Lemma 4;
-    Durfee & Rogers 2019.
+    scale 2*sensitivity/epsilon, so the choice is epsilon-DP. A bounded-range mechanism is also
+    (epsilon^2/8)-zCDP; the function compares this cost with OpenDP's map. Source: Cesar & Rogers
+    2021, Lemma 4; Durfee & Rogers 2019.
     """
     if not (math.isfinite(epsilon) and epsilon > 0 and sensitivity > 0):
         raise InvariantError("epsilon and sensitivity must be positive and finite")
@@ -91,8 +90,8 @@ def report_noisy_max(
 def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
     """Include each of `size` units with probability `rate`, and return the increasing indices.
 
-    `rate` is rounded down to a multiple of 2^-64, so the true cost is never above the accounted
-    cost. The sample must stay as secret as the noise.
+    `rate` is rounded down to a multiple of 2^-64, so the true cost is at most the accounted cost.
+    The sample must stay secret, like the noise.
     """
     if not (math.isfinite(rate) and 0 < rate <= 1):
         raise InvariantError(f"rate={rate!r} is not above 0 and at most 1")
@@ -107,16 +106,16 @@ def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
 
 
 def secret_choice(size: int) -> int:
-    """Draw a uniform index below `size`. The index must stay as secret as the noise."""
+    """Draw a uniform index below `size`. The index must stay secret, like the noise."""
     return secrets.randbelow(size)
 
 
 def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
     """Add N(0, stddev^2) to every number of every tensor, in place.
 
-    `stddev` is in the unit of the tensors: noise multiplier times sensitivity. The arithmetic is
-    float32 or float64. Attacks on the last bits are out of scope (Mironov 2012); the card states
-    this limit.
+    `stddev` = noise multiplier * sensitivity, in the unit of the tensors. The arithmetic is float32
+    or float64. The noise does not protect against attacks on the last bits (Mironov 2012); the card
+    states this limit.
     """
     import torch  # imported here, because most stages need no torch
 
@@ -132,7 +131,7 @@ def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
             on_device[tensor.device] = generator.manual_seed(secrets.randbits(63))
         for block in torch.split(tensor.detach().view(-1), _BLOCK):
             if tensor.device.type == "cpu":
-                # torch's CPU generator uses only 32 bits of its seed; numpy's generator uses all.
+                # numpy, because torch's CPU generator uses only 32 bits of its seed.
                 drawn = torch.from_numpy(
                     on_cpu.standard_normal(len(block), dtype=block.numpy().dtype)
                 )

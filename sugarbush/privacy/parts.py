@@ -1,5 +1,4 @@
-"""Private elements in parts. Each part is read where it is processed: in this process, or by a
-worker of a cluster."""
+"""Private elements in parts. This process or a worker of a cluster reads and processes a part."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ Combine = Callable[[Any, Any], Any]
 
 
 class MapParts(Protocol):
-    """Calls a function on every part, here or on a cluster, and combines the results in any
-    order."""
+    """Calls a function on every part, here or on a cluster. Combines the results in any order."""
 
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any: ...
 
@@ -33,10 +31,10 @@ def map_parts(function: Function, parts: Sequence[Any], combine: Combine) -> Any
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Elements in parts: `read` returns the elements of one part, and `sizes` are their numbers.
+    """Elements in parts. `read` returns the elements of a part; `sizes` counts them for each part.
 
-    `parts` are small values that can be pickled, such as paths. `keep` is an object that must live
-    as long as the parts, such as a temporary folder.
+    `parts` are small values that can be pickled, such as paths. `keep` is an object that the parts
+    need, such as a temporary folder.
     """
 
     parts: tuple[Any, ...]
@@ -62,7 +60,7 @@ class Parts:
         return replace(self, read=read_mapped)
 
     def zipped(self, other: Any, function: Callable[[Any, Any], Any]) -> Parts:
-        """As `then`, but `function` also receives the elements of `other` at the same places."""
+        """Apply `function` to the elements of each part and the same elements of `other`."""
         ends = np.cumsum(self.sizes)
         slices = [
             _Slice(other[end - size : end]) for end, size in zip(ends, self.sizes, strict=True)
@@ -83,7 +81,7 @@ class Parts:
 
 
 class _Slice:
-    """Private elements inside a part. The `repr` hides them, because a cluster may log parts."""
+    """Private elements inside a part. The `repr` hides them, because a cluster may log a part."""
 
     def __init__(self, elements: Any) -> None:
         self.elements = elements

@@ -7,9 +7,9 @@ The digest covers settings, the names of the inputs (`privacy.snapshots`) and th
 A comment or a log level does not change the digest. A forced run opens a new generation. Only
 released results are stored.
 
-A crash at any line is safe, because the order is: charge the ledger, run the mechanism, write the
-result, publish values that are computed from the result. If a charge has no result, the mechanism
-is charged again, because somebody may have seen the result and deleted it.
+A crash at any line is safe because of the order: charge the ledger, run the mechanism, write the
+result, use the result. If the result of a charge is missing, the mechanism is charged again,
+because somebody may have seen the result and deleted it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sugarbush.privacy.key import random_id
 
 _LOCK_TIMEOUT_S = 6 * 3600
 _DAMAGED = (
-    "Restore it from a backup, or delete its folder; the result is then drawn and charged again"
+    "Restore it from a backup, or delete its folder. The next run then draws and charges again"
 )
 
 
@@ -43,7 +43,7 @@ def digest_of(**parts: Any) -> str:
 
 
 class ResultStore:
-    """The results of one stage at one digest, by name. Each result is complete or absent."""
+    """The results of one stage at one digest, by name. A stored result is always complete."""
 
     def __init__(self, folder: Path, run: str) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ class ResultStore:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """Yield a folder that becomes the finished result `name` after a block without an error."""
+        """Yield a folder that becomes the finished result `name` when the block succeeds."""
         if self.finished(name) is not None:
             raise PrivacyError(f"{self.folder / name}: is finished and must not be overwritten")
         with atomic_directory(self.folder / name, private=True) as folder:
@@ -64,8 +64,7 @@ class ResultStore:
     def array(
         self, name: str, draw: Callable[[], Released[NDArray[Any]]]
     ) -> Released[NDArray[Any]]:
-        """Return the array `name`: a finished array from disk, or the array that `draw` computes
-        and this function stores."""
+        """Return the finished array `name`, or else call `draw` and store the result."""
         if self.finished(name) is None:
             with self.writing(name) as folder:
                 drawn = draw()
@@ -85,7 +84,7 @@ def open_result_store(
     """Open the newest generation of a stage's results, or a new generation if `forced`.
 
     Only one process uses the store at a time. A second process waits, and then finds the results of
-    the first process. Raises PrivacyError after six hours of waiting, and StorageError when the
+    the first process. Raises PrivacyError after six hours of waiting. Raises StorageError if the
     folder cannot be used.
     """
     folder = state / "draws" / dataset / f"{stage}-{digest}"
@@ -109,7 +108,7 @@ def open_result_store(
                 (made / "run").write_text(random_id())
         run = own / "run"
         with reading(run, advice=_DAMAGED):
-            # Version 0.2 wrote no id. The digest, which is already public, replaces the id.
+            # Version 0.2 wrote no id, so the public digest replaces the id.
             run_id = run.read_text() if run.exists() else f"{digest}-{generation}"
         yield ResultStore(own, run_id)
     finally:

@@ -1,4 +1,4 @@
-"""The session with which a mechanism charges its cost."""
+"""The session through which a mechanism charges its cost."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sugarbush.privacy.ledger import Ledger
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacySession:
-    """One stage's access to the ledger during one run.
+    """The access of a stage to the ledger during a run.
 
-    `run` is the random id of the stage's run. With an empty `dataset_fingerprint`, the ledger does
+    `run` is the random id of the stage's run. If `dataset_fingerprint` is empty, the ledger does
     not compare the corpus with other corpora. A unit has at most `records_per_unit` records.
 
     >>> import tempfile
@@ -35,14 +35,13 @@ class PrivacySession:
     records_per_unit: int = 1
 
     def check(self, events: Iterable[Event]) -> None:
-        """Raise the error that `charge` would raise for `events` together; charge nothing."""
+        """Raise the error that `charge` would raise for `events` together. Charge nothing."""
         self.ledger.check(events, dataset_fingerprint=self.dataset_fingerprint)
 
     def charge(self, event: Event) -> str:
-        """Charge `event`, and return the id of the ledger entry. The entry is then on disk.
+        """Charge `event`, wait for the disk, and return the id of the ledger entry.
 
-        Raises BudgetExceededError beyond the cap, and LedgerError when the ledger knows the corpus
-        under another name. In both cases the ledger stays unchanged.
+        Raises the errors of `Ledger.charge`.
         """
         return self.ledger.charge(
             event, stage=self.stage, run=self.run, dataset_fingerprint=self.dataset_fingerprint

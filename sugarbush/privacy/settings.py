@@ -13,12 +13,12 @@ from sugarbush.privacy.unit import Unit
 from sugarbush.settings import AtLeastOne, Positive, Section, Share
 
 LARGE_DELTA = 1e-5
-# The name is a part of paths in the state folder.
+# A pattern, because the name is a part of paths in the state folder.
 DATASET_NAME = "[a-z0-9][a-z0-9_.-]{0,63}"
 
 
 class Purpose(StrEnum):
-    """What the result is for. Only a release may be published. A benchmark uses public data."""
+    """The purpose of a run. Only a release may be published. A benchmark uses public data."""
 
     RELEASE = "release"
     BENCHMARK = "benchmark"
@@ -26,47 +26,46 @@ class Purpose(StrEnum):
 
 
 class Shares(Section):
-    """How the budget is split. The shares are shares of mu^2 in Gaussian DP and add up to 1."""
+    """How the budget is divided. The shares are shares of mu^2 in Gaussian DP and add up to 1."""
 
     metadata: Share = 0.1
-    """Share of the DP metadata."""
+    """Share of the budget for DP metadata."""
     synthesis: Share = 0.9
-    """Share of the votes, or of training by DP-SGD."""
+    """Share of the budget for votes, kernel scores or DP-SGD."""
 
     @model_validator(mode="after")
     def _whole(self) -> Shares:
         total = self.metadata + self.synthesis
         if not math.isclose(total, 1, abs_tol=1e-9):
-            raise ValueError(f"must add up to 1, got {total:g}")
+            raise ValueError(f"must add up to 1 (got {total:g})")
         return self
 
 
 class PrivacySettings(Section):
-    """What is protected, how strongly, and which ledger is charged.
+    """The unit that is protected, the guarantee, and the ledger.
 
-    If `dataset` or `purpose` is null or missing, a project derives its value from the data file.
+    If `dataset` or `purpose` is null, a project derives the value from the data file.
 
     >>> PrivacySettings(epsilon=1, delta=1e-6, dataset="tickets").cap
     4.0
     """
 
     dataset: Annotated[str, Field(pattern=rf"^({DATASET_NAME})?$")] = ""  # no ledger accepts ""
-    """Name of the ledger that is charged; all files about the same people need the same name."""
+    """Name of the ledger; all files about the same people need the same name."""
     different_from: tuple[str, ...] = ()
-    """Similar datasets; naming them here confirms that they share no person with this dataset."""
+    """Datasets with similar texts that share no person with this dataset."""
     purpose: Purpose = Purpose.RELEASE
     """release, benchmark (public data) or example; null: release (example for the example file)."""
     unit: Unit = Unit.RECORD
-    """What is protected: one record, or a user with all their records (prepare.user_column)."""
+    """The protected unit: a record, or a user with all of their records (prepare.user_column)."""
     records_per_user: AtLeastOne = 1
-    """Maximum number of records used per user; a larger number needs more noise on counts."""
+    """Maximum number of records per user; a larger number needs more noise on counts."""
     epsilon: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Epsilon that one run may spend. With dpft, the card's epsilon may be a few percent larger."""
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-6
     """Delta for every epsilon: at most 1e-5, and below 1 / (number of units)."""
     allow_large_delta: bool = False
-    """Confirms a delta above 1e-5. With probability delta, a record may then be published
-    unchanged."""
+    """Allows a delta above 1e-5. With probability delta, a whole record may become public."""
     shares: Shares = Shares()
     cap: Positive = 4.0
     """Epsilon that all runs on this dataset may spend together."""
@@ -80,31 +79,27 @@ class PrivacySettings(Section):
             )
         if self.dataset and self.dataset in self.different_from:
             raise ValueError(
-                f"different_from names the dataset itself, '{self.dataset}'; a dataset has one "
+                f"different_from names the dataset itself, '{self.dataset}'. A dataset has one "
                 "budget for all purposes"
             )
         if self.delta > LARGE_DELTA and not self.allow_large_delta:
             raise ValueError(
-                f"delta={self.delta:g} is above {LARGE_DELTA:g}: the guarantee would allow "
-                "publishing a whole record with this probability. Lower delta, or set "
-                "`privacy.allow_large_delta: true`"
+                f"delta={self.delta:g} is above {LARGE_DELTA:g}. With this probability, a whole "
+                "record may become public. Lower delta, or set `privacy.allow_large_delta: true`"
             )
         return self
 
     def check_delta(self, records: float | None) -> None:
-        """Refuse a delta above 1 / (DP count of records). Raises ParamsError.
-
-        `records` is None if no count was released.
-        """
+        """Raise ParamsError for a delta above 1 / `records`, the DP count of records or None."""
         if records is None or self.allow_large_delta or self.delta <= 1 / max(records, 1):
             return
         raise ParamsError(
-            f"params.yaml: privacy.delta={self.delta:g} is above one over the DP count of records "
-            f"({records:.0f}). Lower delta, or set `privacy.allow_large_delta: true`"
+            f"params.yaml: privacy.delta={self.delta:g} is above 1 / (DP count of records, "
+            f"{records:.0f}). Lower delta, or set `privacy.allow_large_delta: true`"
         )
 
     @property
     def promise(self) -> list[str | int | float]:
-        """The privacy settings, other than the noise, in the cache key of a result."""
+        """The privacy settings in the cache key of a result. The noise has a key of its own."""
         per_user = [self.records_per_user] if self.unit is Unit.USER else []
         return [self.unit.value, *per_user, self.delta]

@@ -1,19 +1,18 @@
 """Gives private inputs random names, so that no released file shows whether two inputs are equal.
 
-    <state>/snapshots/<dataset>.json     for each input: the keyed digest of its content, its name
+    <state>/snapshots/<dataset>.json     name and keyed digest of each input
 
 DVC, cache keys and release.json contain the name and no digest. Equal inputs have equal digests,
-keyed or not. So anyone could compare the digests of two releases and learn exactly whether a record
-was added or removed. No finite epsilon covers such exact knowledge. An input keeps its name while
-its content stays the same. If the content changes and later changes back, the input gets a new
-name, so old results are not restored.
+even with a key. With digests, anyone could compare two releases and learn exactly whether a record
+was added or removed. No finite epsilon covers such exact knowledge.
 
-An input is computed from settings and public files too. If these change, the input gets a new name.
-An unchanged name would answer an exact question about all records. For example, it would show that
-no record equals a newly donated text, or contains a word that the schema now lists.
+An input keeps its name while its content stays the same. If the content changes and later changes
+back, the input gets a new name, and old results are not restored. Inputs also depend on settings
+and public files. If these change, the input gets a new name. An unchanged name would answer an
+exact question about all records, for example whether a record equals a newly donated text.
 
-One fact stays visible: whether an input changed since the last run. A forced run renews the names.
-So a schedule that forces every run hides this fact too, but every forced run spends budget.
+The names still show whether an input changed since the last run. A forced run renews the names, and
+spends budget. A schedule that forces every run therefore hides this fact too.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ class Snapshots:
         """Return the random name of the input `name`, which has the keyed digest `digest`.
 
         `within` is the name of the input from which this input was computed. `public` is a digest
-        of the settings and public files from which it was computed. The result is a new name if
-        `digest`, `within` or `public` changed, or if `renew` is set. Version 0.2 stored results
-        under digests. If such results exist, the first name of an input is its digest, so that they
-        stay valid. Raises StorageError if the state folder cannot be used.
+        of the settings and public files for the computation. The result is a new name if `digest`,
+        `within` or `public` changed, or if `renew` is set. Version 0.2 stored results under
+        digests. If such results exist, the first name of an input is its digest, so that these
+        results stay valid. Raises StorageError if the state folder cannot be used.
         """
         with self._open() as inputs:
             adopted = inputs.setdefault(_ADOPTED, {"digest": str(int(self._are_of_0_2()))})
@@ -75,7 +74,7 @@ class Snapshots:
             return own
 
     def now(self, name: str) -> str | None:
-        """Return the present name of an input, or None if the input has no name yet."""
+        """Return the current name of an input, or None."""
         with self._open() as inputs:
             return inputs[name]["name"] if name in inputs else None
 
@@ -86,10 +85,11 @@ class Snapshots:
         return known["name"] if known is not None and known["digest"] == digest else random_id()
 
     def _are_of_0_2(self) -> bool:
-        """Whether version 0.2 wrote all stored results. Later versions add a random id.
+        """Return whether version 0.2 wrote all stored results.
 
-        If a result has such an id, the file of names was lost. New names must then be random: a
-        digest as a name could equal a name of an earlier release, and restore its results.
+        Later versions store a random id with a result. If a result has an id, the file of names was
+        lost, and new names must be random. A digest could equal the name of an earlier release, and
+        restore the results of this release.
         """
         return self._draws.is_dir() and not any(self._draws.glob("*/generation-*/run"))
 
@@ -106,12 +106,12 @@ class Snapshots:
                         path.write_text(after)
         except Timeout:
             raise StorageError(
-                f"{self._path}.lock: another run held the lock for {_LOCK_TIMEOUT_S} s"
+                f"{self._path}.lock: another run held the lock for {_LOCK_TIMEOUT_S} s. Run again"
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise StorageError(
-                f"{self._path}: is damaged. Restore it from a backup, or delete it. After a "
-                "deletion every input gets a new name, and results are drawn and charged again"
+                f"{self._path}: is damaged. Restore the file from a backup, or delete it. After a "
+                "deletion, the next run draws and charges all results again"
             ) from None
         except OSError as error:
             raise StorageError(f"{self._path}: {error.strerror or error}") from None

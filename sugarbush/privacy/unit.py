@@ -1,10 +1,10 @@
-"""The unit that the guarantee protects, and the neighbours of a corpus."""
+"""The unit that the guarantee protects."""
 
 from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """The privacy unit. Neighbouring corpora differ by adding or removing one unit."""
+    """The privacy unit. Two neighbouring corpora differ by one added or removed unit."""
 
     RECORD = "record"
     USER = "user"

@@ -5,10 +5,10 @@
               measure this marginal
               fit the model to all measurements so far
 
-Every private answer comes from the measurer. The measurer's filter limits the total cost. All code
-in this module is post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022
-(arXiv:2201.12677), Algorithms 1 to 4, with mu^2 in place of the paper's rho.
-docs/decisions/aim-in-gaussian-dp.md has the proof and a comparison.
+Every private answer comes from the measurer, and the measurer's filter limits the total cost. All
+code in this module is post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022
+(arXiv:2201.12677), Algorithms 1 to 4, with mu^2 instead of the paper's rho.
+docs/decisions/aim-in-gaussian-dp.md contains the proof and a comparison.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from sugarbush.tables.synthesis import (
 _MEAN_ABSOLUTE_NOISE: Final = math.sqrt(2 / math.pi)
 # With d attributes, the first round spends 1 / (16 d) of the budget (the paper's T = 16 d).
 _ROUNDS_PER_ATTRIBUTE: Final = 16
-# Share of mu^2 for the first one-way marginals. With the paper's share, 0.9/16, these marginals are
-# noisy. In our measurements, 0.3 is as good on 5,000 records at epsilon 1, and better on less data.
+# Share of mu^2 for the first one-way marginals. The paper's share is 0.9/16. In our measurements,
+# 0.3 is equally good on 5,000 records at epsilon 1, and better on less data.
 _SINGLES: Final = 0.3
-# Share of a round's budget for the measurement (the paper's alpha); the selection gets the rest.
+# Share of a round's budget for the measurement (the paper's alpha). The rest is for the selection.
 _MEASUREMENT: Final = 0.9
 # After a round that does not improve the model, the budget of a round is multiplied by this factor
 # (Algorithm 3: epsilon doubles and sigma halves).
 _ANNEALING: Final = 4
-# A dependence counts if it exceeds the noise by this number of standard deviations.
+# A dependence is found if it exceeds the noise by this number of standard deviations.
 _SURE: Final = 3.0
-# For each attribute, all values with a noisy count below this number of sigmas are merged.
+# Values of an attribute with a noisy count below this number of sigmas are merged.
 _RARE_SIGMAS: Final = 3.0
 
 
@@ -59,14 +59,14 @@ def aim(
 ) -> Synthesis:
     """Fit a model of the measurer's table to marginals of up to `degree` attributes.
 
-    Spends the whole budget of the measurer's filter. A marginal of several attributes is never
-    selected if it has more than `max_cells` cells after rare values are merged. The size limit of
-    the model grows with the spent budget, up to `max_model_mb`.
+    The function spends the whole budget of the measurer's filter. After rare values are merged, a
+    selected marginal of several attributes has at most `max_cells` cells. The size limit of the
+    model grows with the spent budget, up to `max_model_mb`.
 
     Until the dependences above the noise form a tree, the model contains only these dependences. If
-    the search finds no more dependences, it ends: the rest of the budget is divided evenly among
-    the found dependences and the one-way marginals. So on little data the table is no worse than
-    independent marginals (docs/decisions/aim-search-and-model.md).
+    the search finds no more dependences, it ends. The rest of the budget is then divided evenly
+    among the found dependences and the one-way marginals. With few records, the table is therefore
+    no worse than independent marginals (docs/decisions/aim-search-and-model.md).
     """
     whole = measurer.mu_squared_left
     measurements = measure_singles(measurer, mu_squared=_SINGLES * whole)
@@ -110,15 +110,15 @@ def aim(
             return finish_evenly(
                 measurer, measurements, shown=shown, rare=rare, start=model, round=number + 1
             )
-    # The last marginal is always in the model, because its measurement used much of the budget.
+    # The last measurement used much of the budget, so the model always contains its marginal.
     kept = None if len(shown) >= edges else [*shown, measurements[-1].attributes]
     return finish(measurer.domain, measurements, rare=rare, start=model, shown=kept)
 
 
 def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> bool:
-    """Whether the junction tree stays under the limit with one more marginal (Algorithm 2).
+    """Return whether the junction tree with one more marginal fits the limit (Algorithm 2).
 
-    A marginal within a clique of the model adds no cell. So at least one marginal always fits.
+    A marginal within a clique of the model adds no cell, so at least one marginal always fits.
     """
     if any(set(attributes) <= set(clique) for clique in model.cliques):
         return True
@@ -126,10 +126,10 @@ def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> 
 
 
 def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
-    """Return the number of rounds below which the search for dependences ends.
+    """Return the number of affordable rounds below which the search for dependences ends.
 
-    The number is two rounds per edge of a tree that spans all attributes, even attributes with one
-    cell after merging. After the first found dependence, the number is half a round per edge.
+    The number is two rounds per edge of a tree that spans all attributes. After the first found
+    dependence, the number is half a round per edge.
     """
     return edges / 2 if shown else 2 * edges
 
@@ -163,7 +163,7 @@ def _measure_worst(
 
 
 def _learned(measurement: Measurement, before: MarkovRandomField, after: MarkovRandomField) -> bool:
-    """Whether the change of the model's marginal exceeds the noise (Algorithm 3, line 2)."""
+    """Return whether the change of the model's marginal exceeds the noise (Algorithm 3, line 2)."""
     moved = after.marginal(measurement.attributes) - before.marginal(measurement.attributes)
     noise = _MEAN_ABSOLUTE_NOISE * measurement.stddev * moved.size
     return float(np.abs(moved).sum()) > noise
@@ -172,11 +172,11 @@ def _learned(measurement: Measurement, before: MarkovRandomField, after: MarkovR
 def _shows_dependence(
     measurement: Measurement, model: MarkovRandomField, singles_stddev: float
 ) -> bool:
-    """Whether a marginal shows, beyond noise, an interaction that the model lacks.
+    """Return whether a marginal shows, beyond noise, an interaction that the model lacks.
 
-    The test statistic is the sum of squares of the residuals (measured minus model counts, without
-    main effects). Noise alone gives the statistic a mean of stddev^2 times the degrees of freedom.
-    Errors of the one-way marginals add at most `singles_stddev`^2 per cell.
+    The residuals are measured minus model counts, without main effects. The test statistic is their
+    sum of squares. Its mean under noise alone is stddev^2 * degrees of freedom. Errors of the
+    one-way marginals add at most `singles_stddev`^2 per value.
     """
     domain = measurement.counts.shape
     freedom = measurement.counts.size - 1 - sum(size - 1 for size in domain)
@@ -193,10 +193,9 @@ def _shows_dependence(
 
 
 def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """Return all one-way marginals, and the marginals of 2 to `degree` attributes with at most
-    `max_cells` cells.
+    """Return all one-way marginals, and larger marginals with at most `max_cells` cells.
 
-    An attribute with one cell is in no larger marginal, because it depends on no other attribute.
+    A larger marginal has 2 to `degree` attributes with at least two cells each.
     """
     return [
         attributes
@@ -211,10 +210,9 @@ def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> lis
 
 
 def _weights(marginals: Sequence[Attributes]) -> dict[Attributes, float]:
-    """Weight each marginal r by its overlap with the largest marginals s (Section 4.1: w_r = sum_s
-    c_s |r and s|).
+    """Weight each marginal by its overlap with the largest marginals, with weights in (0, 1].
 
-    The weights are scaled to at most 1. A marginal without overlap gets a small weight above 0.
+    Source: Section 4.1, w_r = sum_s c_s |r and s|.
     """
     largest = max(map(len, marginals))
     top = [set(marginal) for marginal in marginals if len(marginal) == largest]

@@ -1,4 +1,4 @@
-"""A DP table and its measurements, as plain values for the report."""
+"""A DP table and its measurements as plain data."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Measurement:
     """A noisy marginal.
 
     `counts` is the marginal plus N_Z(0, stddev^2) per cell, with one axis per attribute in the
-    order of `attributes`. `mu` is the cost of the measurement. `selection_mu` is the cost of
-    selecting the marginal; it is 0 if the marginal was measured without a selection. If `merged`,
-    the axes of the attributes in `DpTable.merged` are merged cells, not codes of the schema.
+    order of `attributes`. `mu` is the cost of the measurement, and `selection_mu` the cost of the
+    selection (0 without a selection). If `merged`, the axes of the attributes in `DpTable.merged`
+    are merged cells, not codes of the schema.
     """
 
     attributes: Attributes
@@ -62,8 +62,8 @@ class DpTable:
     """Synthetic metadata rows, and all values that were released with them.
 
     `rows` is `(n_dp, d)` int64 with at least one row: codes in schema order. `record_count` is the
-    DP estimate of the number of records. The estimate may be fractional or negative. If rare values
-    of an attribute are merged, `merged` maps the attribute to the model's cell for each code.
+    DP estimate of the number of records. It may be fractional or negative. `merged` maps each
+    attribute with merged rare values to the model's cell for each code.
     """
 
     rows: Released[NDArray[np.int64]]
@@ -74,7 +74,7 @@ class DpTable:
     mu_spent: float
 
     def to_json(self) -> dict[str, Any]:
-        """All fields except the rows, which are stored as a table."""
+        """Return all fields except the rows, which are stored as a table."""
         return {
             "engine": self.engine,
             "record_count": self.record_count.value,

@@ -1,4 +1,4 @@
-"""The engines that synthesize the DP table, behind one function."""
+"""One function that synthesizes the DP table with any engine."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ def synthesize(
     """Synthesize a table that resembles the private table, over the schema's public domain.
 
     Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most
-    `session.records_per_unit` records. One event is charged before the table is opened. The
+    `session.records_per_unit` records. One event is charged before the table is read. The
     measurer's filter keeps every engine within this budget.
     Shapes: `table` has one row of codes per record, with columns in the order of `schema_domain`.
-    Raises ParamsError if the engine is not installed, and BudgetExceededError. Both errors are
-    raised before the charge, and before the table is read.
+    Raises ParamsError if the engine is not installed, or BudgetExceededError, before the charge.
     Source: docs/decisions/aim-in-gaussian-dp.md, and the module of each engine.
     """
     if params.engine is Engine.SMARTNOISE:

@@ -1,8 +1,8 @@
 """Private-PGM: fits a graphical model to noisy marginals. All code here is post-processing.
 
 The model is a Markov random field with one log-potential per measured clique, on a junction tree.
-Calibration passes logarithms of messages up the tree, and then probabilities down the tree. So no
-belief underflows or overflows.
+Calibration passes logarithms of messages up the tree, and then probabilities down the tree. This
+order prevents underflow and overflow of beliefs.
 
 Sources: McKenna, Sheldon, Miklau 2019 (Private-PGM); Koller & Friedman 2009, chapter 10.
 """
@@ -27,19 +27,19 @@ _Blocks = dict[Attributes, Floats]  # one array per clique
 _CONJUGATE_STEPS = 8  # maximum number of conjugate-gradient steps in a Levenberg-Marquardt step
 _TRUNCATION = 1e-2  # conjugate gradients stop at this fraction of the first squared residual
 _DIFFERENCE = 1e-5  # largest change of a potential in a forward difference
-# The first damping of an estimation that starts from a model, relative to an estimation without a
-# start. With a larger damping, a model that is nearly right would hardly change.
+# An estimation that starts from a model multiplies its first damping by this factor. With a larger
+# damping, a nearly correct model would hardly change.
 _STARTED_DAMPING = 4.0**-5
-# Largest change of a potential in one step. After a larger step the linear model is invalid, and
-# all mass may be in one cell, where the gradient vanishes.
+# Largest change of a potential in one step. For a larger step the linear model is wrong: all mass
+# may move to one cell, where the gradient vanishes.
 _LARGEST_MOVE = 10.0
-# An estimation ends when a step would decrease the loss by less than this fraction.
+# Minimum relative decrease of the loss by a step; after a smaller decrease, the estimation ends.
 _LEAST_PROGRESS = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """A noisy marginal: its counts and their variances, with one axis per attribute."""
+    """A noisy marginal. Counts and variances have one axis per attribute."""
 
     attributes: Attributes
     counts: Floats
@@ -50,7 +50,7 @@ class Observation:
 class JunctionTree:
     """Nodes in order, each after its parent. The parent of a root is None.
 
-    Every clique is a subset of a node, and the nodes that contain an attribute form a subtree.
+    Every clique is a subset of a node. The nodes that contain an attribute form a subtree.
     """
 
     nodes: tuple[Attributes, ...]
@@ -65,8 +65,8 @@ class JunctionTree:
 def elimination_cliques(domain: Domain, cliques: Iterable[Attributes]) -> list[frozenset[str]]:
     """Triangulate by greedy elimination of the lightest attribute, and return the maximal cliques.
 
-    The weight of an attribute is the number of cells of the clique that its elimination creates
-    (min-weight heuristic; Koller & Friedman 2009, section 9.4.3.2).
+    Eliminating an attribute creates a clique. The weight of the attribute is the number of cells of
+    this clique (min-weight heuristic; Koller & Friedman 2009, section 9.4.3.2).
     """
     neighbours: dict[str, set[str]] = {name: set() for name in domain}
     for clique in cliques:
@@ -99,8 +99,7 @@ def model_megabytes(domain: Domain, cliques: Iterable[Attributes]) -> float:
 def axis_order(domain: Domain) -> dict[str, int]:
     """Return the axis of each attribute in every array. The attribute with the most values is last.
 
-    With this order, sums run along long rows of memory, up to 60 times faster than along short
-    rows.
+    With this order, sums run along long rows of memory, which is up to 60 times faster.
     """
     ascending = sorted(domain, key=domain.__getitem__)
     return {name: place for place, name in enumerate(ascending)}
@@ -134,7 +133,7 @@ class MarkovRandomField:
 
     Each array of the argument `potentials` has one axis per attribute of its key, in the order of
     the key. The attribute `potentials` has one array per maximal clique, in axis order. Without
-    potentials the distribution is uniform. After a change of potentials, call `calibrate`.
+    potentials, the distribution is uniform. Call `calibrate` after a change of potentials.
     """
 
     def __init__(
@@ -163,7 +162,7 @@ class MarkovRandomField:
         self.calibrate()
 
     def calibrate(self, potentials: Mapping[Attributes, Floats] | None = None) -> None:
-        """Recompute the beliefs, and so every marginal, from the potentials."""
+        """Recompute the beliefs from the potentials."""
         if potentials is not None:
             self.potentials = dict(potentials)
         factors = [np.zeros(self._shape(node)) for node in self.tree.nodes]
@@ -219,7 +218,7 @@ class MarkovRandomField:
         }
 
     def marginal(self, attributes: Attributes) -> Floats:
-        """Return the expected counts of any attributes: one axis per attribute, in that order."""
+        """Return the expected counts of `attributes`, with one axis per attribute."""
         wanted = self.ordered(attributes)
         places = tuple(wanted.index(name) for name in attributes)
         return np.transpose(self.total * self._probabilities(wanted), places)
@@ -238,8 +237,8 @@ class MarkovRandomField:
     def _message(self, node: int, wanted: frozenset[str]) -> tuple[Attributes, Floats]:
         """Compute P(below | separator) by variable elimination.
 
-        `below` are the wanted attributes that the node's subtree adds to its separator. The array
-        has one axis per attribute of `below` and of the separator.
+        `below` contains the wanted attributes that the node's subtree adds to the node's separator.
+        The array has one axis per attribute of `below` and of the separator.
         """
         below = wanted & self._below[node]
         key = (node, below)
@@ -268,8 +267,8 @@ class MarkovRandomField:
     def sample(self, rows: int, rng: Rng) -> NDArray[np.int64]:
         """Sample `(rows, d)` codes along the junction tree, with columns in the domain's order.
 
-        Rows with equal separator values contain each code as often as expected, up to rounding. The
-        order of the rows is random.
+        Among rows with equal separator values, the count of each code is the expected count, up to
+        rounding. The order of the rows is random.
         """
         columns: dict[str, NDArray[np.int64]] = {}
         for node, attributes in enumerate(self.tree.nodes):
@@ -300,8 +299,8 @@ def estimate(
     """Fit the marginals of a model to the observations by least squares.
 
     The loss is the sum of (marginal - count)^2 / (2 variance). The fit stops when the loss per
-    count is `enough` (noise alone gives 0.5), or after about `calibrations` evaluations of the
-    model. The potentials of `start` are the initial potentials.
+    count is `enough`; noise alone gives 0.5. The fit also stops after about `calibrations`
+    evaluations of the model. `start` provides the initial potentials.
     """
     model = MarkovRandomField(
         domain,
@@ -318,7 +317,7 @@ def estimate(
 
 @dataclass(frozen=True, kw_only=True)
 class _Point:
-    """The state of an estimation: marginals of the cliques, the loss, and its gradient."""
+    """The potentials of an estimation with their marginals, loss and gradient."""
 
     potentials: _Blocks
     marginals: _Blocks
@@ -329,22 +328,22 @@ class _Point:
 class _LeastSquares:
     """Fits by the Levenberg-Marquardt method, in the metric of the Fisher information.
 
-    A change D of the potentials changes the marginals by about F D. F is the covariance of the
-    marginals (the Fisher information). A step minimises the loss of this linear model plus
-    damping/2 * <D, F D>. With large damping the method is mirror descent, D = -gradient/damping
-    (Private-PGM, Algorithm 2). With small damping it is Gauss-Newton. At epsilon 10 the method
-    needs 300 calibrations, and mirror descent needs 3,600.
+    F is the covariance of the marginals (the Fisher information). A change D of the potentials
+    changes the marginals by about F D. A step minimises the loss of this linear model plus
+    damping/2 * <D, F D>. With large damping, the step is mirror descent, D = -gradient/damping
+    (Private-PGM, Algorithm 2). With small damping, the step is Gauss-Newton. At epsilon 10, this
+    method needs 300 calibrations, and mirror descent needs 3,600.
 
-    Conjugate gradients, preconditioned by F, find the step. The method needs only products of F
-    with a direction. Each product costs one calibration at slightly changed potentials (Nocedal &
-    Wright 2006, Algorithms 5.3 and 7.1).
+    Conjugate gradients, preconditioned by F, find the step. They need only products of F with a
+    direction. Each product costs one calibration at slightly changed potentials (Nocedal & Wright
+    2006, Algorithms 5.3 and 7.1).
     """
 
     def __init__(self, model: MarkovRandomField, observations: Sequence[Observation]) -> None:
         self.model = model
         self.precision: dict[Attributes, Floats] = {}
         weighted: dict[Attributes, Floats] = {}
-        for one in observations:  # equal cliques get one mean observation, weighted by precision
+        for one in observations:  # averages observations of the same clique, by precision
             names = model.ordered(one.attributes)
             axes = [one.attributes.index(name) for name in names]
             precision = 1 / np.transpose(one.variance, axes)
@@ -356,8 +355,10 @@ class _LeastSquares:
         self.left = 0  # remaining calibrations
 
     def solve(self, *, enough: float, calibrations: int, first_damping: float) -> None:
-        """Fit until the loss reaches its target or no calibration is left. `first_damping` is a
-        multiple of the damping in the first step of mirror descent."""
+        """Fit until the loss reaches its target or no calibration is left.
+
+        `first_damping` is relative to the damping in the first step of mirror descent.
+        """
         self.left = calibrations
         goal = enough * sum(target.size for target in self.targets.values())
         here = self._at(self.model.potentials)
@@ -381,7 +382,7 @@ class _LeastSquares:
         self.model.calibrate(here.potentials)
 
     def _step(self, here: _Point, damping: float) -> tuple[_Blocks, float]:
-        """Compute the step, and the decrease of the loss that the linear model predicts for it."""
+        """Compute the step, and the decrease of the loss that the linear model predicts."""
         step = moved = {clique: np.zeros_like(v) for clique, v in here.gradient.items()}
         residual = {clique: -slope for clique, slope in here.gradient.items()}
         direction = residual
@@ -402,7 +403,7 @@ class _LeastSquares:
         return step, promised
 
     def _response(self, here: _Point, direction: _Blocks) -> _Blocks:
-        """Compute F times a direction, the change of the marginals, by a forward difference."""
+        """Compute F * `direction`, the change of the marginals, by a forward difference."""
         largest = _largest(direction)
         if largest == 0:
             return {clique: np.zeros_like(block) for clique, block in direction.items()}
@@ -428,7 +429,7 @@ class _LeastSquares:
         return _Point(potentials=potentials, marginals=marginals, loss=loss, gradient=gradient)
 
     def _curvature(self, moves: _Blocks) -> _Blocks:
-        """Compute how a change of the marginals changes the gradient."""
+        """Compute the change of the gradient that a change of the marginals causes."""
         change = {clique: np.zeros_like(block) for clique, block in moves.items()}
         for clique, precision in self.precision.items():
             holder = self.holder[clique]
@@ -479,7 +480,7 @@ def _axes(attributes: Attributes, dropped: Iterable[str]) -> tuple[int, ...]:
 
 
 def _sum_to(factor: Floats, attributes: Attributes, kept: Attributes) -> Floats:
-    """Sum a factor over every attribute that is not in `kept`. Attributes are in axis order."""
+    """Sum a factor over every attribute outside `kept`. Attributes are in axis order."""
     if attributes == kept:
         return factor
     return np.asarray(factor.sum(axis=_axes(attributes, set(attributes) - set(kept))))
@@ -500,10 +501,10 @@ def _flat(
 
 
 def _systematic(table: Floats, group: NDArray[np.int64], rng: Rng) -> NDArray[np.int64]:
-    """For each entry g of `group`, draw a column from the distribution in row g of `table`.
+    """For each entry g of `group`, sample a column from the distribution in row g of `table`.
 
-    The members of a group use the quantiles (i + u_i) / size in random order. So each column is
-    drawn as often as expected, up to one draw.
+    The members of a group use the quantiles (i + u_i) / size in random order. The count of each
+    column is therefore the expected count, up to one.
     """
     groups, columns = table.shape
     sizes = np.bincount(group, minlength=groups)

@@ -1,8 +1,8 @@
 """Gives engines noisy answers about the private table. No other code reads the table.
 
 An engine requests a noisy marginal (`measure`), or the marginal for which its model has the largest
-error (`select`). One Gaussian-DP filter charges every answer before the noise is drawn. So all
-answers together are mu-GDP, for any choice of requests. All further work of an engine is
+error (`select`). One Gaussian-DP filter charges every answer before the noise is drawn. All answers
+together are therefore mu-GDP, for any choice of requests. All further work of an engine is
 post-processing.
 
 Sensitivities when one unit of at most m records is added or removed:
@@ -34,7 +34,7 @@ from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
 from sugarbush.tables.dp_table import Attributes, Measurement
 
 # Scores are integer multiples of 1/_GRID^2, clipped to the range that float64 represents exactly
-# (8.6e9 records). So neither rounding nor clipping adds to the sensitivity of scores.
+# (8.6e9 records). Rounding and clipping therefore do not increase the sensitivity of scores.
 _GRID = 1024
 _LARGEST_EXACT = 2**53
 _LARGEST_DISTANCE = 2**62
@@ -54,12 +54,12 @@ class Candidate:
 
 
 def marginal_sensitivity(records_per_unit: int) -> float:
-    """L2 sensitivity of any marginal of counts."""
+    """Return the L2 sensitivity of a marginal to one unit."""
     return float(records_per_unit)
 
 
 def score_sensitivity(records_per_unit: int) -> float:
-    """Sensitivity of a score to one unit. Weights are at most 1."""
+    """Return the sensitivity of a score to one unit, for weights of at most 1."""
     return float(records_per_unit)
 
 
@@ -79,7 +79,7 @@ class MarginalMeasurer:
         records_per_unit: int = 1,
     ) -> None:
         if not domain or any(size < 1 for size in domain.values()):
-            raise InvariantError("a domain needs attributes of at least one value each")
+            raise InvariantError("a domain needs attributes, each with at least one value")
         self.domain = dict(domain)
         self.records_per_unit = records_per_unit
         self._filter = GaussianDpFilter(mu)
@@ -100,14 +100,14 @@ class MarginalMeasurer:
     def merge(self, attribute: str, cells: Sequence[int]) -> None:
         """Count `cells[code]` instead of `code` from now on. `cells` must be public or released.
 
-        Each record is recoded independently, so no sensitivity changes.
+        Each record is recoded independently, so the sensitivities stay the same.
         """
         mapping = np.asarray(cells, dtype=np.int64)
         size = int(mapping.max()) + 1
         if len(mapping) != self._public_domain[attribute] or set(mapping.tolist()) != set(
             range(size)
         ):
-            raise InvariantError("cells must map every code, and use every number from 0 on")
+            raise InvariantError("cells must map every code to a number 0, 1, ..., without gaps")
         self._columns[attribute] = _smallest(mapping[self._codes[attribute]], size)
         self.domain[attribute] = size
         self._merged.add(attribute)
@@ -123,7 +123,7 @@ class MarginalMeasurer:
         return tuple(self.domain[name] for name in attributes)
 
     def noise_of(self, mu: float) -> float:
-        """Return the standard deviation (public) of the noise in a measurement that costs `mu`."""
+        """Return the standard deviation of the noise in a measurement that costs `mu`."""
         return discrete_gaussian_stddev(mu, sensitivity=marginal_sensitivity(self.records_per_unit))
 
     def measure(
@@ -162,8 +162,10 @@ class MarginalMeasurer:
         return report_noisy_max(scores, epsilon=epsilon, sensitivity=sensitivity), cost
 
     def _score(self, candidate: Candidate) -> float:
-        """Compute the score of a candidate in integers. Rounding errors of floating-point numbers
-        could exceed the proven sensitivity."""
+        """Compute the score of a candidate in integers.
+
+        With floating-point numbers, rounding errors could exceed the proven sensitivity.
+        """
         if not 0 < candidate.weight <= 1:
             raise InvariantError("a weight must be above 0 and at most 1")
         weight = max(1, round(candidate.weight * _GRID))
@@ -202,13 +204,15 @@ def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]
 
 
 def _smallest(column: NDArray[Any], size: int) -> NDArray[Any]:
-    """Copy a column into the smallest type: a million rows of fifteen columns fit into 15 MB."""
+    """Copy a column into the smallest integer type, to save memory."""
     return np.ascontiguousarray(column, dtype=np.min_scalar_type(size - 1))
 
 
 def _on_grid(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Round to multiples of 1/_GRID. Huge estimates are clipped, so that distances fit into an
-    integer. NaN raises InvariantError: as an integer it would make a distance overflow."""
+    """Round to multiples of 1/_GRID. Raises InvariantError on NaN.
+
+    Huge estimates are clipped, because distances must not overflow an integer.
+    """
     if np.isnan(estimate).any():
         raise InvariantError("an estimate of a marginal is not a number")
     largest = _LARGEST_DISTANCE // max(estimate.size, 1)

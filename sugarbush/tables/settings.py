@@ -34,8 +34,8 @@ class SynthesizeMetadataSettings(Section):
     max_cells: AtLeastOne = 10_000
     """Maximum number of cells in a marginal."""
     max_model_mb: Positive = 4.0
-    """Maximum size of the graphical model; a larger one is slower and not more accurate."""
+    """Maximum size of the graphical model. A larger model is slower and not more accurate."""
     label: str | None = None
-    """Attribute that gives augpe its DP counts; null: the first one."""
+    """Attribute with the DP counts for augpe; null: the first attribute."""
     seed: int = 1
     """Seed of the rows that are sampled from the fitted model."""

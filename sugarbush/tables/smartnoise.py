@@ -1,11 +1,11 @@
 """Runs smartnoise-synth's AIM as a second engine, on the measurer instead of the data.
 
 The loop of snsynth 1.0.8 (`AIMSynthesizer.AIM`) decides which marginals to request. The measurer
-answers with exact noise under the filter, so the loop reads no record. These parts of smartnoise
-are not used: floating-point noise, selection by numpy's global generator, domains from the data,
-and errors that quote values. This module suppresses smartnoise's prints, and adds attributes that
-its workload would omit. Rows are sampled from our junction tree, because mbi 1.1 samples wrongly
-from cycles and correlates columns that share a parent.
+answers with exact noise under the filter, so the loop reads no record. This module replaces
+smartnoise's floating-point noise, its selection by numpy's global generator, and domains from the
+data. It suppresses smartnoise's prints, and adds attributes that its workload would omit. Rows are
+sampled from our junction tree, because mbi 1.1 samples wrongly from cycles and correlates columns
+that share a parent.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
 from sugarbush.tables.synthesis import Synthesis, count_records
 
 _VERSION: Final = "1.0.8"
-# Smartnoise gives this share of a round's rho to the measurement, and the rest to the selection.
+# Smartnoise spends this share of a round's rho on the measurement, and the rest on the selection.
 _MEASUREMENT_SHARE: Final = 0.9
 
 
 def require_smartnoise() -> None:
-    """Raise ParamsError unless the supported version is installed."""
+    """Raise ParamsError if the supported version is not installed."""
     try:
         installed = importlib.metadata.version("smartnoise-synth")
     except importlib.metadata.PackageNotFoundError:
@@ -49,8 +49,7 @@ def require_smartnoise() -> None:
 def smartnoise(
     measurer: MarginalMeasurer, *, degree: int, max_cells: int, max_model_mb: float
 ) -> Synthesis:
-    """Run smartnoise's AIM on the measurer's domain. The run spends slightly less than the filter
-    allows."""
+    """Run smartnoise's AIM on the measurer's domain, within the filter's budget."""
     from mbi import Domain
     from snsynth.aim import aim as module
 
@@ -61,8 +60,8 @@ def smartnoise(
     )
     loop.rho = rho_within(measurer.mu_squared_left)
     setattr(loop, "_worst_approximated", asked.select)  # noqa: B010 — smartnoise's own hook
-    # Functions are replaced in a copy of `AIM` with globals of its own, so smartnoise's module does
-    # not change. `print` is replaced, because smartnoise prints its sigma and its table's width.
+    # A copy of `AIM` has its own globals, so the replacements do not change smartnoise's module.
+    # `print` is replaced, because smartnoise prints its sigma and its table's width.
     own = module.AIMSynthesizer.AIM
     names = {**vars(module), "gaussian_noise": asked.measure, "print": lambda *_: None}
     run = FunctionType(own.__code__, names, argdefs=own.__defaults__)
@@ -78,10 +77,9 @@ def smartnoise(
 def rho_within(mu_squared: float) -> float:
     """Compute the rho with which all steps of smartnoise together cost at most `mu_squared`.
 
-    Let r be the rho of one step. The measurement gets 0.9 r and has stddev >= 1/sqrt(1.8 rho). The
-    measurement costs 1.8 r in mu^2, plus a term for discreteness that is largest at the smallest
-    stddev. The selection gets 0.1 r and has epsilon sqrt(0.8 r). The selection costs at most (2 pi
-    / 16) 0.8 r in mu^2.
+    Let r be the rho of one step. The measurement gets 0.9 r and has stddev >= 1/sqrt(1.8 rho). It
+    costs 1.8 r in mu^2, times a factor for discreteness that is largest at the smallest stddev. The
+    selection gets 0.1 r and has epsilon = sqrt(0.8 r). It costs at most (2 pi / 16) 0.8 r in mu^2.
     """
     selection = (1 - _MEASUREMENT_SHARE) * 8 * (2 * math.pi / 16)
 
@@ -98,7 +96,7 @@ def rho_within(mu_squared: float) -> float:
 
 @dataclass
 class _Conversation:
-    """Takes the place of smartnoise's data set, and passes each request to the measurer."""
+    """Replaces smartnoise's data set, and passes each request to the measurer."""
 
     measurer: MarginalMeasurer
     domain: Any
@@ -111,8 +109,7 @@ class _Conversation:
         return self
 
     def datavector(self) -> NDArray[np.float64]:
-        """Return zeros instead of the exact marginal. The loop adds "noise" to the zeros: the noisy
-        marginal from `measure`."""
+        """Return zeros instead of the exact marginal. The loop adds `measure` to the zeros."""
         return np.zeros(self.domain.size(self._asked))
 
     def measure(self, stddev: float, size: int) -> NDArray[np.float64]:
@@ -135,7 +132,7 @@ class _Conversation:
         epsilon: float,
         stddev: float,
     ) -> Attributes:
-        """Let the measurer select, with the scores of smartnoise's exponential mechanism."""
+        """Select with the measurer, by the scores of smartnoise's exponential mechanism."""
         greatest = max(candidates.values())
         offered = []
         for attributes, weight in candidates.items():
@@ -154,7 +151,7 @@ class _Conversation:
 
 
 def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """List the marginals of `degree` attributes, and a one-way marginal of each other attribute."""
+    """Return the marginals of `degree` attributes, and one-way marginals of the others."""
     sets = itertools.combinations(domain, min(degree, len(domain)))
     workload = [s for s in sets if math.prod(domain[name] for name in s) <= max_cells]
     covered = {name for attributes in workload for name in attributes}
@@ -162,7 +159,7 @@ def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list
 
 
 def _adopt(fitted: Any, domain: Mapping[str, int]) -> MarkovRandomField:
-    """Convert a model of mbi. The result has the same potentials on our junction tree."""
+    """Convert a model of mbi to our junction tree, with the same potentials."""
     factors = [fitted.potentials[clique] for clique in fitted.potentials.cliques]
     potentials = {tuple(f.domain.attrs): np.asarray(f.values, dtype=np.float64) for f in factors}
     return MarkovRandomField(

@@ -1,4 +1,4 @@
-"""The result of an engine, and the steps that all engines share."""
+"""The result of an engine, and the steps that all engines use."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ from sugarbush.tables.dp_table import Attributes, Measurement
 from sugarbush.tables.graphical_model import Floats, MarkovRandomField, Observation, estimate
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
-# Each step leaves 1e-12 of its budget unspent, so that rounding cannot exceed the budget.
+# Each step leaves the fraction 1e-12 of its budget, so that rounding cannot exceed the budget.
 _ALL = 1 - 1e-12
-# Maximum number of synthetic rows, for any noise on the number of records.
+# Maximum number of synthetic rows, because a noisy record count could be very large.
 MAX_ROWS = 5_000_000
-# An estimation evaluates the model at most this many times: ROUND times after each round of AIM,
-# and FINAL times for the final model.
+# Maximum number of evaluations of the model: ROUND after each round of AIM, FINAL at the end.
 ROUND: Final = 40
 FINAL: Final = 400
-# An estimation stops when the loss per count is at most this number, which is half of the loss that
-# noise alone causes. In our measurements, the optimum (a loss of about 0.2) changed total variation
-# by less than 7%.
+# An estimation stops at this loss per count, half of the loss that noise alone causes. In our
+# measurements, the optimum (a loss of about 0.2) changed total variation by less than 7%.
 ENOUGH: Final = 0.25
 
 
@@ -33,8 +31,8 @@ ENOUGH: Final = 0.25
 class Synthesis:
     """The result of an engine.
 
-    `rare` are the values that were merged in measurements. If `model_merged`, they are merged in
-    the model too.
+    `rare` contains the values that were merged in measurements. If `model_merged`, they are also
+    merged in the model.
     """
 
     model: MarkovRandomField
@@ -46,18 +44,20 @@ class Synthesis:
 
 @dataclass(frozen=True, kw_only=True)
 class RareValues:
-    """Values of one attribute that were merged into one cell because of their noisy counts.
+    """The values of one attribute that were merged because of their low noisy counts.
 
-    `cells` maps every code to its cell. All merged codes have the last cell. `counts` are estimates
-    for all codes.
+    `cells` maps every code to its cell. All merged codes have the last cell. `counts` contains
+    estimates for all codes.
     """
 
     cells: tuple[int, ...]
     counts: Floats
 
     def shares(self, total: float) -> Floats:
-        """Return the share of each code in the merged cell. The shares are proportional to the
-        nonnegative counts with sum `total` that are nearest to `counts`."""
+        """Return the fraction of each code in the merged cell.
+
+        The fractions are proportional to the counts >= 0 with sum `total` nearest to `counts`.
+        """
         merged = np.asarray(self.cells) == max(self.cells)
         shares = np.zeros(len(self.cells))
         shares[merged] = _onto_simplex(self.counts[merged], max(total, 1.0))
@@ -65,7 +65,7 @@ class RareValues:
 
 
 def all_of(mu_squared: float) -> float:
-    """Return the mu that spends `mu_squared`, except for a fraction of 1e-12."""
+    """Return the mu that spends `mu_squared`, minus a margin for rounding."""
     return math.sqrt(mu_squared * _ALL)
 
 
@@ -78,17 +78,16 @@ def measure_singles(
 
 
 def count_records(measurements: Sequence[Measurement]) -> float:
-    """Estimate the number of records: the mean of the marginals' sums, weighted by precision."""
+    """Estimate the number of records by the mean of the marginals' sums, weighted by precision."""
     weights = np.array([1 / (m.stddev**2 * m.counts.size) for m in measurements])
     sums = np.array([float(m.counts.sum()) for m in measurements])
     return float(weights @ sums / weights.sum())
 
 
 def find_rare(singles: Sequence[Measurement], *, sigmas: float) -> dict[str, RareValues]:
-    """For each attribute, find the values with a noisy count below `sigmas` standard deviations.
+    """Find the values of each attribute with a noisy count below `sigmas` standard deviations.
 
-    The search is post-processing of released counts. An attribute with fewer than two such values
-    is omitted.
+    An attribute with fewer than two such values is omitted. Guarantee: post-processing.
     """
     rare = {}
     for single in singles:
@@ -108,7 +107,7 @@ def merge_rare(measurer: MarginalMeasurer, rare: Mapping[str, RareValues]) -> No
 
 
 def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> Observation:
-    """Convert a measurement for the model, and sum the counts of merged values."""
+    """Convert a measurement to an observation, and sum the counts of merged values."""
     counts = measurement.counts.astype(np.float64)
     variance = np.full(counts.shape, measurement.stddev**2)
     if not measurement.merged:
@@ -127,7 +126,7 @@ def fit(
     start: MarkovRandomField | None = None,
     calibrations: int = ROUND,
 ) -> MarkovRandomField:
-    """Fit a model to the measurements."""
+    """Fit a model to the measurements, with the potentials of `start` first."""
     return estimate(
         domain,
         [observe(measurement, rare) for measurement in measurements],
@@ -146,7 +145,7 @@ def finish(
     start: MarkovRandomField | None = None,
     shown: Sequence[Attributes] | None = None,
 ) -> Synthesis:
-    """Fit the model to convergence, and return the engine's result.
+    """Fit the final model, and return the engine's result.
 
     The model uses all one-way marginals, and the larger marginals in `shown` (None: all).
     """
@@ -160,7 +159,7 @@ def finish(
 
 
 def only(measurements: Sequence[Measurement], shown: Sequence[Attributes]) -> list[Measurement]:
-    """Return the measurements of all one-way marginals, and of the larger marginals in `shown`."""
+    """Return the measurements of one-way marginals and of the larger marginals in `shown`."""
     return [m for m in measurements if len(m.attributes) == 1 or m.attributes in shown]
 
 
@@ -175,7 +174,7 @@ def finish_evenly(
 ) -> Synthesis:
     """Spend the rest of the budget evenly on the marginals in `shown` and on all one-way marginals.
 
-    The model uses only these marginals. The one-way marginals count rare values separately.
+    The model uses only these marginals. These one-way marginals do not merge rare values.
     """
     if not shown:
         return finish_singles(measurer, measurements, rare=rare, round=round)
@@ -209,7 +208,7 @@ def finish_singles(
     rare: Mapping[str, RareValues] | None = None,
     round: int = 0,
 ) -> Synthesis:
-    """Spend the rest of the budget on one-way marginals of all values, without larger marginals."""
+    """Spend the rest of the budget on one-way marginals, without merged values."""
     measurer.unmerge()
     again = measure_singles(measurer, mu_squared=measurer.mu_squared_left, round=round)
     singles = [m for m in measurements if len(m.attributes) == 1 and not m.merged] + again
@@ -223,7 +222,7 @@ def finish_singles(
 
 
 def draw_rows(synthesis: Synthesis, rng: Rng) -> NDArray[np.int64]:
-    """Draw rows in the schema's codes: as many as the DP record count, from 1 to MAX_ROWS."""
+    """Sample rows of the schema's codes. Their number is the DP record count, in [1, MAX_ROWS]."""
     count = min(max(round(synthesis.record_count), 1), MAX_ROWS)
     rows = synthesis.model.sample(count, rng)
     for place, name in enumerate(synthesis.model.domain):

@@ -52,7 +52,7 @@ def prepared(
 def test_a_prepared_corpus_keeps_its_unit(tmp_path: Path, other: dict[str, Any]) -> None:
     corpus = prepared(tmp_path, unit="user", records_per_user=2)
     settings = {} if other else {"prepare": {"user_column": None}}
-    with pytest.raises(sb.ParamsError, match="Prepare it again"):
+    with pytest.raises(sb.ParamsError, match="Prepare the corpus again"):
         sb.synthesize(
             corpus,
             method=METHOD,
@@ -72,7 +72,7 @@ def test_texts_that_become_public_after_prepare_are_refused(tmp_path: Path, sect
         if section == "pool"
         else {"settings": {"pretrain": {"sources": sources}}}
     )
-    with pytest.raises(sb.ParamsError, match="Prepare it again with both"):
+    with pytest.raises(sb.ParamsError, match="Prepare the corpus again with these settings, which removes"):
         sb.synthesize(prepared(tmp_path), method=METHOD, **given)
     with pytest.raises(sb.InputError, match="fewer private records"):
         prepared(tmp_path, **given)

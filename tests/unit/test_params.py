@@ -345,7 +345,7 @@ def test_the_settings_that_the_guide_shows_for_real_models_are_known() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"methods": ["crt"]}, "cannot protect a user"),
+        ({"methods": ["crt"]}, "not a user"),
         (
             {"privacy__records_per_user": 2, "synthesize_metadata__engine": "smartnoise"},
             "noise for one record",

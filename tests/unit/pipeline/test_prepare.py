@@ -310,7 +310,7 @@ def test_rows_that_are_nobodys_may_be_dropped_and_are_tallied_inside(
 def test_a_person_is_no_attribute_and_no_text(tmp_path: Path, column: str) -> None:
     settings = corpus(tmp_path, jsonl(by_authors()), **PERSONS | {"prepare__user_column": column})
     said = message(tmp_path, settings)
-    assert (f"no column '{column}'" if column == "writer" else "written into prompts") in said
+    assert (f"no column '{column}'" if column == "writer" else "appear in prompts") in said
 
 
 def split_params(**changes: Any) -> PrepareSettings:

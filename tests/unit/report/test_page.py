@@ -307,7 +307,7 @@ def test_attributes_without_a_positive_count_have_no_chart() -> None:
 def test_values_are_read_from_rows_and_a_missing_bound_is_none() -> None:
     row = {"method": "m", "round": 1, "space": "encoder", "metric": "mauve", "value": 0.5}
     assert read_values([row | {"low": float("nan")}])[0].low is None
-    with pytest.raises(InvariantError, match="leave the value out"):
+    with pytest.raises(InvariantError, match="Omit the value"):
         read_values([row | {"value": float("nan")}])
 
 
