@@ -72,7 +72,9 @@ def test_texts_that_become_public_after_prepare_are_refused(tmp_path: Path, sect
         if section == "pool"
         else {"settings": {"pretrain": {"sources": sources}}}
     )
-    with pytest.raises(sb.ParamsError, match="Prepare the corpus again with these settings, which removes"):
+    with pytest.raises(
+        sb.ParamsError, match="Prepare the corpus again with these settings, which removes"
+    ):
         sb.synthesize(prepared(tmp_path), method=METHOD, **given)
     with pytest.raises(sb.InputError, match="fewer private records"):
         prepared(tmp_path, **given)

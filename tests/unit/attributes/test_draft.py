@@ -69,7 +69,9 @@ def test_the_file_reads_back_as_the_same_schema(tmp_path):
     path = tmp_path / "schema.yaml"
     path.write_text(schema_yaml(schema), encoding="utf-8")
     assert load_schema(path) == schema
-    assert path.read_text().startswith("# This draft was made from the subject, the column names and")
+    assert path.read_text().startswith(
+        "# This draft was made from the subject, the column names and"
+    )
     assert "# No private text or value was read." in path.read_text()
 
 
