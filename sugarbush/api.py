@@ -68,7 +68,7 @@ class Release:
 
     `frame` has one row per synthetic text, with the attribute values that were requested for the
     text. `evolution` contains the candidates and votes of every round. If `epsilon` is infinite,
-    the texts are private.
+    the texts have no guarantee and must stay private.
     """
 
     method: str
@@ -390,11 +390,11 @@ def evaluate(
 ) -> pd.DataFrame:
     """Measure how similar synthetic texts are to real held-out texts.
 
-    The result is NOT differentially private, because it is computed on real texts. Keep it
-    internal. It has one row per metric and feature space, with columns metric, space, value, low,
-    high. Compare two corpora only if they have the same number of texts. This function fits the
-    TF-IDF features to `real`. The stage `evaluate` fits these features to the training texts, so
-    the values of the stage differ a little.
+    The result is NOT differentially private, because it is computed on real texts. Keep the result
+    internal. The result has one row per metric and feature space, with columns metric, space,
+    value, low, high. Compare two corpora only if they have the same number of texts. This function
+    fits the TF-IDF features to `real`. The stage `evaluate` fits the features to the training
+    texts, so the values of the stage differ a little.
 
     >>> import sugarbush as sb
     >>> texts = [f"Order {i} arrived {word}" for i in range(20) for word in ("late", "broken")]
@@ -524,8 +524,8 @@ def train_dpsgd(
     Gaussian mechanism. The cost is charged to the ledger of `dataset` before the first step.
     `records` is a public estimate of the number of texts. The sampling rate and the number of steps
     are computed from `records`, never from the true number. `output` is a new folder for weights,
-    tokenizer and model_card.json. A second call with equal texts and arguments is not charged
-    again: it continues from the last checkpoint or restores the finished weights. Other texts or
+    tokenizer and model_card.json. A second call with equal texts and arguments continues from the
+    last checkpoint, or restores the finished weights, without a second charge. Other texts or
     arguments start another run. Raises BudgetExceededError. Raises PrivacyError if the model's
     gradients cannot be clipped exactly per record. Source: Abadi et al. 2016, Algorithm 1;
     `docs/decisions/dp-sgd-clipping.md`.
@@ -538,7 +538,7 @@ def train_dpsgd(
     if target.exists() and any(target.iterdir()):
         raise ParamsError(f"{target}: is not empty. Choose another folder")
     folder, private = _state(state), tuple(texts)
-    ledger = open_ledger(dataset, cap=cap, delta=delta, state=folder)  # raises for a bad name
+    ledger = open_ledger(dataset, cap=cap, delta=delta, state=folder)  # raises ParamsError
     wanted = FineTuning(
         model=str(model),
         records=records,
@@ -559,7 +559,7 @@ def train_dpsgd(
         epsilon=epsilon,
         delta=delta,
     )
-    # The open store is locked: two processes that train under one charge would draw noise twice.
+    # The store's lock prevents two processes from drawing noise under one charge.
     with (
         open_result_store(
             folder, dataset=dataset, stage="train_dpsgd", digest=digest, forced=False
@@ -700,7 +700,7 @@ def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np
         raise ParamsError("the frame has two columns with the same name")
     codes = frame[list(domain)].to_numpy()
     if not np.issubdtype(codes.dtype, np.integer):
-        raise ParamsError("dp_table needs integer codes: map each value to its index in the domain")
+        raise ParamsError("dp_table needs integer codes. Map each value to its index in the domain")
     for place, (name, size) in enumerate(domain.items()):
         if len(codes) and not (codes[:, place].min() >= 0 and codes[:, place].max() < size):
             raise ParamsError(f"column '{name}' has a code outside 0 to {size - 1}")
@@ -743,8 +743,8 @@ def _project(
 def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings) -> None:
     """Raise ParamsError if `wanted` differs from the settings that prepared the corpus.
 
-    `prepare` limited the records per user. With another unit or a lower limit now, the noise would
-    be too small for the corpus.
+    `prepare` limited the records per user. If `wanted` had another unit or a lower limit, the noise
+    would be too small for the corpus.
     """
     was, now = prepared.privacy, wanted.privacy
     same_unit = (was.unit, was.records_per_user) == (now.unit, now.records_per_user)
@@ -761,7 +761,7 @@ def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings
 
 
 def _public_sources(settings: ProjectSettings) -> tuple[tuple[Any, ...], ...]:
-    """Return the settings of public texts. `prepare` removes private records equal to them."""
+    """Return the settings that name public texts, which `prepare` removes from the records."""
     generator = settings.generator.chosen
     sources = getattr(generator, "sources", ())
     return tuple(generator.public_files()), tuple(sources), settings.pretrain.sources

@@ -15,7 +15,7 @@ def deep_merge(
 ) -> list[str]:
     """Change `settings` in place, and return the dotted names of the changed settings.
 
-    A setting that is missing and has its value in `defaults` as the new value stays missing.
+    A missing setting stays missing if the new value is its value in `defaults`.
     """
     changed: list[str] = []
     for key, value in changes.items():

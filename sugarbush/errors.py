@@ -14,8 +14,8 @@
           LedgerError          the ledger cannot be read, written or trusted
     InvariantError             a bug in Sugarbush; not a SugarbushError
 
-A message says what is wrong, where, and what to do. It may contain a file name, a row number and a
-setting, but never a text or another private value.
+A message says what is wrong, where, and what to do. A message may contain a file name, a row number
+and a setting, but never a text or another private value.
 """
 
 

@@ -62,7 +62,7 @@ def named_state(base: Path, name: Path | str) -> Path:
 def checkout_root(base: Path) -> Path:
     """Return the folder of the checkout that corresponds to `base`.
 
-    The two differ only if `base` is in the copy of a DVC experiment. DVC copies the whole git
+    If `base` is not in the copy of a DVC experiment, the result is `base`. DVC copies the whole git
     repository, and the project may be a subfolder of the repository.
     """
     base = base.absolute()
@@ -90,7 +90,7 @@ def find_input(base: Path, name: str) -> Path:
 def require(path: Path, *, left_by: str) -> Path:
     """Return `path`. If the path is missing, MissingInputError names the stage that writes it."""
     if not path.exists():
-        raise MissingInputError(f"{path}: not found. Stage '{left_by}' writes it. Run it first.")
+        raise MissingInputError(f"{path}: not found. Run stage '{left_by}', which writes the file")
     return path
 
 
@@ -104,7 +104,7 @@ def make_owner_only(folder: Path) -> None:
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder. Set mode 0700 on it, and up to the next folder `private` or `internal`."""
+    """Make a folder with mode 0700. Also protect the next folder `private` or `internal` above."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part in (folder, *folder.parents):

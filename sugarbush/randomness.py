@@ -8,7 +8,7 @@ import hashlib
 
 import numpy as np
 
-# Other modules use this type in annotations. They get their generators from `public_rng`.
+# Other modules use this type only in annotations. Generators come from `public_rng`.
 Rng = np.random.Generator
 
 

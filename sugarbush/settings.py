@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
-from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+from typing_extensions import TypedDict  # pydantic needs this version before Python 3.12
 
 
 class _NotInOutput:
@@ -38,7 +38,7 @@ class Section(BaseModel):
         validate_default=True,  # converts a default of 512 to 512.0, as in a file
     )
     removed_settings: ClassVar[Mapping[str, Any]] = {}
-    """Settings of older versions with their defaults. They are accepted and have no effect."""
+    """Settings of older versions with their defaults. A settings file may contain old settings."""
 
     @model_validator(mode="before")
     @classmethod

@@ -50,7 +50,7 @@ def agreements(
 
 
 def _agreement(attribute: Attribute, read: NDArray[np.int64], true: NDArray[np.int64]) -> Agreement:
-    from scipy.stats import binomtest  # imported here because it is slow to load
+    from scipy.stats import binomtest  # slow to import
 
     hits = int((read == true).sum())
     interval = binomtest(hits, len(true)).proportion_ci(0.95, method="wilson")

@@ -39,8 +39,7 @@ def extract_codes(
     Guarantee: row i is a function of record i alone.
     Shapes: `texts` and each sequence in `columns` have one entry per record. `columns` maps an
     attribute with the source `column` or `llm` to its raw values. `readers` maps each zero_shot
-    attribute to its reader. Raises InvariantError if a column is missing or its length is not that
-    of `texts`.
+    attribute to its reader. Raises InvariantError if a column is missing or has a wrong length.
     """
     embedded = np.asarray(embed(texts)) if readers and len(texts) else None
     codes = np.empty((len(texts), len(schema.attributes)), dtype=np.int64)
@@ -82,8 +81,8 @@ def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64
 def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
     """Make a pattern that matches whole words in any case, with any white space between words.
 
-    Longer keywords match first: the text "credit card" is a hit for "credit card", but not for
-    "credit".
+    Longer keywords match first. For example, the text "credit card" is a hit for "credit card", not
+    for "credit".
     """
     spelled = sorted({" ".join(word.split()) for word in words if word.strip()}, key=len)
     if not spelled:

@@ -7,8 +7,8 @@ the caps apply to all labellers together, and equal prompts are sent once. The m
 progress and never repeats the endpoint's words, because these words may quote a text.
 
 The first prompt contains a harmless text. The answer shows whether the endpoint accepts a JSON
-schema as `response_format`. If not, only the prompt describes the form of the answer. A text
-without a usable answer gets the value `other`.
+schema as `response_format`. If the endpoint refuses a schema, only the prompt describes the form of
+the answer. A text without a usable answer gets the value `other`.
 
 Guarantee: the codes of a text depend only on that text and public settings. Therefore
 `Private.map_batch` may call `codes`.
@@ -62,8 +62,8 @@ class Labeller:
                 f"params.yaml: {params.setting}.trusted is false. The schema has attributes with "
                 f"`source: llm` ({', '.join(a.name for a in attributes)}), and their endpoint "
                 f"receives every private text. If {params.address} may see the texts, set "
-                f"`{params.setting}.trusted: true`. If not, give the attributes keywords or "
-                "zero_shot. Nothing was sent."
+                f"`{params.setting}.trusted: true`. Otherwise give the attributes keywords or "
+                "zero_shot descriptions. Nothing was sent."
             )
         # Labels need no variety, so temperature 0 asks for the likeliest answer.
         certain = {"temperature": None if params.temperature is None else 0.0}
@@ -188,7 +188,7 @@ class _Asker:
     """Sends the calls that have no cached answer, until an error ends the run.
 
     Equal calls at the same time are sent once and share the answer. Other labellers wait until this
-    labeller has finished (`Meter.alone`). They then find its answers in the cache.
+    labeller has finished (`Meter.alone`). The other labellers then find its answers in the cache.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """Chooses the attribute value that is nearest to a text in embedding space.
 
 The centre of a value is the mean embedding of its descriptions, scaled to length 1. Some centres
-are near to all texts. A calibration on labelled examples corrects this bias. Centres and
-calibration depend only on the schema and the donated examples, which are public.
+are near to all texts, so their values would be chosen too often. A calibration on labelled examples
+corrects this bias. Centres and calibration depend only on the schema and the donated examples,
+which are public.
 
 A code depends only on the embedding of its own text, bit for bit. A matrix product would break this
 property, because the last bits of a product depend on the number of rows.
@@ -22,10 +23,10 @@ from sugarbush.generators.interface import Embed
 _TEMPERATURE = 0.05  # divides the cosines before the softmax
 _SPREAD = 0.05  # standard deviation of the prior of an offset, in cosine
 _FOLDS = 5  # folds of cross-validation
-_STRENGTHS = (0.0, 0.5, 1.0)  # cross-validation chooses a factor of the offsets
+_STRENGTHS = (0.0, 0.5, 1.0)  # factors of the offsets, for cross-validation
 _BLOCK_ROWS = 1024
 
-# One number per value, which is subtracted from the cosine. Without calibration, it is empty.
+# An offset is subtracted from the cosine to a value. Without calibration, the tuple is empty.
 Offsets = tuple[float, ...]
 
 
@@ -46,8 +47,8 @@ def similarities_of(
     """Compute the cosine between every text and every centre, `(n, k)` float64.
 
     Guarantee: row i depends on `embedded[i]` alone, bit for bit. Each cosine is a separate float64
-    sum. The order of its terms depends only on `dim`. Shapes: `embedded` (n, dim), `places` (k,
-    dim).
+    sum, with an order of terms that depends only on `dim`. Shapes: `embedded` (n, dim), `places`
+    (k, dim).
     """
     found = np.empty((len(embedded), len(places)))
     for start in range(0, len(embedded), _BLOCK_ROWS):
@@ -88,7 +89,7 @@ def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArr
     A normal prior keeps the offset of a value without examples near 0. Source: Platt 1999, with one
     offset per value.
     """
-    from scipy.optimize import minimize  # imported here because it is slow to load
+    from scipy.optimize import minimize  # slow to import
     from scipy.special import log_softmax
 
     def loss(offsets: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -176,7 +177,7 @@ def read_by_others(
 ) -> NDArray[np.int64]:
     """Read the codes `(n,)` of labelled examples by cross-validation with five folds.
 
-    Otherwise the calibration would know the labels, and their accuracy would be overstated.
+    A calibration with the example's own label would overstate the accuracy.
     """
     codes = np.array([attribute.code(label) for label in labels], dtype=np.int64)
     fold = np.arange(len(codes)) % _FOLDS

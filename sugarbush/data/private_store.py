@@ -1,10 +1,10 @@
-"""Reads and writes the files under data/private. A test checks that no other module does.
+"""Reads and writes the files under data/private. A test checks that other modules do not.
 
 Methods return texts as `Private`. Only `real_texts` returns plain texts. Metrics, attacks and the
 method without noise use `real_texts`, so their results stay internal.
 
-DVC sees only a random name of each private file (`privacy.snapshots`). A change of the content
-changes the name.
+DVC sees only a random name of each private file (`privacy.snapshots`). The name changes with the
+content.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Records:
 
 @dataclass(frozen=True, kw_only=True)
 class RealTexts:
-    """Real texts (n,) with their codes (n, d), outside `Private`. Keep them internal."""
+    """Real texts (n,) with their codes (n, d), outside `Private`, for internal use only."""
 
     texts: tuple[str, ...] = field(repr=False)
     codes: NDArray[np.int64] = field(repr=False)
@@ -183,7 +183,7 @@ class PrivateStore(PrivateCorpus):
 
     @property
     def labels(self) -> Path:
-        """The folder of an endpoint's answers about private texts; it may be missing."""
+        """The folder of an endpoint's answers about private texts. The folder may be missing."""
         return self._root / "labels"
 
     def method_folder(self, method: str) -> Path:
@@ -319,7 +319,7 @@ def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFra
 
 
 class _VectorFile:
-    """A private file without a name. It is deleted with this object, or when the process ends."""
+    """A private file without a name. The system deletes the file with this object."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115

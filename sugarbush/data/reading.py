@@ -121,7 +121,7 @@ def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> 
 
     The names are the header of a csv file, the keys of the first jsonl object, or the schema of a
     parquet file. In a csv file without a header, the first line is a private record. Therefore the
-    names must include all `required` columns, and names that look like data are omitted. `required`
+    names must include all `required` columns. Names that look like data are omitted. `required`
     maps a column to the setting that names the column. Raises InputError that names the file and
     `setting`.
     """
@@ -206,8 +206,8 @@ def is_missing(value: Any) -> bool:
 def _require(path: Source, wanted: Mapping[str, str], present: Iterable[str]) -> None:
     """Raise InputError if a column is missing.
 
-    The message does not list the existing columns. In a csv file without a header, they would be
-    the first private record.
+    The message does not list the existing columns, because in a csv file without a header, the
+    first private record is in their place.
     """
     have = set(present)
     for column, asked_by in wanted.items():
@@ -311,7 +311,7 @@ def _parquet(
             _require(path, wanted, names)
             if any(names.count(name) > 1 for name in wanted):
                 raise InputError(f"{path}: names a column twice (setting {setting})")
-            table = pq.ParquetFile(file, pre_buffer=False)  # saves memory, as in private_store
+            table = pq.ParquetFile(file, pre_buffer=False)  # True keeps all rows in memory
         except (pa.ArrowException, OSError):
             raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
         yield from _parquet_rows(path, table, setting, None if all_columns else list(wanted))

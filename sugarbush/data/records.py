@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
 
 def columns_of(schema: Schema) -> dict[str, str]:
-    """Return the column of each attribute that has a column."""
+    """Return the attributes with a column, each with the name of the column."""
     return {a.name: a.column for a in schema.attributes if a.column is not None}
 
 
@@ -46,9 +46,9 @@ def usable(
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
     """Return the usable rows in order, and the number of bad rows by problem.
 
-    A usable row has a text, and an id and a user if the settings name their columns. The check of a
-    row depends on this row alone. With `bad_rows: refuse`, an InputError names the first few bad
-    rows. Also raises InputError for an id that may be rounded.
+    A usable row has a text. If the settings name columns for id and user, the row has both. The
+    check of a row depends on this row alone. With `bad_rows: refuse`, an InputError names the first
+    few bad rows. Also raises InputError for an id that may be rounded.
     """
     records: list[Record] = []
     bad: dict[str, list[int]] = {}
@@ -123,9 +123,9 @@ def is_half(text: str) -> bool:
 def _is_rounded(value: Any) -> bool:
     """Return whether a number may be rounded.
 
-    If one record has no value, a column of integers is read as floats. This record would then
-    change the ids of other records, or drop these records with `bad_rows: drop`. Therefore a
-    rounded id is always an error.
+    If one record has no value, a column of integers is read as floats. One record would then change
+    the ids of other records. With `bad_rows: drop`, one record would remove other records.
+    Therefore a rounded id is always an error.
     """
     return isinstance(value, float) and abs(value) >= _EXACT_AS_FLOAT
 
@@ -175,7 +175,7 @@ def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
 
 
 def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) -> Mapping[str, str]:
-    """Return the setting that names each required column. Donated texts need no id or user."""
+    """Return the required columns, each with the setting that names it."""
     columns = {params.text_column: "prepare.text_column"}
     if private and params.id_column is not None:
         columns.setdefault(params.id_column, "prepare.id_column")

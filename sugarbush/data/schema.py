@@ -24,8 +24,8 @@ A schema is a YAML file. The author of the file must not look at the private tex
         values: [settled, open]
         source: llm                         # read by the endpoint in extract_metadata.llm
 
-The domain of an attribute is public. It contains the values in order, then one bucket for any other
-value. The default name of the bucket is `other`.
+The domain of an attribute is public. The domain contains the values in order, then one bucket for
+any other value. The default name of the bucket is `other`.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Schema(BaseModel):
         return {a.name: len(a.domain) for a in self.attributes}
 
     def attribute(self, name: str) -> Attribute:
-        """Return the attribute named `name`. Raises SchemaError if it does not exist."""
+        """Return the attribute named `name`. Raises SchemaError for an unknown name."""
         for attribute in self.attributes:
             if attribute.name == name:
                 return attribute

@@ -40,7 +40,7 @@ class PrepareSettings(Section):
     heldout_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Fraction of the records that are held out for the metrics."""
     exclude_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Fraction of the texts that is removed because a public pool uses it (pool.share)."""
+    """Fraction of the texts that is removed and left to a pool with the same `share`."""
     max_characters: AtLeastOne = 100_000
     """Maximum number of characters in a text; a row with a longer text is a bad row."""
     min_records: Annotated[int, Field(ge=2)] = 100

@@ -1,7 +1,7 @@
 """Splits records into a training part and a held-out part.
 
 The part of a record depends only on its own id, or on the id of its user. Therefore another record
-or user does not change it.
+or user does not change the part.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Parts = dict[str, list[Record]]  # the keys are TRAIN and HELDOUT
 
 
 class ContributionBounder:
-    """Keeps at most `records` records per user: those with the smallest keyed hashes.
+    """Keeps the `records` records per user with the smallest keyed hashes.
 
     The choice depends only on the user's own records and the key. Pass all records twice in the
     same order: first to `add`, then to `used`. If the second pass differs from the first, `used` or
@@ -52,7 +52,7 @@ class ContributionBounder:
             self._added += 1
 
     def used(self, records: Iterable[Record], *, source: str) -> list[Record]:
-        """Return the chosen ones of `records`, the next records of the second pass."""
+        """Return the chosen records of the next batch of the second pass."""
         if self._smallest:
             self._kept = {place: said for own in self._smallest.values() for said, place in own}
             self._smallest = {}

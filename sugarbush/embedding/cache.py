@@ -149,5 +149,5 @@ def _select(connection: sqlite3.Connection, keys: list[bytes]) -> list[_Row]:
 
 
 def _checksum(key: bytes, vector: bytes) -> int:
-    """Compute a checksum of key and vector. It also detects a vector under another text's key."""
+    """Compute a checksum that also detects a vector under the key of another text."""
     return zlib.crc32(vector, zlib.crc32(key))

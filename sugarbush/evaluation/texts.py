@@ -24,7 +24,7 @@ def word_counts(texts: Sequence[str]) -> NDArray[np.int64]:
 def length_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
     """Compute the 1-Wasserstein distance between two samples of lengths, in words.
 
-    The distance is the mean change of length that makes both distributions equal. Raises
+    The distance is the smallest mean change of length that makes both distributions equal. Raises
     InvariantError if a sample is empty. Source: Ramdas et al. 2017.
     """
     if not len(reference) or not len(synthetic):

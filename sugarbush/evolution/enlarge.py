@@ -1,7 +1,7 @@
 """Stage `enlarge` requests further texts after the last round, and chooses the release.
 
-The stage is post-processing of released values. It reads no record and costs no budget. A text that
-repeats an earlier text is dropped, and another text is requested.
+The stage is post-processing of released values, so it costs no budget. A text that repeats an
+earlier text is dropped, and another text is requested.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ class _RoundSteps:
         quota: dict[int, int],
         stddev: float,
     ) -> NDArray[np.int64]:
-        """Return the indices of the survivors. `quota` maps each label to its survivors."""
+        """Return the indices of the survivors. `quota` maps a label to its number of survivors."""
         params = self.params
         if params.selection is Selection.KERNEL_HERDING:
             count = min(sum(quota.values()), len(population))

@@ -1,7 +1,8 @@
 """Kernel herding chooses the survivors of a round with kernel scores.
 
 Selection by rank would keep only candidates from the densest regions of the corpus. Kernel herding
-chooses candidates with the distribution of the records. It is post-processing and costs no budget.
+chooses candidates with the distribution of the records. Kernel herding is post-processing and costs
+no budget.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from sugarbush.evolution.kernel_scores import FINE, KernelScores
 from sugarbush.evolution.selection import Votes
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
-# For more candidates, the scores would need more than 2 GiB of memory. The scores of each chosen
-# candidate are then computed again.
+# The scores of this number of candidates need 2 GiB of memory. For more candidates, the scores of
+# each chosen candidate are computed again.
 _ROWS_IN_MEMORY = 2**15
 _BLOCK_ROWS = 512
 
@@ -30,8 +31,8 @@ def herd(
     A candidate gives kernel scores to all candidates, as a record does. The sum of the chosen
     candidates' scores approximates a multiple of `scores`. Each step chooses the candidate where
     the sum is farthest below this multiple. Candidates similar to a chosen candidate are therefore
-    chosen late. If the sum of the noisy scores is not positive, all scores are replaced by 0, and
-    the chosen candidates are very different from each other. Guarantee: post-processing. Shapes:
+    chosen late. If the sum of the noisy scores is not positive, all scores are replaced by 0. The
+    chosen candidates are then very different from each other. Guarantee: post-processing. Shapes:
     `scores` (m,) contains noisy sums in any unit. `embeddings` (m, d) contains unit vectors of the
     candidates. Raises InvariantError if there are fewer than `count` candidates. Source: Chen,
     Welling & Smola 2010, "Super-samples from kernel herding", Eq. 8.

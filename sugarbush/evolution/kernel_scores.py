@@ -1,13 +1,12 @@
-"""Kernel scores measure how near a record is to every candidate. A vote names only the nearest one.
+"""Kernel scores measure how near a record is to every candidate. A vote names only one candidate.
 
 A record's scores are exp(cosine / width) for every candidate, scaled to norm 1. The sum over all
-records estimates the density of records at each candidate. One record changes this sum as much as
-one vote would (L2 norm 1). A sum of scores is more exact than a count of votes with the same noise,
-because a record's scores describe all candidates.
+records estimates the density of records at each candidate. One record changes this sum by L2 norm
+1, like one vote. A sum of scores is more exact than a count of votes with the same noise, because a
+record's scores describe all candidates.
 
-A record's scores depend only on this record and the candidates, bit for bit. Their L2 norm is at
-most RESOLUTION. docs/decisions/kernel-scores.md proves both claims: integers stay small enough for
-exact float32 and float64 arithmetic, and each other step is a single rounding per number.
+A record's scores depend only on this record and the candidates, bit for bit. The L2 norm of a
+record's scores is at most RESOLUTION. `docs/decisions/kernel-scores.md` proves both claims.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class KernelScores:
         *,
         out: NDArray[np.int32],
     ) -> None:
-        """Compute the scores of rows of `products`. Overwrites all four arrays, of equal shape."""
+        """Compute the scores of rows of `products`. Overwrites all arrays, which have one shape."""
         below = np.subtract(products.max(axis=1, keepdims=True), products, out=products)
         below *= self._grid.dtype(2**_COSINE_BITS / self._grid.steps**2)
         steps[:] = below  # rounds down
@@ -108,9 +107,9 @@ def scores_of(
     """Return the scores of every record for all candidates, `(n, m)` int32, in 1/RESOLUTION.
 
     Guarantee: row i depends only on `records[i]` and `candidates`, bit for bit. Its L2 norm is at
-    most RESOLUTION. `records` (n, d) and `candidates` (m, d) are unit vectors. `width` is in
-    cosines. Raises InvariantError if there is no candidate, if the dimensions d differ, or if a
-    vector is not finite or is longer than 1.
+    most RESOLUTION. `records` (n, d) and `candidates` (m, d) are unit vectors. `width` is a
+    difference of cosines. Raises InvariantError if there is no candidate, if the dimensions d
+    differ, or if a vector is not finite or is longer than 1.
 
     >>> candidates = np.eye(3, dtype=np.float32)
     >>> scores_of(candidates[:2], candidates, width=0.2).shape

@@ -1,10 +1,10 @@
 """Each record votes for its nearest candidate by Euclidean distance.
 
 A vote must not depend on other records. The search multiplies float32 matrices, one block of
-records at a time, and the last bits of a product depend on the other records of the block.
-Candidates that differ by less than the rounding error are therefore compared again in float64, pair
-by pair. The result depends only on the record and the candidates, as `Private.map_batch` requires.
-The result is equal on every machine.
+records at a time. The last bits of a product depend on the other records of the block. Candidates
+that differ by less than the rounding error are therefore compared again in float64, pair by pair.
+The result depends only on the record and the candidates, as `Private.map_batch` requires. The
+result is equal on every machine.
 
 If candidates are bitwise equal, only the candidate with the lowest index gets votes.
 """
@@ -87,8 +87,8 @@ class _Target:
 
     `vectors` (u, d) contains the distinct candidates c. `places` (u,) contains the lowest index of
     each c, in increasing order. `augmented` (u, d+1) contains the rows (c, -|c|^2/2). The product
-    of a row with (x, 1) is x.c - |c|^2/2. It is largest where |x - c| is smallest. `largest_norm`
-    is the largest |c|.
+    of a row with (x, 1) is x.c - |c|^2/2. The product is largest where |x - c| is smallest.
+    `largest_norm` is the largest |c|.
     """
 
     vectors: NDArray[np.float32]

@@ -23,9 +23,9 @@ class Population:
     """n candidates.
 
     `ids` (n,) are unique within a run. `codes` (n, d) are metadata in schema order; NO_CODE means
-    that the prompt had no value. `labels` (n,): only records with this label may vote for the
-    candidate; without labels, all are 0. `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the
-    rounds for which the texts were written.
+    that the prompt had no value. Only records with the label in `labels` (n,) may vote for a
+    candidate. `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the rounds for which the texts
+    were written.
     """
 
     ids: NDArray[np.int64]
@@ -52,7 +52,7 @@ class Population:
         codes: NDArray[np.int64],
         labels: NDArray[np.int64] | None = None,
     ) -> Population:
-        """Make candidates of round 0. They have no parents; without `labels`, all labels are 0."""
+        """Make candidates of round 0, without parents. The default label is 0."""
         n = len(texts)
         return cls(
             ids=np.arange(n, dtype=np.int64),

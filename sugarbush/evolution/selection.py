@@ -1,7 +1,7 @@
 """Selects survivors by their noisy votes.
 
-Selection reads only noisy votes and public values. It is post-processing and costs no budget. With
-equal votes and seeds, the survivors are equal.
+Selection reads only noisy votes and public values, so it is post-processing and costs no budget.
+With equal votes and seeds, the survivors are equal.
 """
 
 from __future__ import annotations

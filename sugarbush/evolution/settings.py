@@ -48,7 +48,7 @@ class Selection(StrEnum):
 
     @property
     def record_l2_sensitivity(self) -> int:
-        """L2 sensitivity of one round to one record: 1 for votes, RESOLUTION for kernel scores."""
+        """The L2 sensitivity to one record: 1 for votes, RESOLUTION for kernel scores."""
         return RESOLUTION if self is Selection.KERNEL_HERDING else 1
 
 
@@ -66,7 +66,7 @@ class CandidateSettings(Section):
     max_candidates: AtLeastOne = 2000
     """Maximum number of candidates in a round."""
     score_width: Annotated[float, Field(ge=0.005)] = 0.2
-    """Width of the kernel of kernel scores, as a cosine distance."""
+    """Width of the kernel for kernel scores, as a cosine distance."""
 
     @property
     def shows_metadata(self) -> bool:
@@ -111,7 +111,7 @@ class EvolutionSettings(CandidateSettings):
 
     @property
     def shows_metadata(self) -> bool:
-        """Whether a first prompt names attribute values. With `by_label`, it names the label."""
+        """Whether a first prompt names attribute values, or with `by_label` the label."""
         return self.by_label or super().shows_metadata
 
     def key_settings(self) -> dict[str, Any]:

@@ -16,9 +16,9 @@ def variation_requests(
 ) -> tuple[VariationRequest, ...]:
     """Make `variations` - 1 requests per parent, in order.
 
-    The requested length is max(min_words, len + N(0, s)) with s = mask_share * word_scale (Xie et
-    al. 2024, "adaptive text lengths"). len is the number of words of the parent. The parent is
-    synthetic, so requests contain no private length.
+    A parent with n words gets the requested length max(min_words, n + N(0, s)), where s =
+    mask_share * word_scale (Xie et al. 2024, "adaptive text lengths"). The parent is synthetic, so
+    requests contain no private length.
     """
     rng = public_rng(seed, "lengths", round_)
     scale = params.mask_share * params.word_scale

@@ -17,7 +17,7 @@ from sugarbush.settings import AtLeastOne, Count, NotNegative
 
 
 class AugPE(EvolvingMethod):
-    """AugPE. The first candidates have attribute values in proportion to DP counts.
+    """AugPE. The DP counts of a label decide the labels of the first candidates.
 
     >>> AugPE(rounds=3).vote_part
     'votes:augpe'

@@ -1,4 +1,4 @@
-"""Confidentially Redacted Training (CRT) keeps secrets confidential. It has no DP guarantee.
+"""Confidentially Redacted Training (CRT) keeps secrets confidential, without a DP guarantee.
 
 CRT deduplicates and redacts the corpus, and trains a model by SGD and DP-SGD in turn. The texts of
 this model stay private. Source: Zhao, Li, Wang 2022.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sugarbush.training.dpsgd.checkpoints import Checkpoints
     from sugarbush.training.dpsgd.train import Mechanism
 
-LEDGER = "confidentiality"  # its own ledger, because a DP epsilon and this epsilon do not add up
+LEDGER = "confidentiality"  # another ledger, because this epsilon and DP epsilon do not add up
 
 
 class CRT(Method):
@@ -134,9 +134,9 @@ class CRT(Method):
             measured=measured,
             all_private=settings.conservative is None,
         )
-        # The state folder counts the noisy steps, because restoring an old copy of the private root
-        # would lower a count in it. The store's lock prevents two processes from training on one
-        # charge. A forced run continues an unfinished run, so `forced` is False here.
+        # The state folder stores the number of noisy steps. In the private root, restoring an old
+        # copy would lower this number. The store's lock prevents two processes from training on
+        # one charge. A forced run continues an unfinished run, so `forced` is False here.
         with inputs.open_store(self.name, key, forced=False, dataset_prefix=self.name) as store:
             checkpoints = Checkpoints(inputs.scratch(f"{self.name}/{digest}"), counts=store.folder)
             trained, tokenizer = self._train(inputs, screened, mechanism, checkpoints, run=digest)
@@ -172,8 +172,8 @@ class CRT(Method):
     ) -> RecallMeasurement | None:
         """Measure the fraction of secrets that the policies miss on the labelled sample.
 
-        Without a labelled sample, the result is None. A conservative policy needs a labelled
-        sample; a missing one raises ParamsError.
+        Without a labelled sample, the result is None. A conservative policy without a labelled
+        sample raises ParamsError.
         """
         from sugarbush.training.crt.recall import load_labelled, measure
 

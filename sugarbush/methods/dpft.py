@@ -156,7 +156,7 @@ class DPFT(Method):
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """Train a model, or restore the model of an earlier run.
 
-        If `training.processes` is above 1, this method returns None in all other processes.
+        If several processes train, only the first process returns the model.
         """
         from sugarbush.training.processes import broadcast_from_first, is_first, processes
 
@@ -219,9 +219,9 @@ class DPFT(Method):
         """Compute the sampling rate and the steps from the DP record count.
 
         The setting `records` of the preset can replace this count. The number of users is unknown,
-        so its lowest possible value is used: count / `records_per_user`. If there are more users, a
-        step samples more than `batch_size` users. The accounting uses the sampling rate, so the
-        guarantee does not change.
+        so its lowest possible value is used: count / `records_per_user`. With more users, a step
+        samples more than `batch_size` users on average. The guarantee depends only on the sampling
+        rate.
         """
         from sugarbush.training.dpsgd.sampling import make_schedule
 

@@ -22,16 +22,17 @@ from sugarbush.privacy.data_types import Private, Released
 class EvolvingMethod(EvolutionSettings, GeneratingMethod):
     """A method in which a generator writes candidates and private records vote on them."""
 
-    votes_with_noise: ClassVar[bool] = True  # whether its rounds spend budget
+    votes_with_noise: ClassVar[bool] = True  # whether rounds spend budget
 
     def first_count(self, record_count: float | None) -> int:
-        """Return the number of first candidates: the candidates of a round / `variations`."""
+        """Return the number of first candidates: candidates of a round / `variations`."""
         return max(1, super().first_count(record_count) // self.variations)
 
     def texts_before(self, first: int) -> int:
         """Return the number of texts before `enlarge`.
 
-        With kernel scores, all candidates of the last round count; with votes, its survivors.
+        With votes, these are the survivors. With kernel scores, these are all candidates of the
+        last round.
         """
         return first * self.variations if self.vote_unit > 1 else first
 
@@ -50,7 +51,7 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
 
     @property
     def vote_unit(self) -> int:
-        """1 for votes, RESOLUTION for kernel scores."""
+        """Return 1 for votes, or RESOLUTION for kernel scores."""
         scored = self.votes_with_noise and self.selection is Selection.KERNEL_HERDING
         return RESOLUTION if scored else 1
 
@@ -75,8 +76,8 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
     def settings_in_use(self) -> dict[str, Any]:
         """Return the settings for cache keys.
 
-        Old cache keys lack the settings that were added later. Such a setting is omitted if it has
-        its default, so that finished rounds are found. Without kernel scores, their width is
+        Old cache keys lack the settings that were added later. A later setting with its default is
+        omitted, so that old finished rounds are restored. Without kernel scores, `score_width` is
         omitted.
         """
         fields = self.key_settings()

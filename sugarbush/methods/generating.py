@@ -57,9 +57,9 @@ class GeneratingMethod(CandidateSettings, Method):
             )
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Return the targets of `count` texts, or with None of all first candidates.
+        """Return the targets of `count` texts. With `count=None`, return the first targets.
 
-        This default allows any attribute values.
+        The default of this method allows any attribute values.
         """
         wanted = self.first_count(None) if count is None else count
         return Released(open_targets(wanted, inputs.schema))
@@ -80,7 +80,7 @@ class GeneratingMethod(CandidateSettings, Method):
         population = first_population(targets.value, answers)
         if not len(population):
             raise GeneratorError(
-                f"{stage}: the generator returned no usable text. Check its settings"
+                f"{stage}: the generator returned no usable text. Check the generator's settings"
             )
         ids = targets.ledger_ids
         return Initial(
@@ -179,7 +179,7 @@ class GeneratingMethod(CandidateSettings, Method):
 
         After votes, the release contains all survivors and further texts. A smaller release
         contains the survivors with the most votes. After kernel scores, herding chooses the release
-        from 2 * `inputs.texts` texts. Further texts have predicted scores; the others have noisy
+        from 2 * `inputs.texts` texts. Candidates have noisy scores; further texts have predicted
         scores.
         """
         evolution, stage = final.evolution, f"enlarge@{self.name}"

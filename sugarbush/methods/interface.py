@@ -47,7 +47,7 @@ class ReleaseSettings(Section):
     """Number of texts of each method; null: about the DP record count, at most 5,000."""
 
     def size(self, record_count: float | None) -> int:
-        """Return the number of texts to release. Without a setting and a count, it is 1,000.
+        """Return the number of texts to release. The default without a count is 1,000.
 
         `record_count` must be the DP count, never the exact count.
 
@@ -93,7 +93,7 @@ class MetadataRelease:
 
     @property
     def count(self) -> float | None:
-        """The DP record count of the table. Without a table, the sum of the label counts."""
+        """The DP record count of the table, or without a table the sum of the label counts."""
         if self.record_count is None and self.labels is not None:
             return float(self.labels.sum())
         return self.record_count
@@ -210,7 +210,7 @@ class MethodInputs:
         return self.release.size(self.metadata.count)
 
     def cache_key_of_private_data(self) -> dict[str, str]:
-        """Return random names of the texts and of their codes. A name changes with the data."""
+        """Return random names of the texts and of their codes, which change with the data."""
         return {"texts": self.digests["texts"], "codes": self.digests["codes"]}
 
     def session(self, *, stage: str, run: str) -> PrivacySession:
@@ -227,8 +227,8 @@ class MethodInputs:
 class Method(Section):
     """A method and its settings.
 
-    A subclass sets `name` and `stages`, and implements its stages. The pipeline, the card and the
-    commands use only this interface.
+    A subclass sets `name` and `stages`, and implements each of its stages. The pipeline, the card
+    and the commands use only this interface.
 
     >>> class Counts(Method):
     ...     name = "counts"
@@ -242,7 +242,7 @@ class Method(Section):
 
     name: ClassVar[str]
     stages: ClassVar[tuple[str, ...]] = ("initialise", "evolve")
-    stays_private: ClassVar[bool] = False  # true without DP: results stay in the private root
+    stays_private: ClassVar[bool] = False  # whether results without DP stay in the private root
     is_measured: ClassVar[bool] = True  # whether metrics evaluate the texts
     asks_generator: ClassVar[bool] = False
 

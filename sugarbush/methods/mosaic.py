@@ -11,9 +11,12 @@ The L2 sensitivity is RESOLUTION for one record (`sugarbush.evolution.kernel_sco
 `records_per_user` * RESOLUTION for one user. All later steps are post-processing, so the size of
 the release does not affect the privacy cost.
 
-Sources: Chien et al. 2026 (MAPLE) for the first texts; Balog, Tolstikhin, Schölkopf 2018 for kernel
-mean embeddings under DP; Chen, Welling, Smola 2010 for herding. `docs/decisions/mosaic.md` has the
-measurements.
+Sources:
+
+    first texts                       Chien et al. 2026 (MAPLE)
+    kernel mean embeddings under DP   Balog, Tolstikhin, Schölkopf 2018
+    herding                           Chen, Welling, Smola 2010
+    measurements                      docs/decisions/mosaic.md
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ class Mosaic(GeneratingMethod):
 
     @property
     def vote_unit(self) -> int:
-        """RESOLUTION, because one vote corresponds to scores with L2 norm RESOLUTION."""
+        """The L2 norm of a record's scores, RESOLUTION, corresponds to one vote."""
         return RESOLUTION
 
     @property

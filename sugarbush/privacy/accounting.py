@@ -3,10 +3,10 @@
 Epsilon is an upper bound, because dp_accounting (google/differential-privacy) discretises PLDs
 pessimistically ("connect the dots"). The arithmetic is float64. Up to epsilon 25, rounding errors
 are smaller than discretisation errors. Above epsilon 25, the result can be too small by a relative
-error of 3e-10 (Gaussian DP with mu from 5.5 to 20, compared with arithmetic of 60 digits).
+error of 3e-10 (Gaussian DP with mu from 5.5 to 20, compared with 60-digit arithmetic).
 
-Compose only events with the same privacy unit. dp_accounting is imported inside functions, because
-this import is slow.
+Compose only events with the same privacy unit. Functions import dp_accounting, because this import
+is slow.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Discretisation intervals; distributions compose only if theirs are equal. With the fine interval,
+# Distributions compose only if they have the same discretisation interval. With the fine interval,
 # epsilon of AugPE's published settings is within 1e-4 of the exact Gaussian value. The coarse
-# interval makes thousands of DP-SGD steps affordable.
+# interval saves time for thousands of DP-SGD steps.
 _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
 _SLACKS = (0.01, 0.05)  # fractions of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
-_SMALL_GRID = 1000  # for smaller grids, dp_accounting uses another class
+_SMALL_GRID = 1000  # for smaller grids, dp_accounting returns another class
 _ROUNDING = 1e-12  # dp_accounting's tolerance for deltas that must not increase
 _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
 
@@ -126,7 +126,7 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
 
 def _gains_by_slack(event: Event) -> bool:
-    """Return whether a slack lowers the mu of an event clearly."""
+    """Return whether a slack makes the mu of an event much smaller."""
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE
@@ -158,8 +158,8 @@ def _gaussian_delta(mu: float, x: Any) -> Any:
 def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> float:
     """Find the smallest mu such that the divergence of `event` exceeds mu-GDP by at most `slack`.
 
-    The relative error is 1e-5. docs/decisions/adaptive-composition.md proves that the check of the
-    grid points covers all x. The proof uses the tangent of mu-GDP at the left of two grid points.
+    The relative error is 1e-5. The check of the grid points covers all x (proof:
+    docs/decisions/adaptive-composition.md).
     """
     import numpy as np
     from scipy.special import ndtr
@@ -193,7 +193,7 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
 def _divergence(distribution: Any, x: NDArray[np.floating]) -> NDArray[np.float64]:
     """Compute `distribution.get_delta_for_epsilon` at every x >= 0.
 
-    The formula is the library's. The library computes it in a loop, which takes seconds.
+    This function vectorises the library's formula, because the library's loop takes seconds.
     """
     import numpy as np
 
@@ -245,7 +245,7 @@ def _one(event: Event) -> Event:
 
 @lru_cache(maxsize=64)
 def _sampled_once(noise_multiplier: float, rate: float, interval: float, relation: Relation) -> Any:
-    """Compute the distribution of one DP-SGD step. Cached, because it is slow."""
+    """Compute the distribution of one DP-SGD step. Cached, because the computation is slow."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -302,7 +302,9 @@ def _gaussian(mu: float, count: int, interval: float) -> Any:
     x = np.arange(lowest, highest + 1) * interval
     cut = -0.5 - x * stddev**2  # the points at which the privacy loss is x
     deltas = np.clip(loss.mu_upper_cdf(cut) - np.exp(x + loss.mu_lower_log_cdf(cut)), 0, 1)
-    if len(deltas) <= _SMALL_GRID or np.diff(deltas).max() > _ROUNDING:  # raises in the second case
+    if (
+        len(deltas) <= _SMALL_GRID or np.diff(deltas).max() > _ROUNDING
+    ):  # the library raises on increasing deltas
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
             interval, lowest, highest, deltas
         )

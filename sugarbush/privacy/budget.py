@@ -8,7 +8,7 @@ most the target.
 
 The plan first gives DP-SGD only a share of mu^2, because the number of steps depends on the DP
 record count. When this count is released, `with_subsampling` chooses the noise of DP-SGD. The
-epsilon of the whole plan, computed by PLDs, then meets the target. No other noise changes.
+epsilon of the whole plan, computed by PLDs, then meets the target. Other noise does not change.
 
 A unit of up to m records adds up to m to a histogram, so counts get m times the noise. This module
 applies the factor m to histograms. `MarginalMeasurer` applies the factor in AIM. DP-SGD uses one
@@ -85,7 +85,7 @@ class BudgetAllocation:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPlan:
-    """The budgets of all mechanisms of a run, and their total `epsilon`, at most the target."""
+    """The budgets of all mechanisms of a run. The total `epsilon` is at most the target."""
 
     epsilon: float
     delta: float
@@ -151,8 +151,8 @@ def with_subsampling(
 ) -> BudgetPlan:
     """Add DP-SGD to `plan`, with the noise for which the plan's epsilon is `epsilon`.
 
-    `parts` maps the names of the DP-SGD mechanisms to their steps. If there are several, one factor
-    scales the noise of all. Raises ParamsError if no noise meets `epsilon`.
+    `parts` maps the names of the DP-SGD mechanisms to their steps. One factor scales the noise of
+    all DP-SGD mechanisms. Raises ParamsError if no noise meets `epsilon`.
     """
     if not parts:
         return plan

@@ -1,9 +1,9 @@
 """The types of private and of released data.
 
-`Private[T]` contains one element per privacy unit. Its `repr` shows no content. `Private` refuses
-pickling, comparison and iteration. `Private` also refuses `len`, because the number of records is
-private. Only modules on the audit list may read `._per_unit`. The audit list is in pyproject.toml:
-the per-file exceptions to ruff's SLF001.
+`Private[T]` contains one element per privacy unit. The `repr` of a `Private` shows no content.
+`Private` refuses pickling, comparison and iteration. `Private` also refuses `len`, because the
+number of records is private. Only modules on the audit list may read `._per_unit`. The audit list
+is in pyproject.toml: the per-file exceptions to ruff's SLF001.
 
 `Released[T]` is a public value, or the result of a mechanism with the ids of its ledger entries.
 """
@@ -54,7 +54,7 @@ class Private(Generic[T_co]):
         return Private(mapped)
 
     def zip_batch(self, other: Private[Any], function: Callable[[Any, Any], Any]) -> Private[Any]:
-        """Apply a function as in `map_batch` to two private values with equally ordered units."""
+        """Apply a function as in `map_batch` to two private values with the same order of units."""
         if len(other._per_unit) != len(self._per_unit):
             raise ValueError("zip_batch: the two values do not contain the same units")
         if isinstance(self._per_unit, Parts):

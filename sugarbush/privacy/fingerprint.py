@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SAMPLE = 256
-# Minimum number of common values, among 256, of two corpora that match. If two corpora share a
-# tenth of their values, 26 are expected, and P[fewer than 5] < 1e-6. If they share no value,
-# P[any equal hashes] = 2e-5.
+# Minimum number of common values, among 256, of two corpora that match. If two corpora share 1/10
+# of their values, 26 common values are expected, and P[fewer than 5] < 1e-6. If two corpora share
+# no value, P[any equal hashes] = 2e-5.
 _ENOUGH = 5
 _PHRASE = 8  # words in a phrase
 _EVERY = 4  # a hash of the first word chooses one phrase in four
@@ -46,8 +46,8 @@ _NUMBER = re.compile(r"\d{1,12}(\.0)?")
 class FingerprintBuilder:
     """Computes `make_dataset_fingerprint` for a corpus that is read in batches.
 
-    `of_0_2` adds values that match ledger entries of versions 0.1 and 0.2. The addition takes a
-    quarter of the time, and most state folders do not need it.
+    `of_0_2` adds values that match ledger entries of versions 0.1 and 0.2. Most state folders have
+    no such entry and can save a quarter of the time.
     """
 
     def __init__(self, *, key: bytes, of_0_2: bool = True) -> None:

@@ -52,8 +52,8 @@ def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
     """Return the mu of integer counts with L2 sensitivity `sensitivity` and noise N_Z(0, stddev^2).
 
     At sensitivity 1, mu = max(1/stddev, 2 Phi^-1((1 + P[N_Z = 0]) / 2)). The second term is
-    1/stddev * (1 + 1/(24 stddev^2) + ...) for large stddev. It approaches 2/stddev as stddev goes
-    to 0. A larger sensitivity multiplies mu (group privacy).
+    1/stddev * (1 + 1/(24 stddev^2) + ...) for large stddev. The second term approaches 2/stddev as
+    stddev goes to 0. A larger sensitivity multiplies mu (group privacy).
     """
     _require_positive(stddev=stddev, sensitivity=sensitivity)
     return sensitivity * max(1 / stddev, _central_gap(stddev))
@@ -117,8 +117,8 @@ def _central_gap(stddev: float) -> float:
         ripple = 2 * math.exp(-2 * (math.pi * stddev) ** 2)
         normaliser = stddev * math.sqrt(2 * math.pi) * (1 + ripple)
         return float(2 * math.sqrt(2) * erfinv(1 / normaliser))
-    # (1 - p) / 2 is the mass above zero. The sum uses logarithms, because its first term may
-    # underflow.
+    # (1 - p) / 2 is the mass above zero. The code uses logarithms, because the first term of the
+    # sum may underflow.
     first = -1 / (2 * stddev**2)
     rest = math.fsum(math.exp((1 - j * j) / (2 * stddev**2)) for j in range(1, 40))
     log_half = first + math.log(rest)

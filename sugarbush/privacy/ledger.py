@@ -185,7 +185,7 @@ class Ledger:
         return self._total(self.entries(), more)
 
     def adaptive_total(self) -> float:
-        """Compute epsilon of all charges for runs that were chosen by earlier results."""
+        """Compute an epsilon that is valid even if earlier results decided later runs."""
         entries = self.entries()
         self._refuse_other_units(entries)
         return adaptive_epsilon([e.event for e in entries], delta=self._smallest_delta(entries))
@@ -286,9 +286,9 @@ class Ledger:
         others = {_per(entry.unit, entry.user_column) for entry in entries} - {own}
         if others:
             raise LedgerError(
-                f"{self.path}: has charges per {'/'.join(sorted(others))}. They cannot be added to "
-                f"charges per {own}, because neither guarantee implies the other. Set "
-                "`privacy.unit` and `prepare.user_column` back to the earlier values."
+                f"{self.path}: has charges per {'/'.join(sorted(others))}. Charges per {own} are "
+                "another guarantee, and the two cannot be added. Set `privacy.unit` and "
+                "`prepare.user_column` back to the earlier values."
             )
 
     def _admit(
@@ -460,7 +460,7 @@ def _read(path: Path, state: Path) -> _Chain:
     if seals and head is None and _head(path).exists():
         return _read(path, state)  # between the two reads, another process wrote the first charge
     if seals if head is None else head not in (unsealed.hexdigest(), *seals):
-        raise _edited(path, "its last lines are missing, or its .head file")
+        raise _edited(path, "the last lines or the .head file are missing")
     return _Chain(tuple(entries), seals[-1] if seals else unsealed.hexdigest())
 
 

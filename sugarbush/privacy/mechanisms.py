@@ -1,4 +1,4 @@
-"""Mechanisms convert Private values to Released values. They charge the ledger, then add noise."""
+"""Mechanisms convert Private to Released values. A mechanism charges the ledger, then adds noise."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ _LARGEST_NORM = 2**26
 def noisy_histogram(
     bins: Private[int], *, size: int, stddev: float, session: PrivacySession
 ) -> Released[NDArray[np.int64]]:
-    """Count the records in each of `size` bins, with noise: `(size,)` int64. May be negative.
+    """Count the records in each of `size` bins, with noise: `(size,)` int64.
+
+    Noisy counts may be negative.
 
     Guarantee: a unit has at most m = `session.records_per_unit` records, and a record is in one
     bin. Adding or removing a unit therefore changes the histogram by at most m in L2. Each count
     gets noise N_Z(0, stddev^2). With continuous noise, the mechanism would be (m/stddev)-GDP; the
     accounting also covers the discreteness. The charge is on disk before the noise is drawn. The
-    charge comes after the count, which may take minutes, because a crash while counting must not
-    spend budget.
+    charge comes after the slow count, because a crash while counting must not spend budget.
 
     `bins` contains one integer in [0, size) per record. The integer must depend on its record
     alone. Raises BudgetExceededError before anything is counted.
@@ -65,8 +66,8 @@ def exact_histogram(
 ) -> Released[NDArray[np.int64]]:
     """Count as in `noisy_histogram`, but without noise: `(size,)` int64.
 
-    Guarantee: none. The charge is `NonPrivate`. Its epsilon is infinite, so every finite cap
-    refuses the charge.
+    Guarantee: none. Every finite cap refuses the `NonPrivate` charge, because its epsilon is
+    infinite.
     """
     session.check([NonPrivate()])
     counts = _counts(bins, size)
@@ -89,8 +90,7 @@ def noisy_sum(
     `session.records_per_unit`. Each sum gets noise N_Z(0, stddev^2). Each coordinate is Gaussian
     DP, and the squares of the coordinates' mu add up to (sensitivity / stddev)^2
     (docs/decisions/kernel-scores.md). The charge is on disk before the noise is drawn. The charge
-    comes after the sum, which may take minutes, because a crash while summing must not spend
-    budget.
+    comes after the slow sum, because a crash while summing must not spend budget.
 
     `scores` maps a block of `vectors` (n, d) to integers (n, size), in consecutive arrays of some
     rows. Row i must depend on vector i alone. Several threads call `scores`. `stddev` is in the

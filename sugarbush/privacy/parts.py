@@ -31,7 +31,7 @@ def map_parts(function: Function, parts: Sequence[Any], combine: Combine) -> Any
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Elements in parts. `read` returns the elements of a part; `sizes` counts them for each part.
+    """Elements in parts. `read` returns the elements of a part, and `sizes` their numbers.
 
     `parts` are small values that can be pickled, such as paths. `keep` is an object that the parts
     need, such as a temporary folder.

@@ -13,7 +13,7 @@ from sugarbush.privacy.unit import Unit
 from sugarbush.settings import AtLeastOne, Positive, Section, Share
 
 LARGE_DELTA = 1e-5
-# A pattern, because the name is a part of paths in the state folder.
+# The name is a part of paths in the state folder, so only safe characters are allowed.
 DATASET_NAME = "[a-z0-9][a-z0-9_.-]{0,63}"
 
 
@@ -42,7 +42,7 @@ class Shares(Section):
 
 
 class PrivacySettings(Section):
-    """The unit that is protected, the guarantee, and the ledger.
+    """The protected unit, the guarantee and the ledger.
 
     If `dataset` or `purpose` is null, a project derives the value from the data file.
 
@@ -90,7 +90,7 @@ class PrivacySettings(Section):
         return self
 
     def check_delta(self, records: float | None) -> None:
-        """Raise ParamsError for a delta above 1 / `records`, the DP count of records or None."""
+        """Raise ParamsError if delta > 1 / `records`, the DP count of records (None: no count)."""
         if records is None or self.allow_large_delta or self.delta <= 1 / max(records, 1):
             return
         raise ParamsError(

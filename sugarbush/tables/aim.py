@@ -63,8 +63,8 @@ def aim(
     selected marginal of several attributes has at most `max_cells` cells. The size limit of the
     model grows with the spent budget, up to `max_model_mb`.
 
-    Until the dependences above the noise form a tree, the model contains only these dependences. If
-    the search finds no more dependences, it ends. The rest of the budget is then divided evenly
+    Until the dependences above the noise form a tree, the model contains only these dependences.
+    The search ends when it finds no more dependences. The rest of the budget is then divided evenly
     among the found dependences and the one-way marginals. With few records, the table is therefore
     no worse than independent marginals (docs/decisions/aim-search-and-model.md).
     """
@@ -174,9 +174,9 @@ def _shows_dependence(
 ) -> bool:
     """Return whether a marginal shows, beyond noise, an interaction that the model lacks.
 
-    The residuals are measured minus model counts, without main effects. The test statistic is their
-    sum of squares. Its mean under noise alone is stddev^2 * degrees of freedom. Errors of the
-    one-way marginals add at most `singles_stddev`^2 per value.
+    The residuals are measured minus model counts, without main effects. The test statistic is the
+    sum of the squared residuals. The statistic of noise alone has mean stddev^2 * degrees of
+    freedom. Errors of the one-way marginals add at most `singles_stddev`^2 per value.
     """
     domain = measurement.counts.shape
     freedom = measurement.counts.size - 1 - sum(size - 1 for size in domain)

@@ -62,7 +62,7 @@ class DpTable:
     """Synthetic metadata rows, and all values that were released with them.
 
     `rows` is `(n_dp, d)` int64 with at least one row: codes in schema order. `record_count` is the
-    DP estimate of the number of records. It may be fractional or negative. `merged` maps each
+    DP estimate of the number of records, which may be fractional or negative. `merged` maps each
     attribute with merged rare values to the model's cell for each code.
     """
 

@@ -334,9 +334,9 @@ class _LeastSquares:
     (Private-PGM, Algorithm 2). With small damping, the step is Gauss-Newton. At epsilon 10, this
     method needs 300 calibrations, and mirror descent needs 3,600.
 
-    Conjugate gradients, preconditioned by F, find the step. They need only products of F with a
-    direction. Each product costs one calibration at slightly changed potentials (Nocedal & Wright
-    2006, Algorithms 5.3 and 7.1).
+    Conjugate gradients, preconditioned by F, find the step from products of F with a direction.
+    Each product costs one calibration at slightly changed potentials (Nocedal & Wright 2006,
+    Algorithms 5.3 and 7.1).
     """
 
     def __init__(self, model: MarkovRandomField, observations: Sequence[Observation]) -> None:

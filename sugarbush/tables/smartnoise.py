@@ -3,9 +3,9 @@
 The loop of snsynth 1.0.8 (`AIMSynthesizer.AIM`) decides which marginals to request. The measurer
 answers with exact noise under the filter, so the loop reads no record. This module replaces
 smartnoise's floating-point noise, its selection by numpy's global generator, and domains from the
-data. It suppresses smartnoise's prints, and adds attributes that its workload would omit. Rows are
-sampled from our junction tree, because mbi 1.1 samples wrongly from cycles and correlates columns
-that share a parent.
+data. This module also suppresses smartnoise's prints, and adds attributes that its workload would
+omit. Rows are sampled from our junction tree, because mbi 1.1 samples wrongly from cycles and
+correlates columns that share a parent.
 """
 
 from __future__ import annotations
@@ -77,9 +77,11 @@ def smartnoise(
 def rho_within(mu_squared: float) -> float:
     """Compute the rho with which all steps of smartnoise together cost at most `mu_squared`.
 
-    Let r be the rho of one step. The measurement gets 0.9 r and has stddev >= 1/sqrt(1.8 rho). It
-    costs 1.8 r in mu^2, times a factor for discreteness that is largest at the smallest stddev. The
-    selection gets 0.1 r and has epsilon = sqrt(0.8 r). It costs at most (2 pi / 16) 0.8 r in mu^2.
+    Let r be the rho of one step. The costs of the step in mu^2 are
+
+        measurement   0.9 r, stddev >= 1/sqrt(1.8 rho): 1.8 r, times a factor for discreteness that
+                      is largest at the smallest stddev
+        selection     0.1 r, epsilon = sqrt(0.8 r): at most (2 pi / 16) 0.8 r
     """
     selection = (1 - _MEASUREMENT_SHARE) * 8 * (2 * math.pi / 16)
 
@@ -109,7 +111,7 @@ class _Conversation:
         return self
 
     def datavector(self) -> NDArray[np.float64]:
-        """Return zeros instead of the exact marginal. The loop adds `measure` to the zeros."""
+        """Return zeros instead of the exact marginal. The loop then adds the noisy marginal."""
         return np.zeros(self.domain.size(self._asked))
 
     def measure(self, stddev: float, size: int) -> NDArray[np.float64]:

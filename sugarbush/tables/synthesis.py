@@ -174,7 +174,8 @@ def finish_evenly(
 ) -> Synthesis:
     """Spend the rest of the budget evenly on the marginals in `shown` and on all one-way marginals.
 
-    The model uses only these marginals. These one-way marginals do not merge rare values.
+    The model contains only these marginals. The new measurements of one-way marginals do not merge
+    rare values.
     """
     if not shown:
         return finish_singles(measurer, measurements, rare=rare, round=round)
@@ -222,7 +223,7 @@ def finish_singles(
 
 
 def draw_rows(synthesis: Synthesis, rng: Rng) -> NDArray[np.int64]:
-    """Sample rows of the schema's codes. Their number is the DP record count, in [1, MAX_ROWS]."""
+    """Sample rows of codes. The number of rows is the DP record count, in [1, MAX_ROWS]."""
     count = min(max(round(synthesis.record_count), 1), MAX_ROWS)
     rows = synthesis.model.sample(count, rng)
     for place, name in enumerate(synthesis.model.domain):
