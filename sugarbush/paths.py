@@ -104,7 +104,7 @@ def make_owner_only(folder: Path) -> None:
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder with mode 0700. Also protect the next folder `private` or `internal` above."""
+    """Make a folder with mode 0700. The next parent `private` or `internal` gets mode 0700 too."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part in (folder, *folder.parents):
@@ -170,7 +170,7 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
 def remove_leftovers(folder: Path, prefix: str) -> None:
     """Remove the temporary folders of killed processes.
 
-    The name of such a folder is the prefix and the id of a process that does not exist.
+    A folder is removed if its name has the prefix and the id of a process that does not exist.
     """
     import psutil
 

@@ -45,7 +45,7 @@ class DonatedCodes:
     agreements: tuple[Agreement, ...]
 
     def save(self, folder: Path, names: Sequence[str]) -> None:
-        """Write donated.parquet, calibrations.json and agreement.json. These files are public."""
+        """Write the public files donated.parquet, calibrations.json and agreement.json."""
         table = pd.DataFrame(self.codes, columns=list(names))
         table.insert(0, "text", pd.Series(self.texts, dtype="str"))
         table.to_parquet(folder / "donated.parquet", index=False)

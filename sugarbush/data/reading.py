@@ -54,7 +54,7 @@ def read_rows(
 
 
 def stream_rows(path: Source, *, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
-    """Yield all rows of `path`, as `row_batches` does. Only one batch is in memory."""
+    """Yield all rows of `path`, as `row_batches` does, with one batch in memory."""
     for _, rows in row_batches(path, setting=setting, wanted=wanted):
         yield from rows
 
@@ -117,7 +117,7 @@ Reader = Callable[..., Any]
 
 
 def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> tuple[str, ...]:
-    """Return the column names of a private file. Neither the result nor an error shows a value.
+    """Return the column names of a private file. The result and errors show no value.
 
     The names are the header of a csv file, the keys of the first jsonl object, or the schema of a
     parquet file. In a csv file without a header, the first line is a private record. Therefore the

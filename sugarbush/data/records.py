@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
 
 def columns_of(schema: Schema) -> dict[str, str]:
-    """Return the attributes with a column, each with the name of the column."""
+    """Map the name of an attribute to its column, for all attributes with a column."""
     return {a.name: a.column for a in schema.attributes if a.column is not None}
 
 
@@ -175,7 +175,7 @@ def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
 
 
 def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) -> Mapping[str, str]:
-    """Return the required columns, each with the setting that names it."""
+    """Map each required column to the setting that names the column."""
     columns = {params.text_column: "prepare.text_column"}
     if private and params.id_column is not None:
         columns.setdefault(params.id_column, "prepare.id_column")

@@ -193,7 +193,7 @@ class Schema(BaseModel):
 
     @property
     def domain(self) -> dict[str, int]:
-        """The number of values of each attribute in schema order; the bucket is included."""
+        """The size of each attribute's domain, in schema order."""
         return {a.name: len(a.domain) for a in self.attributes}
 
     def attribute(self, name: str) -> Attribute:

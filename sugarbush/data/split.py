@@ -112,7 +112,7 @@ class Splitter:
         self._counts: Counter[str] = Counter()
 
     def kept(self, records: Iterable[Record]) -> list[Record]:
-        """Return the records that are neither public nor excluded."""
+        """Return the records that are not public and not excluded."""
         return self._not_excluded(self._not_public(records))
 
     def _not_public(self, records: Iterable[Record]) -> list[Record]:

@@ -14,8 +14,8 @@ class _OneDnnLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        # A tensor in oneDNN's layout cannot be a parameter, so both are plain attributes. They have
-        # the names of nn.Linear, because some networks read the type of `layer.weight`.
+        # A tensor in oneDNN's layout cannot be a parameter. The plain attributes have the names of
+        # nn.Linear, because some networks read the type of `layer.weight`.
         self.weight = linear.weight.detach().to_mkldnn()
         bias = dict(linear.named_parameters()).get("bias", torch.zeros(len(linear.weight)))
         self.bias = bias.detach().to_mkldnn()

@@ -24,7 +24,7 @@ from sugarbush.evaluation.interface import (
     distance_value,
 )
 
-# Up to this number of cells per row of the two tables, counting all cells is faster than sorting.
+# Below this ratio of cells to rows of both tables, counting all cells is faster than sorting.
 _CELLS_A_ROW = 8
 
 

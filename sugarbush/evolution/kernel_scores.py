@@ -106,9 +106,9 @@ def scores_of(
 ) -> NDArray[np.int32]:
     """Return the scores of every record for all candidates, `(n, m)` int32, in 1/RESOLUTION.
 
-    Guarantee: row i depends only on `records[i]` and `candidates`, bit for bit. Its L2 norm is at
-    most RESOLUTION. `records` (n, d) and `candidates` (m, d) are unit vectors. `width` is a
-    difference of cosines. Raises InvariantError if there is no candidate, if the dimensions d
+    Guarantee: row i depends only on `records[i]` and `candidates`, bit for bit. The L2 norm of a
+    row is at most RESOLUTION. `records` (n, d) and `candidates` (m, d) are unit vectors. `width` is
+    a difference of cosines. Raises InvariantError if there is no candidate, if the dimensions d
     differ, or if a vector is not finite or is longer than 1.
 
     >>> candidates = np.eye(3, dtype=np.float32)

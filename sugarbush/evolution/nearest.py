@@ -126,9 +126,9 @@ def _search(
 def _scores(
     x: NDArray[np.float32], target: _Target
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return x.c - |c|^2/2 for every pair, `(b, u)`, and for each row a bound.
+    """Return x.c - |c|^2/2 for every pair, `(b, u)`, and error bounds `(b,)`.
 
-    The bound is twice the largest rounding error of the row.
+    The error bound of a row is twice the largest rounding error.
     """
     squares = _squared_norms(x)
     ones = np.ones((len(x), 1), dtype=np.float32)

@@ -23,9 +23,8 @@ class Population:
     """n candidates.
 
     `ids` (n,) are unique within a run. `codes` (n, d) are metadata in schema order; NO_CODE means
-    that the prompt had no value. Only records with the label in `labels` (n,) may vote for a
-    candidate. `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the rounds for which the texts
-    were written.
+    that the prompt had no value. `labels` (n,): records with this label may vote for the candidate.
+    `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the rounds that wrote the texts.
     """
 
     ids: NDArray[np.int64]

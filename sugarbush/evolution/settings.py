@@ -111,7 +111,7 @@ class EvolutionSettings(CandidateSettings):
 
     @property
     def shows_metadata(self) -> bool:
-        """Whether a first prompt names attribute values, or with `by_label` the label."""
+        """Whether a first prompt names attribute values. By label, the prompt names the label."""
         return self.by_label or super().shows_metadata
 
     def key_settings(self) -> dict[str, Any]:

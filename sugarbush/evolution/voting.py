@@ -66,9 +66,8 @@ def count_votes(
 ) -> Released[NDArray[np.int64]]:
     """Return noisy counts of the records nearest to each candidate, `(m,)` int64.
 
-    With `by_label`, a record votes among the candidates of its own label. Each record has one vote
-    over all labels together, and the vote depends on this record alone. `noisy_histogram` states
-    the guarantee.
+    With `by_label`, a record votes among the candidates of its own label. Each record has one vote,
+    which depends on this record alone. `noisy_histogram` states the guarantee.
     """
 
     def bins(records: PrivateEmbeddings) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """Confidentially Redacted Training (CRT) keeps secrets confidential, without a DP guarantee.
 
-CRT deduplicates and redacts the corpus, and trains a model by SGD and DP-SGD in turn. The texts of
-this model stay private. Source: Zhao, Li, Wang 2022.
+CRT deduplicates and redacts the corpus. Then CRT trains a model by alternating SGD and DP-SGD. The
+texts of this model stay private. Source: Zhao, Li, Wang 2022.
 """
 
 from __future__ import annotations
@@ -199,9 +199,9 @@ class CRT(Method):
         """Return the sentences of `crt.known`, which are public word for word.
 
         Raises InputError, with file and row, if a known text contains the mask or a special token.
-        A private sentence with a masked secret could be equal to such a known sentence. Known
-        sentences never count as duplicates, so one secret would change every record with this
-        sentence.
+        A private sentence with a masked secret could be equal to a known sentence with a mask.
+        Known sentences never count as duplicates, so one secret would change every record with
+        this sentence.
         """
         from sugarbush.training.crt.sentences import sentences_of
         from sugarbush.training.crt.start import special_tokens

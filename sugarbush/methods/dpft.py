@@ -273,7 +273,7 @@ class DPFT(Method):
     ) -> dict[str, Any]:
         """Train a model and write it, with merged LoRA factors, to `store`.
 
-        Returns figures that are not DP. Only the first process has a `store`.
+        Returns figures that are not DP. `store` is None in all processes except the first.
         """
         import torch
 

@@ -1,7 +1,6 @@
 """The interface of a method of synthesis: one class with settings, budget requests and stages.
 
-`MethodInputs` provides everything that a method may use. A project reads these values from files;
-`sugarbush.synthesize` has them in memory. A method therefore opens no file.
+`MethodInputs` provides everything that a method may use, so a method opens no file.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class MetadataRelease:
 
     @property
     def count(self) -> float | None:
-        """The DP record count of the table, or without a table the sum of the label counts."""
+        """The DP record count: `record_count`, else the sum of the label counts."""
         if self.record_count is None and self.labels is not None:
             return float(self.labels.sum())
         return self.record_count
@@ -344,7 +343,7 @@ class Method(Section):
         raise InvariantError(f"method {self.name} has no stage enlarge")
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
-        """Train a model on the private texts. Only the first process returns the model."""
+        """Train a model on the private texts. Processes other than the first return None."""
         raise InvariantError(f"method {self.name} has no stage finetune")
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:

@@ -1,10 +1,9 @@
 """Mosaic: each record scores many texts once, and the scores decide which texts are released.
 
 The generator writes texts from rows of the DP table and donated examples. Every record gives each
-text a kernel score, and only noisy sums of the scores are released. These sums are a DP kernel mean
-embedding of the corpus at these texts. Stage `enlarge` writes further texts and predicts their
-scores by regression. Kernel herding then chooses the release. There are no rounds and no
-variations.
+text a kernel score, and only noisy sums of the scores are released. The noisy sums are a DP kernel
+mean embedding of the corpus. Stage `enlarge` writes further texts and predicts their scores by
+regression. Kernel herding then chooses the release. There are no rounds and no variations.
 
 Guarantee: the noisy sums are one discrete Gaussian mechanism, which spends the share `synthesis`.
 The L2 sensitivity is RESOLUTION for one record (`sugarbush.evolution.kernel_scores`), and

@@ -83,7 +83,7 @@ def epsilon(
     return _composed_epsilon(tuple(runs.items()), delta, relation) if runs else 0.0
 
 
-@lru_cache(maxsize=1024)  # a ledger computes the same total before and after every charge
+@lru_cache(maxsize=1024)  # because a ledger computes the same total before and after a charge
 def _composed_epsilon(
     runs: tuple[tuple[Event, int], ...], delta: float, relation: Relation
 ) -> float:

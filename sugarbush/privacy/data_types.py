@@ -24,7 +24,7 @@ U = TypeVar("U")
 
 
 class Private(Generic[T_co]):
-    """Private elements, one per privacy unit. Only modules on the audit list may read them.
+    """Private elements, one per privacy unit. Only modules on the audit list may read an element.
 
     If the unit is a user, there is one element per record until `joined_by` makes one element per
     user.
@@ -56,7 +56,7 @@ class Private(Generic[T_co]):
     def zip_batch(self, other: Private[Any], function: Callable[[Any, Any], Any]) -> Private[Any]:
         """Apply a function as in `map_batch` to two private values with the same order of units."""
         if len(other._per_unit) != len(self._per_unit):
-            raise ValueError("zip_batch: the two values do not contain the same units")
+            raise ValueError("zip_batch: the private values do not contain the same units")
         if isinstance(self._per_unit, Parts):
             return Private(self._per_unit.zipped(other._per_unit, function))
         return self.map_batch(lambda own: function(own, other._per_unit))

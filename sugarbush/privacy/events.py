@@ -102,5 +102,5 @@ def event_from_dict(fields: dict[str, Any]) -> Event:
     whole = {field.name for field in dataclass_fields(kind) if field.type == "int"}
     for name, value in rest.items():
         if isinstance(value, bool) or (name in whole and value != int(value)):
-            raise TypeError(f"{name} is not a number, or is not a whole number")
+            raise TypeError(f"{name} is not a number of the required type")
     return kind(**{n: int(v) if n in whole else v for n, v in rest.items()})

@@ -5,13 +5,12 @@ under a new name if the two share about 2% of their distinct texts, phrases, use
 punctuation, spaces and invisible characters are ignored. Changing a few words in each text, or
 replacing most records, does not prevent recognition.
 
-A smaller common fraction, or fewer than `_ENOUGH` common values, prevents recognition. Without a
-user column, translated or rewritten texts, a change of every sixth word, and look-alike letters
-also prevent recognition.
+A smaller common fraction, or fewer than `_ENOUGH` common values, prevents recognition. Rewriting
+all texts, or changing every sixth word, prevents recognition if there is no user column.
 
 Numeric ids are ignored, because many tables number their rows from 1. Two unrelated corpora can
-match by mistake if they have users numbered from 1, ids such as row-1, or few texts with many equal
-short answers. The check prevents mistakes, not intended evasion.
+match by mistake, for example if both number their users from 1 or have ids such as row-1. The check
+prevents mistakes, not intended evasion.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> boo
 
 
 def is_comparable(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
-    """Return whether `is_same_dataset` can compare the two.
+    """Return whether `is_same_dataset` can compare `fingerprint` with `known`.
 
     If version 0.2 stored `known`, the fingerprint needs the values of version 0.2.
     """

@@ -10,7 +10,7 @@ the mechanism run. A crash between charge and result wastes budget, but never re
 result.
 
 Entries contain events, ids and keyed fingerprints, but no text, count or record number. An entry
-has a date but no time, because the end of a long sum depends on the number of records.
+has a date but no time, because the duration of a sum depends on the number of records.
 
 Each entry is sealed: its last field is an HMAC over the entry and the seal of the entry before it.
 The HMACs form a chain. An edited, reordered or deleted line breaks the chain. The .head file stores
@@ -53,7 +53,7 @@ _NAME = re.compile(DATASET_NAME)
 _LOCK_TIMEOUT_S = 120
 _SEAL_FIELD = b',"seal":"'
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
-# The errors of reading a line that is not an entry.
+# A line that is not an entry raises one of these errors.
 NOT_AN_ENTRY = (
     ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, InvariantError
 )  # fmt: skip
@@ -117,7 +117,7 @@ class Ledger:
 
     `cap` limits the total epsilon per `unit`, at `delta`. `user_column` is the column of the user,
     or None if the unit is a record. `paid_for` returns the charges that the project's released
-    folders name. If the ledger lacks one of them, the ledger accepts no new charge.
+    folders name. A ledger that lacks such a charge accepts no new charge.
     `different_from` names datasets that share no person with this dataset. Raises ParamsError on a
     bad dataset name, delta or cap.
 
@@ -286,9 +286,9 @@ class Ledger:
         others = {_per(entry.unit, entry.user_column) for entry in entries} - {own}
         if others:
             raise LedgerError(
-                f"{self.path}: has charges per {'/'.join(sorted(others))}. Charges per {own} are "
-                "another guarantee, and the two cannot be added. Set `privacy.unit` and "
-                "`prepare.user_column` back to the earlier values."
+                f"{self.path}: has charges per {'/'.join(sorted(others))}. The ledger cannot add "
+                f"charges per {own}. Set `privacy.unit` and `prepare.user_column` back to the "
+                "earlier values."
             )
 
     def _admit(
@@ -328,8 +328,8 @@ class Ledger:
                     raise LedgerError(
                         f"{path}: this ledger of version 0.2 was added after the corpus was "
                         "prepared, so it cannot be compared with the corpus. Delete the private "
-                        "folder `prepared` and run again, or call prepare again in Python. Both "
-                        "cost no budget."
+                        "folder `prepared` and run again, or call prepare again in Python. "
+                        "Preparing again costs no budget."
                     )
                 if is_same_dataset(dataset_fingerprint, known):
                     confirm = (
@@ -339,8 +339,8 @@ class Ledger:
                     )
                     raise LedgerError(
                         f"the corpus of dataset '{self.dataset}' is known to the ledger as "
-                        f"'{path.stem}' ({path.parent.name}), because the two share texts, "
-                        "phrases, users or ids. One dataset has one budget.\n"
+                        f"'{path.stem}' ({path.parent.name}), by common texts, phrases, users or "
+                        "ids. A dataset has one budget.\n"
                         f"  Set `privacy.dataset: {path.stem}` and `privacy.purpose: "
                         f"{path.parent.name}`.{confirm}"
                     )
@@ -375,9 +375,9 @@ class Ledger:
     def _append(self, entry: Entry, chain: _Chain) -> None:
         """Append a sealed entry, wait for the disk, and store its seal in the .head file.
 
-        An incomplete last line is removed first. The seal is stored after the line, so a crash
-        never leaves a stored seal without its line. The .head file is written before the first
-        sealed line. If the .head file of sealed lines is missing, somebody edited the ledger.
+        An incomplete last line is removed first. The line is written before its seal is stored, so
+        that after a crash every stored seal has its line. The .head file is written before the
+        first sealed line. If the .head file of sealed lines is missing, somebody edited the ledger.
         """
         body = entry.as_line()
         seal = _seal(state_key(self.state), self.path, chain.last, body)
@@ -458,7 +458,7 @@ def _read(path: Path, state: Path) -> _Chain:
                 "No mechanism runs until then."
             ) from None
     if seals and head is None and _head(path).exists():
-        return _read(path, state)  # between the two reads, another process wrote the first charge
+        return _read(path, state)  # another process wrote the first charge after the read of `head`
     if seals if head is None else head not in (unsealed.hexdigest(), *seals):
         raise _edited(path, "the last lines or the .head file are missing")
     return _Chain(tuple(entries), seals[-1] if seals else unsealed.hexdigest())
@@ -490,7 +490,7 @@ def _head(path: Path) -> Path:
 
 
 def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
-    """Return the charges that finished results name, each with the file of a result.
+    """Map each charge of a finished result to the file that names the charge.
 
     A folder with a name that starts with a dot is skipped, because it is incomplete.
     """
@@ -507,6 +507,6 @@ def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
 
 
 def _ids_of_trainings(folder: Path) -> dict[str, Path]:
-    """Return the charges of `sugarbush.train_dpsgd`, each with the file that counts the steps."""
+    """Map each charge of `sugarbush.train_dpsgd` to the file that counts the steps."""
     counts = folder.glob("train_dpsgd-*/generation-*/draws-*")
     return {path.name.removeprefix("draws-"): path for path in counts}

@@ -1,4 +1,4 @@
-"""Mechanisms convert Private to Released values. A mechanism charges the ledger, then adds noise."""
+"""Mechanisms convert Private to Released values. They charge the ledger before they add noise."""
 
 from __future__ import annotations
 

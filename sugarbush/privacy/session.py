@@ -11,7 +11,7 @@ from sugarbush.privacy.ledger import Ledger
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacySession:
-    """The access of a stage to the ledger during a run.
+    """Gives a stage access to the ledger during a run.
 
     `run` is the random id of the stage's run. If `dataset_fingerprint` is empty, the ledger does
     not compare the corpus with other corpora. A unit has at most `records_per_unit` records.

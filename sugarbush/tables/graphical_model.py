@@ -33,7 +33,7 @@ _STARTED_DAMPING = 4.0**-5
 # Largest change of a potential in one step. For a larger step the linear model is wrong: all mass
 # may move to one cell, where the gradient vanishes.
 _LARGEST_MOVE = 10.0
-# Minimum relative decrease of the loss by a step; after a smaller decrease, the estimation ends.
+# An estimation ends when the next step would decrease the loss by a smaller fraction.
 _LEAST_PROGRESS = 1e-9
 
 

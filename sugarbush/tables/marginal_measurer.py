@@ -42,7 +42,7 @@ _LARGEST_DISTANCE = 2**62
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A candidate for selection. Its score is weight * (||marginal - estimate||_1 - penalty).
+    """A candidate for selection, with the score weight * (||marginal - estimate||_1 - penalty).
 
     `estimate` is the model's marginal, with one axis per attribute. `weight` is at most 1.
     """

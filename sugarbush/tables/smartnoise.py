@@ -1,11 +1,11 @@
 """Runs smartnoise-synth's AIM as a second engine, on the measurer instead of the data.
 
 The loop of snsynth 1.0.8 (`AIMSynthesizer.AIM`) decides which marginals to request. The measurer
-answers with exact noise under the filter, so the loop reads no record. This module replaces
-smartnoise's floating-point noise, its selection by numpy's global generator, and domains from the
-data. This module also suppresses smartnoise's prints, and adds attributes that its workload would
-omit. Rows are sampled from our junction tree, because mbi 1.1 samples wrongly from cycles and
-correlates columns that share a parent.
+answers with exact noise under the filter, so the loop reads no record. Smartnoise's floating-point
+noise, its selection by numpy's global generator, and its domains from the data are not used. This
+module suppresses smartnoise's prints, and adds attributes that the workload would omit. Rows are
+sampled from our junction tree, because mbi 1.1 samples wrongly from cycles and correlates columns
+that share a parent.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class _Conversation:
 
 
 def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """Return the marginals of `degree` attributes, and one-way marginals of the others."""
+    """Return the marginals of `degree` attributes, and one-way marginals of the rest."""
     sets = itertools.combinations(domain, min(degree, len(domain)))
     workload = [s for s in sets if math.prod(domain[name] for name in s) <= max_cells]
     covered = {name for attributes in workload for name in attributes}
