@@ -126,7 +126,7 @@ class Encoder:
 
     @cached_property
     def _space(self) -> str:
-        """A name of everything that determines a vector besides the text."""
+        """Identifies model, truncation and precision for `EmbeddingCache`."""
         plugin, name = self._plugin, self._params.model
         model = f"{name}={plugin.identity}" if plugin else _digest(model_folder(name))
         return ":".join(map(str, (_VERSION, model, self._params.max_tokens, "float32")))

@@ -91,7 +91,7 @@ class Writer:
 def _advice(answers: Sequence[Answer]) -> str:
     """Return advice. A new run repeats failed calls only, because unusable answers are cached."""
     if all(a.problem is Problem.FAILED for a in answers if a.text is None):
-        return "Run again to continue. Received answers are cached."
+        return "To continue, run again. Received answers are cached."
     return (
         "Answers are cached, so the same settings return the same answers. Change the generator's "
         "model, max_tokens or seed, or raise max_dropped_share."

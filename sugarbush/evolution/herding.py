@@ -66,7 +66,7 @@ class _OwnScores:
         self._embeddings = embeddings
         count = len(embeddings)
         kept = count if count <= _ROWS_IN_MEMORY else 0
-        self._rows = np.empty((kept, count), dtype=np.uint16)  # a score is at most 4096
+        self._rows = np.empty((kept, count), dtype=np.uint16)  # scores are at most 4096
         sums = np.zeros(count, dtype=np.int64)
 
         def fill(rows: slice) -> None:

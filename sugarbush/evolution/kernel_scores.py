@@ -87,7 +87,7 @@ class KernelScores:
         *,
         out: NDArray[np.int32],
     ) -> None:
-        """Compute the scores of rows of `products`. Overwrites all arrays, which have one shape."""
+        """Compute the scores of rows of `products`, and overwrite all arrays."""
         below = np.subtract(products.max(axis=1, keepdims=True), products, out=products)
         below *= self._grid.dtype(2**_COSINE_BITS / self._grid.steps**2)
         steps[:] = below  # rounds down

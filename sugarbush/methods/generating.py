@@ -57,9 +57,9 @@ class GeneratingMethod(CandidateSettings, Method):
             )
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Return the targets of `count` texts. With `count=None`, return the first targets.
+        """Return the targets of `count` texts, or of all first candidates with `count=None`.
 
-        The default of this method allows any attribute values.
+        These targets allow any attribute values.
         """
         wanted = self.first_count(None) if count is None else count
         return Released(open_targets(wanted, inputs.schema))

@@ -286,8 +286,8 @@ class Ledger:
         others = {_per(entry.unit, entry.user_column) for entry in entries} - {own}
         if others:
             raise LedgerError(
-                f"{self.path}: has charges per {'/'.join(sorted(others))}. The ledger cannot add "
-                f"charges per {own}. Set `privacy.unit` and `prepare.user_column` back to the "
+                f"{self.path}: has charges per {'/'.join(sorted(others))}, which cannot be added "
+                f"to charges per {own}. Set `privacy.unit` and `prepare.user_column` back to the "
                 "earlier values."
             )
 

@@ -7,9 +7,9 @@ even with a key. With digests, anyone could compare two releases and learn exact
 was added or removed. No finite epsilon covers such exact knowledge.
 
 An input keeps its name while its content stays the same. If the content changes and later changes
-back, the input gets a new name, and old results are not restored. Inputs also depend on settings
-and public files. If these change, the input gets a new name. An unchanged name would answer an
-exact question about all records, for example whether a record equals a newly donated text.
+back, the input gets a new name, and old results are not restored. An input also gets a new name if
+settings or public files change. An unchanged name would answer an exact question about all records,
+for example whether a record equals a newly donated text.
 
 The names still show whether an input changed since the last run. A forced run renews the names, and
 spends budget. A schedule that forces every run therefore hides this fact too.

@@ -59,7 +59,7 @@ def test_an_attribute_does_not_replace_a_column_of_the_release(tmp_path: Path, n
 
 def test_an_attribute_named_twice_is_refused(tmp_path: Path) -> None:
     attribute = {"name": "topic", "column": "c", "values": ["a"]}
-    assert "named twice: topic" in message_of(tmp_path, attribute, attribute)
+    assert "have the same name: topic" in message_of(tmp_path, attribute, attribute)
 
 
 @pytest.mark.parametrize("content", [b"", b"- a", b"subject: [", b"\xff\xfe", b"subject: x\n"])
