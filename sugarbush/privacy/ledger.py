@@ -307,8 +307,8 @@ class Ledger:
         if after > self.cap:
             raise BudgetExceededError(
                 f"{who} would bring epsilon of dataset '{self.dataset}' to {rounded_up(after)} at "
-                f"delta={self.delta:g} (spent so far: {rounded_up(self._total(entries, ()))}, "
-                f"cap: {self.cap:g}).\n"
+                f"delta={self.delta:g} (spent so far {rounded_up(self._total(entries, ()))}, "
+                f"cap {self.cap:g}).\n"
                 "  Lower privacy.epsilon, or raise privacy.cap if you may."
             )
 
