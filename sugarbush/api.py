@@ -686,7 +686,6 @@ def _session(
 
 
 def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np.int64]:
-    """Return the codes `(n, d)`, with the columns in the order of `domain`."""
     sizes: Mapping[str, object] = domain
     for name, wanted in sizes.items():
         if not (isinstance(wanted, int | np.integer) and 1 <= wanted <= _MOST_VALUES):

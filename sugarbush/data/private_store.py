@@ -76,8 +76,7 @@ class PrivateCorpus(ABC):
         """Yield frames of some thousand rows, with all columns or only `columns`."""
 
     @abstractmethod
-    def _read_codes(self, part: str) -> pd.DataFrame:
-        """Return one column of codes per attribute."""
+    def _read_codes(self, part: str) -> pd.DataFrame: ...
 
     def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
         frames = list(self._batches(part, columns))
@@ -353,7 +352,7 @@ def _row_group(path: Path, place: int) -> pd.DataFrame:
 
 
 def records_of(frame: pd.DataFrame) -> Records:
-    """Convert a frame with columns `text` and `raw_<attribute>` to records."""
+    """Return the columns `text` and `raw_<attribute>` of a frame as records."""
     names = [c for c in frame.columns if c.startswith(RAW)]
     return Records(
         texts=tuple(frame["text"]),

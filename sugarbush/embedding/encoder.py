@@ -321,7 +321,6 @@ _OTHER_FORMATS = ["onnx/*", "openvino/*", "*.h5", "*.ot", "*.msgpack", "*.onnx"]
 
 @lru_cache(maxsize=4)
 def _digest(folder: Path) -> str:
-    """Compute a digest of all files of a model except its documentation."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".md"):
         total.update(f"{path.relative_to(folder).as_posix()}\0".encode())
@@ -357,7 +356,6 @@ def _load(folder: Path) -> _Model | _WholeTexts:
 
 
 def _load_network(folder: Path) -> tuple[Any, str]:
-    """Load a model of sentence-transformers in float32, and return the model with its device."""
     # Each batch has its own thread, so threads of the tokenizer would only compete.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import torch

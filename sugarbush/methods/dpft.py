@@ -252,7 +252,6 @@ class DPFT(Method):
         )
 
     def _cache_key(self, inputs: MethodInputs, mechanism: Mechanism) -> dict[str, Any]:
-        """Return all values that affect the trained weights."""
         settings = self.training.chosen
         start = settings.model
         if start == TINY:
@@ -325,7 +324,6 @@ class DPFT(Method):
         return {STAGE: {"texts_cut": truncated(units, end=tokenizer.eos_token_id)}}
 
     def _trainable(self, model: Any) -> Any:
-        """Prepare a loaded model for training. Add LoRA factors if the preset has a rank."""
         from sugarbush.training.dpsgd import models
 
         if self.training.activation_checkpointing:

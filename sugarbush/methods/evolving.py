@@ -5,13 +5,12 @@ The subclasses differ in their defaults and first candidates. Source: Xie et al.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import Population
-from sugarbush.evolution.settings import EvolutionSettings, FirstLength, Selection
+from sugarbush.evolution.settings import EvolutionSettings, Selection
 from sugarbush.evolution.voting import PrivateEmbeddings
 from sugarbush.generators.interface import VariationRequest
 from sugarbush.methods.generating import GeneratingMethod
@@ -93,16 +92,9 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
         return {name: value for name, value in fields.items() if added.get(name, ...) != value}
 
     def planned_calls(
-        self,
-        *,
-        schema: Schema,
-        donated: Sequence[str],
-        length: FirstLength,
-        record_count: float | None,
+        self, *, record_count: float | None, schema: Schema, **prompt: Any
     ) -> tuple[PlannedCalls, ...]:
-        first = super().planned_calls(
-            schema=schema, donated=donated, length=length, record_count=record_count
-        )
+        first = super().planned_calls(record_count=record_count, schema=schema, **prompt)
         words = first[0].request.words or 0
         vary = VariationRequest(
             subject=schema.subject, parent="word " * words, mask_share=self.mask_share, words=words

@@ -65,7 +65,6 @@ class GeneratingMethod(CandidateSettings, Method):
         return Released(open_targets(wanted, inputs.schema))
 
     def first_count(self, record_count: float | None) -> int:
-        """Return the number of first candidates to request."""
         return candidate_count(self, record_count=record_count)
 
     def initialise(self, inputs: MethodInputs) -> Initial:
@@ -273,33 +272,19 @@ class GeneratingMethod(CandidateSettings, Method):
         )
 
     def planned_further_calls(
-        self,
-        *,
-        schema: Schema,
-        donated: Sequence[str],
-        length: FirstLength,
-        record_count: float | None,
-        texts: int,
+        self, *, record_count: float | None, texts: int, **prompt: Any
     ) -> tuple[PlannedCalls, ...]:
-        first = self.planned_first(record_count)
         wanted = RATIO * texts if self.vote_unit > 1 else texts
-        return self._planned(
-            ("enlarge", "further texts", wanted - self.texts_before(first)),
-            request=self.longest_request(schema, donated, length),
-        )
+        further = wanted - self.texts_before(self.planned_first(record_count))
+        request = self.longest_request(**prompt)
+        return self._planned(("enlarge", "further texts", further), request=request)
 
     def planned_calls(
-        self,
-        *,
-        schema: Schema,
-        donated: Sequence[str],
-        length: FirstLength,
-        record_count: float | None,
+        self, *, record_count: float | None, **prompt: Any
     ) -> tuple[PlannedCalls, ...]:
-        return self._planned(
-            ("initialise", "first texts", self.planned_first(record_count)),
-            request=self.longest_request(schema, donated, length),
-        )
+        first = self.planned_first(record_count)
+        request = self.longest_request(**prompt)
+        return self._planned(("initialise", "first texts", first), request=request)
 
     def planned_first(self, record_count: float | None) -> int:
         """Return the number of first requests, or the maximum without a DP record count."""
