@@ -283,12 +283,12 @@ def dp_table(
 
     Guarantee: (epsilon, delta)-DP per row, under add/remove adjacency. The cost is charged to the
     ledger of `dataset` before any noise is drawn. `domain` maps the name of a column to its size.
-    `frame` contains integer codes in [0, size) in each of these columns. The result has the same
+    In `frame`, each column of `domain` contains integer codes in [0, size). The result has the same
     columns, and its number of rows is a DP estimate. The ledger cannot recognise the same table
     under another `dataset` name, because a table of codes has no fingerprint. Raises ParamsError
     for a code outside its domain and for an engine that is not installed. Also raises
-    BudgetExceededError. A call that raises one of these errors charges nothing. Source: McKenna et
-    al. 2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
+    BudgetExceededError. Errors are raised before the charge. Source: McKenna et al. 2022, "AIM";
+    `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"stars": [0, 1, 2, 2] * 250, "product": [0, 1, 0, 1] * 250})

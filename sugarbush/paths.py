@@ -23,7 +23,7 @@ import platformdirs
 from sugarbush.errors import MissingInputError, StorageError
 
 STATE_VARIABLE = "SUGARBUSH_STATE"
-OWN_LABELS = Path("data/private/redaction/labels.jsonl")  # what `sugarbush label` writes
+OWN_LABELS = Path("data/private/redaction/labels.jsonl")  # the file of `sugarbush label`
 
 
 class Roots:
@@ -133,10 +133,10 @@ def reading(path: Path, *, advice: str) -> Iterator[None]:
 def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside `target`, which replaces `target` when the block succeeds.
 
-    After an error, `target` is unchanged and the temporary folder is removed. Folders of a killed
-    process have names that start with a dot. After a kill between the two renames, one of these
-    folders is the complete old `target`. The next successful write of `target` removes these
-    folders. Raises StorageError if a file cannot be written.
+    After an error, `target` is unchanged and the temporary folder is removed. A killed process
+    leaves folders with names that start with a dot. After a kill between the two renames, such a
+    folder contains the complete old `target`. The next successful write of `target` removes the
+    folders of killed processes. Raises StorageError if a file cannot be written.
     """
     temporary: Path | None = None
     old: Path | None = None

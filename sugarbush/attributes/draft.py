@@ -1,4 +1,4 @@
-"""Drafts a schema from the donated examples and a public description. A person then edits it.
+"""Drafts a schema, which a person edits, from the donated examples and a public description.
 
 The draft spends no budget, because no private text or value is read. Each categorical or numeric
 column of the donated file becomes an attribute. The values of the attribute `topic` are clusters of

@@ -5,8 +5,8 @@ are near to all texts, so their values would be chosen too often. A calibration 
 corrects this bias. Centres and calibration depend only on the schema and the donated examples,
 which are public.
 
-A code depends only on the embedding of its own text, bit for bit. A matrix product would break this
-property, because the last bits of a product depend on the number of rows.
+A code depends only on the embedding of its own text, bit for bit. The module avoids matrix
+products, because the last bits of a product depend on the number of rows.
 """
 
 from __future__ import annotations

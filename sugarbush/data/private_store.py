@@ -114,7 +114,7 @@ class PrivateCorpus(ABC):
     ) -> RealTexts:
         """Return at most `limit` records of a part outside `Private`.
 
-        Results that depend on these records must stay internal.
+        Results that depend on plain records must stay internal.
         """
         codes = self.real_codes(names, part=part)
         places, texts, start = _places(len(codes), part=part, limit=limit, seed=seed), [], 0
@@ -197,7 +197,7 @@ class PrivateStore(PrivateCorpus):
 
     @contextmanager
     def saving_prepared(self) -> Iterator[PreparedFiles]:
-        """Write both parts, the fingerprint and the exact counts. An error leaves no file."""
+        """Write both private parts with fingerprint and exact counts. An error leaves no file."""
         make_private(self._root)
         prepared = self._root / "prepared"
         with atomic_directory(prepared, private=True) as folder, ExitStack() as writers:
@@ -265,7 +265,7 @@ class PrivateStore(PrivateCorpus):
             codes_frame(table, names).to_parquet(temporary, index=False)
 
     def in_memory(self, *, limit: int | None = None, seed: int = 0) -> CorpusInMemory:
-        """Read both parts into memory, with at most `limit` records of each."""
+        """Read training part and held-out part into memory, with at most `limit` records each."""
         prepared, coded = {}, {}
         for part in (TRAIN, HELDOUT):
             frame, codes = self._read_prepared(part), self._read_codes(part)

@@ -20,7 +20,7 @@ from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.errors import InputError
 
 _SHOWN_ROWS = 5
-_EXACT_AS_FLOAT = 2**53  # as a float, 2^53 + 1 is rounded to this number
+_EXACT_AS_FLOAT = 2**53  # as a float, 2^53 + 1 is rounded to 2^53
 
 
 class Record(NamedTuple):
@@ -46,7 +46,7 @@ def usable(
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
     """Return the usable rows in order, and the number of bad rows by problem.
 
-    A usable row has a text. If the settings name columns for id and user, the row has both. The
+    A usable row has a text, and a value in the id column and the user column of the settings. The
     check of a row depends on this row alone. With `bad_rows: refuse`, an InputError names the first
     few bad rows. Also raises InputError for an id that may be rounded.
     """

@@ -238,8 +238,8 @@ def private_frame(
 def unmatched_attributes(records: Iterable[Record], schema: Schema) -> list[str]:
     """Return the attributes for which no record has a listed value.
 
-    Usually the schema is then wrong. Show the result only on the operator's terminal, because it
-    depends on private rows.
+    The schema is probably wrong for such an attribute. Show the result only on the operator's
+    terminal, because it depends on private rows.
     """
     left = dict(enumerate(a for a in schema.attributes if a.column is not None))
     for record in records:

@@ -33,10 +33,10 @@ def copy_values(
     space: str,
     settings: MetricSettings,
 ) -> Iterator[MetricValue]:
-    """Yield the results of both checks for each corpus that is not empty.
+    """Yield shared runs of words and compared distances, for each corpus that is not empty.
 
-    `space` names the feature space of the distances. The second check uses equal numbers of
-    training and held-out texts.
+    `space` names the feature space of the distances. The comparison of distances uses equal numbers
+    of training and held-out texts.
     """
     if not len(synthetic):
         return

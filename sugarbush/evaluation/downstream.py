@@ -98,7 +98,7 @@ def predictions(
     Raises InvariantError if `training` or `heldout` is empty.
     """
     if not len(heldout):
-        raise InvariantError("no held-out texts to test on")
+        raise InvariantError("the downstream check needs held-out texts")
     model = train_classifier(training, training_codes, seed=seed)
     return Predictions(
         truth=np.asarray(heldout_codes, dtype=np.int64), predicted=model.predict(heldout)
@@ -126,9 +126,9 @@ def train_classifier(
     If only one code occurs, the classifier always predicts this code. Raises InvariantError if
     there are no rows.
 
-    Some attributes come from columns and cannot be read from a text. For these attributes, a
-    classifier that is trained on real texts predicts the codes of held-out *and* synthetic texts.
-    The errors of the classifier therefore affect both samples.
+    Attributes that come from columns cannot be read from a text. Therefore a classifier that is
+    trained on real texts predicts the codes of held-out *and* synthetic texts, and the errors of
+    the classifier affect both.
     """
     if not len(codes):
         raise InvariantError("an attribute classifier needs training texts")

@@ -52,7 +52,7 @@ def evaluate_texts(
     (`Sample.limited`). Raises InvariantError if there are no held-out texts.
     """
     if not len(heldout):
-        raise InvariantError("no held-out texts to compare with")
+        raise InvariantError("evaluation needs held-out texts")
     if not len(synthetic):
         return ()
     return tuple(v for metric in metrics for v in metric.measure(heldout, synthetic, settings))

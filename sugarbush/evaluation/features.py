@@ -1,8 +1,8 @@
 """A second feature space, independent of the encoder: TF-IDF reduced by SVD.
 
 A method that optimises distances in one embedding looks good in that embedding. TF-IDF counts words
-and pairs of words without a model. Better texts have better values in both spaces. Source:
-Deerwester et al. 1990 (latent semantic analysis).
+and pairs of words without a model. Better texts have better metrics in embedding space and in
+TF-IDF space. Source: Deerwester et al. 1990 (latent semantic analysis).
 """
 
 from __future__ import annotations

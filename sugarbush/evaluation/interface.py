@@ -90,9 +90,9 @@ class MetricSettings:
     """Settings of metrics.
 
     `domain` gives the number of values of each attribute, in the schema's order. `clusters` is the
-    number of clusters of MAUVE. All methods and rounds use this number, because MAUVE depends on
-    it. With few clusters, MAUVE is always high. `resamples` is the number of bootstrap resamples; 0
-    means no intervals.
+    number of clusters of MAUVE, which is equal for all methods and rounds, because MAUVE depends on
+    the number. With few clusters, MAUVE is always high. `resamples` is the number of bootstrap
+    resamples; 0 means no intervals.
     """
 
     domain: Mapping[str, int]

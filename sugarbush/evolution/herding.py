@@ -17,8 +17,8 @@ from sugarbush.evolution.kernel_scores import FINE, KernelScores
 from sugarbush.evolution.selection import Votes
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
-# The scores of this number of candidates need 2 GiB of memory. For more candidates, the scores of
-# each chosen candidate are computed again.
+# The scores of 2^15 candidates need 2 GiB of memory. For more candidates, the scores of each chosen
+# candidate are computed again.
 _ROWS_IN_MEMORY = 2**15
 _BLOCK_ROWS = 512
 

@@ -6,7 +6,7 @@ records estimates the density of records at each candidate. One record changes t
 record's scores describe all candidates.
 
 A record's scores depend only on this record and the candidates, bit for bit. The L2 norm of a
-record's scores is at most RESOLUTION. `docs/decisions/kernel-scores.md` proves both claims.
+record's scores is at most RESOLUTION. Proof: `docs/decisions/kernel-scores.md`.
 """
 
 from __future__ import annotations

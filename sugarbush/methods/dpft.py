@@ -113,8 +113,8 @@ class DPFT(Method):
     def preflight(self, schema: Schema) -> None:
         """Check that the model loads, that a text fits its context, and that clipping is exact.
 
-        Stage `pretrain` may not have written the tiny model yet. A new GPT-2 replaces the tiny
-        model in this check. Book-keeping needs no check, because it is exact for every GPT-2.
+        For the tiny model, the check uses a new GPT-2, because stage `pretrain` may not have run
+        yet. Book-keeping needs no check, because it is exact for every GPT-2.
         Raises ParamsError and PrivacyError.
         """
         settings, how = self.training.chosen, self.training

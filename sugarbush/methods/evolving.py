@@ -30,8 +30,8 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
     def texts_before(self, first: int) -> int:
         """Return the number of texts before `enlarge`.
 
-        With votes, these are the survivors. With kernel scores, these are all candidates of the
-        last round.
+        With votes, the texts are the survivors. With kernel scores, the texts are all candidates of
+        the last round.
         """
         return first * self.variations if self.vote_unit > 1 else first
 

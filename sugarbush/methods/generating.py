@@ -57,9 +57,9 @@ class GeneratingMethod(CandidateSettings, Method):
             )
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Return the targets of `count` texts, or of all first candidates with `count=None`.
+        """Return targets that allow any attribute values, for `count` texts.
 
-        These targets allow any attribute values.
+        With `count=None`, there is one target per first candidate.
         """
         wanted = self.first_count(None) if count is None else count
         return Released(open_targets(wanted, inputs.schema))

@@ -67,7 +67,7 @@ class NonPrivatePE(EvolvingMethod):
     ) -> AbstractContextManager[ResultStore]:
         """Open the store of the rounds.
 
-        The cache key contains no first candidates, because these depend on the real rows.
+        The cache key contains no first candidates, because first candidates depend on real rows.
         """
         key = {
             "version": versions.EVOLUTION,

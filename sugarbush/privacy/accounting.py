@@ -141,7 +141,7 @@ def gaussian_epsilon(mu: float, *, delta: float) -> float:
         return math.inf
     if mu == 0 or _gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # mu-GDP implies zCDP and this bound
+    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # a bound from zCDP
     found = float(brentq(lambda x: _gaussian_delta(mu, x) - delta, 0.0, upper, xtol=1e-12))
     return found + 1e-9
 
@@ -271,8 +271,8 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
         case DiscreteGaussian():
             from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
-            # A unit of several records may change several counts. No dominating distribution is
-            # known for this case, so mu comes from group privacy (docs/decisions/user-as-the-unit).
+            # A unit of several records may change several counts, without a known dominating
+            # distribution. Therefore mu comes from group privacy (docs/decisions/user-as-the-unit).
             mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
             return _gaussian(mu, count, interval)
         case GaussianDp():

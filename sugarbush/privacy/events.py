@@ -1,4 +1,4 @@
-"""Mechanisms as plain data. The ledger stores events, and the accountant computes their cost."""
+"""Describes mechanisms as events. The ledger stores events; the accountant computes their cost."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Computes the Gaussian-DP cost of one step, and limits the cost of adaptive steps.
 
-The costs of bounded-range mechanisms and of discrete Gaussian noise are exact: a smaller mu would
-be wrong for some such mechanism. docs/decisions/aim-in-gaussian-dp.md proves both costs and the
-filter.
+The costs of bounded-range mechanisms and of discrete Gaussian noise are the smallest valid mu. The
+proofs are in `docs/decisions/aim-in-gaussian-dp.md`.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _MARGIN = 2e-13  # relative margin that rounds an inverse to the safe side
 def bounded_range_mu(epsilon: float) -> float:
     """Return the mu of a mechanism with bounded range `epsilon` (exponential mechanism, noisy max).
 
-    mu is 2 Phi^-1(1 / (1 + e^(-epsilon/2))), which is at most sqrt(2 pi)/4 = 0.6267 times epsilon.
-    For small epsilon, mu is close to this bound.
+    mu is 2 Phi^-1(1 / (1 + e^(-epsilon/2))) <= sqrt(2 pi)/4 * epsilon = 0.6267 epsilon. For small
+    epsilon, mu is close to 0.6267 epsilon.
     """
     _require_positive(epsilon=epsilon)
     if epsilon < _SMALL:

@@ -15,9 +15,9 @@ has a date but no time, because the duration of a sum depends on the number of r
 Each entry is sealed: its last field is an HMAC over the entry and the seal of the entry before it.
 The HMACs form a chain. An edited, reordered or deleted line breaks the chain. The .head file stores
 the last seal, so the ledger detects missing last lines. Lines of version 0.1 have no seal; the
-first sealed line covers them. Anyone with the key can forge a ledger. An older copy of both files
-has valid seals, so the ledger also checks the results. If a released folder or a finished result
-names a charge that the ledger lacks, the ledger accepts no new charge.
+first sealed line covers them. Anyone with the key can forge a ledger. An older copy of a ledger has
+valid seals, so the ledger also checks the results. If a released folder or a finished result names
+a charge that the ledger lacks, the ledger accepts no new charge.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class Ledger:
     def add_missing(self, entries: Iterable[Entry]) -> int:
         """Append the `entries` that the ledger lacks, and return their number.
 
-        The cap is not checked, because the results of these charges already exist.
+        The cap is not checked, because the results of the missing charges already exist.
         """
         added = 0
         with self._locked():
@@ -454,8 +454,8 @@ def _read(path: Path, state: Path) -> _Chain:
             entries.append(Entry.from_public_fields(json.loads(line)))
         except NOT_AN_ENTRY:
             raise LedgerError(
-                f"{path}, line {number}: not an entry. Restore the file from a backup. "
-                "No mechanism runs until then."
+                f"{path}, line {number}: not an entry, so no mechanism can run. Restore the file "
+                "from a backup."
             ) from None
     if seals and head is None and _head(path).exists():
         return _read(path, state)  # another process wrote the first charge after the read of `head`
@@ -472,8 +472,8 @@ def has_fingerprint_of_0_2(state: Path) -> bool:
 
 def _edited(path: Path, what: str) -> LedgerError:
     return LedgerError(
-        f"{path}: {what}. Somebody edited the file, or the state folder has another key. Restore "
-        "the file and the key from a backup. No mechanism runs until then."
+        f"{path}: {what}, so no mechanism can run. Somebody edited the file, or the state folder "
+        "has another key. Restore the file and the key from a backup."
     )
 
 

@@ -57,9 +57,9 @@ def discrete_gaussian(
 ) -> NDArray[np.int64]:
     """Add exact discrete Gaussian noise to counts, `(m,)` int64.
 
-    `stddev` is sigma of N_Z(0, sigma^2), and `sensitivity` is the L2 sensitivity of `counts`, both
-    in counts. The cost in zCDP is rho = (sensitivity/stddev)^2 / 2; the function compares rho with
-    OpenDP's map. Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
+    `stddev` is sigma of N_Z(0, sigma^2), and `sensitivity` is the L2 sensitivity of `counts`. The
+    unit is one count. The cost in zCDP is rho = (sensitivity/stddev)^2 / 2; the function compares
+    rho with OpenDP's map. Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
     """
     if not (math.isfinite(stddev) and stddev > 0):
         raise InvariantError(f"stddev={stddev!r} is not positive and finite")

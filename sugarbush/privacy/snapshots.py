@@ -4,15 +4,15 @@
 
 DVC, cache keys and release.json contain the name and no digest. Equal inputs have equal digests,
 even with a key. With digests, anyone could compare two releases and learn exactly whether a record
-was added or removed. No finite epsilon covers such exact knowledge.
+was added or removed, which no finite epsilon allows.
 
 An input keeps its name while its content stays the same. If the content changes and later changes
 back, the input gets a new name, and old results are not restored. An input also gets a new name if
 settings or public files change. An unchanged name would answer an exact question about all records,
 for example whether a record equals a newly donated text.
 
-The names still show whether an input changed since the last run. A forced run renews the names, and
-spends budget. A schedule that forces every run therefore hides this fact too.
+The names still show whether an input changed since the last run. A schedule that forces every run
+also hides such a change, because a forced run renews the names. A forced run spends budget.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Snapshots:
 
         `within` is the name of the input from which this input was computed. `public` is a digest
         of the settings and public files for the computation. The result is a new name if `digest`,
-        `within` or `public` changed, or if `renew` is set. Version 0.2 stored results under
-        digests. If such results exist, the first name of an input is its digest, so that these
-        results stay valid. Raises StorageError if the state folder cannot be used.
+        `within` or `public` changed, or if `renew` is set. If version 0.2 stored results under
+        digests, the first name of an input is its digest, so that the results stay valid. Raises
+        StorageError if the state folder cannot be used.
         """
         with self._open() as inputs:
             adopted = inputs.setdefault(_ADOPTED, {"digest": str(int(self._are_of_0_2()))})

@@ -87,7 +87,7 @@ def count_records(measurements: Sequence[Measurement]) -> float:
 def find_rare(singles: Sequence[Measurement], *, sigmas: float) -> dict[str, RareValues]:
     """Find the values of each attribute with a noisy count below `sigmas` standard deviations.
 
-    An attribute with fewer than two such values is omitted. Guarantee: post-processing.
+    An attribute with fewer than two rare values is omitted. Guarantee: post-processing.
     """
     rare = {}
     for single in singles:
@@ -174,8 +174,8 @@ def finish_evenly(
 ) -> Synthesis:
     """Spend the rest of the budget evenly on the marginals in `shown` and on all one-way marginals.
 
-    The model contains only these marginals. The new measurements of one-way marginals do not merge
-    rare values.
+    The model contains only marginals in `shown` and one-way marginals. The new measurements of
+    one-way marginals do not merge rare values.
     """
     if not shown:
         return finish_singles(measurer, measurements, rare=rare, round=round)
