@@ -184,7 +184,7 @@ def prepare(
     own = open_schema(schema)
     if own.asked_of_llm:
         raise ParamsError(
-            "the Python API cannot read attributes with `source: llm`. Add a column with their "
+            "the Python API cannot read attributes with `source: llm`. Add a column with the "
             "values to the frame, or make a project with `sugarbush init`"
         )
     assert examples is None or isinstance(examples, pd.DataFrame)
@@ -467,8 +467,8 @@ def redact(
     "learned", "presidio", "spacy:<pipeline>", or the name or path of a token classification model.
     "installed" means Presidio and all installed spaCy pipelines. The first use of "learned" on a
     machine trains this detector, which takes some minutes. A surrogate is an invented value of the
-    same kind. The key of the state folder chooses the surrogates. A person has the same surrogate
-    name in the whole text. Raises ParamsError for an unknown detector.
+    same kind. The key of the state folder chooses the surrogates. Within a text, a person always
+    has the same surrogate name. Raises ParamsError for an unknown detector.
 
     >>> import sugarbush as sb
     >>> sb.redact(["Call 555-010-1234 today"], detectors=["regex"]).texts

@@ -104,7 +104,7 @@ def make_owner_only(folder: Path) -> None:
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder with mode 0700. The next parent `private` or `internal` gets mode 0700 too."""
+    """Make a folder. The folder and its next parent `private` or `internal` get mode 0700."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part in (folder, *folder.parents):

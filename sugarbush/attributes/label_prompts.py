@@ -17,7 +17,7 @@ from sugarbush.generators.prompts import estimate_tokens
 
 
 def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> str:
-    """Write the prompt for `text`, with at most `room` tokens. A long text loses its end."""
+    """Write the prompt for `text`, with at most `room` tokens. The end of a long text is cut."""
     lines = [
         f"- {attribute.name}{f' ({attribute.description})' if attribute.description else ''}: "
         + ", ".join(json.dumps(value, ensure_ascii=False) for value in attribute.domain)

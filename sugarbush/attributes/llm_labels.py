@@ -188,7 +188,7 @@ class _Asker:
     """Sends the calls that have no cached answer, until an error ends the run.
 
     Equal calls at the same time are sent once and share the answer. Other labellers wait until this
-    labeller has finished (`Meter.alone`). The other labellers then find its answers in the cache.
+    labeller has finished (`Meter.alone`). The other labellers then read the answers from the cache.
     """
 
     def __init__(

@@ -119,7 +119,7 @@ def nearest_values(
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroShotReader:
-    """Reads one attribute from embeddings. `places` (k, dim) are the centres of its values."""
+    """Reads one attribute from embeddings. `places` (k, dim) are the centres of the values."""
 
     places: NDArray[np.float64]
     offsets: Offsets

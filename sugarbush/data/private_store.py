@@ -376,8 +376,8 @@ def keyed_digest(
 ) -> str:
     """Compute a keyed digest of tables, or of their `columns` only.
 
-    The digest covers the content, not the bytes of a file, because a new version of the parquet
-    writer must not make stages stale and cause new charges.
+    The digest covers the content, not the bytes of a file. With a digest of the bytes, a new
+    version of the parquet writer would make stages stale and cause new charges.
     """
     chosen = (frame if columns is None else frame[list(columns)] for frame in frames)
     contents = ([frame.to_json(orient="split", double_precision=15)] for frame in chosen)

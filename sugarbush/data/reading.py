@@ -206,8 +206,8 @@ def is_missing(value: Any) -> bool:
 def _require(path: Source, wanted: Mapping[str, str], present: Iterable[str]) -> None:
     """Raise InputError if a column is missing.
 
-    The message does not list the existing columns, because in a csv file without a header, the
-    first private record is in their place.
+    The message does not list the existing columns. The first line of a csv file without a header
+    is a private record.
     """
     have = set(present)
     for column, asked_by in wanted.items():

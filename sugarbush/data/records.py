@@ -184,9 +184,9 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
     if private and params.user_column is not None:
         if params.user_column in columns and params.user_column != params.id_column:
             raise InputError(
-                f"column '{params.user_column}' names the user of a record (prepare.user_column), "
-                f"but {columns[params.user_column]} uses the same column. Users would then appear "
-                f"in prompts and texts. Choose another column for {columns[params.user_column]}"
+                f"prepare.user_column and {columns[params.user_column]} name the same column "
+                f"'{params.user_column}', so users would appear in prompts and texts. Choose "
+                f"another column for {columns[params.user_column]}"
             )
         columns.setdefault(params.user_column, "prepare.user_column")
     return columns

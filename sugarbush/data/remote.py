@@ -45,7 +45,7 @@ def has_credentials(name: str) -> bool:
 class RemotePath:
     """A file or folder at `url`, with the methods of `Path` that reading needs.
 
-    `entry` is the file's entry in the listing of its folder, which saves one request per file.
+    `entry` is the file's entry in the listing of its folder. An entry saves one request.
     """
 
     url: str

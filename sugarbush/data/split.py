@@ -183,7 +183,7 @@ class Splitter:
 class _Ids:
     """Refuses a repeated id. Stores only 24 bytes per id, because there may be millions.
 
-    The ids are compared each time their number has doubled, and after the last record.
+    The ids are compared each time the number of ids has doubled, and after the last record.
     """
 
     def __init__(self) -> None:

@@ -258,8 +258,8 @@ def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
     """Open a pool of threads that compute one batch each. On a CPU, each thread uses one core.
 
-    Cores that share a batch wait for the slowest core hundreds of times, which takes longer than
-    the computation.
+    Cores that share a batch wait for each other hundreds of times. The waits take longer than the
+    computation.
     """
     import torch
 

@@ -1,7 +1,7 @@
 """Float32 linear layers by oneDNN.
 
-PyTorch multiplies float32 matrices with MKL. MKL uses half of the vector width on a CPU that is not
-Intel's. oneDNN, which is also part of PyTorch, uses the full width at twice the speed
+PyTorch multiplies float32 matrices with MKL. If Intel did not make the CPU, MKL uses half of the
+vector width. PyTorch also contains oneDNN, which uses the full width at twice the speed
 (docs/decisions/embeddings.md).
 """
 

@@ -61,7 +61,7 @@ class _OwnScores:
     """The scores (m, m) that the candidates give to each other, with their exact sum."""
 
     def __init__(self, embeddings: NDArray[np.float32], *, width: float) -> None:
-        # With this grid of earlier versions, restored rounds choose the same texts as before.
+        # FINE is the grid of earlier versions, so restored rounds choose the same texts as before.
         self._scores = KernelScores(embeddings, width=width, grid=FINE)
         self._embeddings = embeddings
         count = len(embeddings)

@@ -24,7 +24,7 @@ from sugarbush.randomness import Rng, public_rng, seed_of
 
 @dataclass(frozen=True, kw_only=True)
 class Donated:
-    """Donated examples: texts (m,) with their codes (m, d). The guarantee does not cover them."""
+    """Donated texts (m,) with their codes (m, d). The guarantee does not cover donated texts."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]

@@ -35,7 +35,7 @@ _LONGEST = 1.04  # the largest squared norm on the grid; 1.04 * 4000^2 is below 
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid of vectors: multiples of 1/`steps`. Sums of their products are exact in `dtype`."""
+    """A grid: multiples of 1/`steps`. Dot products of vectors on the grid are exact in `dtype`."""
 
     steps: int
     dtype: type[np.floating[Any]]
@@ -65,7 +65,7 @@ class KernelScores:
     def by_rows(self, records: NDArray[np.float32]) -> Iterator[NDArray[np.int32]]:
         """Yield the scores of the records, a few rows at a time.
 
-        Each step overwrites the array of the step before, which stays in the processor's cache.
+        Each step uses the same array, so that the array stays in the processor's cache.
         """
         dim, count = self._candidates.shape
         if not 0 < count <= _MOST_CANDIDATES or records.shape[1] != dim:

@@ -99,9 +99,9 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
     Composed PLDs assume that all settings are fixed in advance. This function bounds each event by
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
-    noise on integers are not exactly Gaussian, so each such event gets a mu and a slack. The
-    event's hockey-stick divergence exceeds the divergence of N(mu, 1) from N(0, 1) by at most the
-    slack, at every epsilon. The slacks are subtracted from delta. Source:
+    noise on integers are not exactly Gaussian, so each such event gets a mu and a slack. At every
+    epsilon, the slack bounds the difference between the divergence of the event and the divergence
+    of N(mu, 1) from N(0, 1). The slacks are subtracted from delta. Source:
     docs/decisions/adaptive-composition.md.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
@@ -271,8 +271,8 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
         case DiscreteGaussian():
             from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
-            # A unit of several records may change several counts, without a known dominating
-            # distribution. Therefore mu comes from group privacy (docs/decisions/user-as-the-unit).
+            # A unit of several records may change several counts, so mu comes from group privacy
+            # (docs/decisions/user-as-the-unit.md).
             mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
             return _gaussian(mu, count, interval)
         case GaussianDp():

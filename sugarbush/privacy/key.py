@@ -19,7 +19,7 @@ def random_id() -> str:
 
 
 def state_key(state: Path) -> bytes:
-    """Return the installation's secret key. The first call creates its file, with mode 0600.
+    """Return the installation's secret key. The first call creates the key file, with mode 0600.
 
     Raises StorageError if the state folder cannot be used. Raises LedgerError on a damaged key.
     """

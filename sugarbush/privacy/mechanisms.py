@@ -1,4 +1,4 @@
-"""Mechanisms convert Private to Released values. They charge the ledger before they add noise."""
+"""Mechanisms, which convert Private to Released values. The charge comes before the noise."""
 
 from __future__ import annotations
 

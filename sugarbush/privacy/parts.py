@@ -60,7 +60,7 @@ class Parts:
         return replace(self, read=read_mapped)
 
     def zipped(self, other: Any, function: Callable[[Any, Any], Any]) -> Parts:
-        """Apply `function` to the elements of each part and the same elements of `other`."""
+        """Apply `function` to the elements of each part and the elements of `other` beside them."""
         ends = np.cumsum(self.sizes)
         slices = [
             _Slice(other[end - size : end]) for end, size in zip(ends, self.sizes, strict=True)
@@ -81,7 +81,7 @@ class Parts:
 
 
 class _Slice:
-    """Private elements inside a part. The `repr` hides them, because a cluster may log a part."""
+    """Private elements inside a part. A cluster may log the `repr`, so it shows no element."""
 
     def __init__(self, elements: Any) -> None:
         self.elements = elements

@@ -4,7 +4,7 @@
 
 DVC, cache keys and release.json contain the name and no digest. Equal inputs have equal digests,
 even with a key. With digests, anyone could compare two releases and learn exactly whether a record
-was added or removed, which no finite epsilon allows.
+was added or removed. Differential privacy forbids such exact knowledge.
 
 An input keeps its name while its content stays the same. If the content changes and later changes
 back, the input gets a new name, and old results are not restored. An input also gets a new name if

@@ -99,7 +99,7 @@ def model_megabytes(domain: Domain, cliques: Iterable[Attributes]) -> float:
 def axis_order(domain: Domain) -> dict[str, int]:
     """Return the axis of each attribute in every array. The attribute with the most values is last.
 
-    With this order, sums run along long rows of memory, which is up to 60 times faster.
+    Sums along long rows of memory are up to 60 times faster than along short rows.
     """
     ascending = sorted(domain, key=domain.__getitem__)
     return {name: place for place, name in enumerate(ascending)}

@@ -150,7 +150,7 @@ class MarginalMeasurer:
         )
 
     def select(self, candidates: Sequence[Candidate], *, mu: float) -> tuple[int, float]:
-        """Choose a candidate by the exponential mechanism. Return its index and the spent mu.
+        """Choose a candidate by the exponential mechanism. Return the index and the spent mu.
 
         Guarantee: at most `mu`-GDP, charged to the filter before the selection.
         """

@@ -31,8 +31,8 @@ ENOUGH: Final = 0.25
 class Synthesis:
     """The result of an engine.
 
-    `rare` contains the values that were merged in measurements. If `model_merged`, they are also
-    merged in the model.
+    `rare` contains the values that were merged in measurements. If `model_merged`, the model merges
+    rare values too.
     """
 
     model: MarkovRandomField
