@@ -23,7 +23,7 @@ from sugarbush.generators.interface import Answer, Request, Usage, usage_of
 from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.randomness import public_rng
 
-RATIO = 2  # texts that are written for each text of the release, for kernel herding
+RATIO = 2  # kernel herding chooses from RATIO * (size of the release) texts
 BATCH = 1000  # number of requests that get their table rows and examples together
 _REQUESTS_PER_TEXT = 2  # maximum number of requests for each further text
 _REPEATED_SHARE = 0.5  # a text that shares a larger fraction of word runs is a repetition

@@ -152,7 +152,7 @@ class GeneratingMethod(CandidateSettings, Method):
         )
 
     def cache_key(self, inputs: MethodInputs, first: Population) -> dict[str, Any]:
-        """Return all values that affect a round. A change of a value starts new rounds."""
+        """Return all values that affect a round. If a value changes, new rounds start."""
         plan, part = inputs.budget, self.vote_part
         return {
             "version": versions.EVOLUTION,

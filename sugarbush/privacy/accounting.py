@@ -5,8 +5,8 @@ pessimistically ("connect the dots"). The arithmetic is float64. Up to epsilon 2
 are smaller than discretisation errors. Above epsilon 25, the result can be too small by a relative
 error of 3e-10 (Gaussian DP with mu from 5.5 to 20, compared with 60-digit arithmetic).
 
-Compose only events with the same privacy unit. Functions import dp_accounting, because this import
-is slow.
+Compose only events with the same privacy unit. The slow import of dp_accounting is inside
+functions.
 """
 
 from __future__ import annotations

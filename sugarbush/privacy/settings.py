@@ -55,7 +55,7 @@ class PrivacySettings(Section):
     different_from: tuple[str, ...] = ()
     """Datasets with similar texts that share no person with this dataset."""
     purpose: Purpose = Purpose.RELEASE
-    """release, benchmark (public data) or example; null: example (example file) or release."""
+    """release, benchmark (public data) or example; null: derived from prepare.file."""
     unit: Unit = Unit.RECORD
     """The protected unit: a record, or a user with all of their records (prepare.user_column)."""
     records_per_user: AtLeastOne = 1

@@ -504,7 +504,7 @@ def _systematic(table: Floats, group: NDArray[np.int64], rng: Rng) -> NDArray[np
     """For each entry g of `group`, sample a column from the distribution in row g of `table`.
 
     The members of a group use the quantiles (i + u_i) / size in random order. The count of each
-    column is therefore the expected count, up to one.
+    column is therefore nearly the expected count.
     """
     groups, columns = table.shape
     sizes = np.bincount(group, minlength=groups)
