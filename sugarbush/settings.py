@@ -24,7 +24,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Section(BaseModel):
-    """One section of params.yaml, frozen. Errors never show the given value.
+    """One section of params.yaml, frozen. Errors never show the value of a setting.
 
     Every field has a default. `sugarbush settings` prints the docstring under a field.
     """

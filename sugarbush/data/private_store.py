@@ -1,4 +1,4 @@
-"""Reads and writes the files under data/private. A test checks that other modules do not.
+"""Reads and writes the files under data/private. Other modules must not open these files.
 
 Methods return texts as `Private`. Only `real_texts` returns plain texts. Metrics, attacks and the
 method without noise use `real_texts`, so their results stay internal.
@@ -318,7 +318,7 @@ def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFra
 
 
 class _VectorFile:
-    """A private file without a name. The system deletes the file with this object."""
+    """A private file without a name. The file is deleted with this object."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115

@@ -126,9 +126,9 @@ def train_classifier(
     If only one code occurs, the classifier always predicts this code. Raises InvariantError if
     there are no rows.
 
-    Attributes that come from columns cannot be read from a text. Therefore a classifier that is
-    trained on real texts predicts the codes of held-out *and* synthetic texts, and the errors of
-    the classifier affect both.
+    Attributes that come from columns cannot be read from a text. A classifier that is trained on
+    real texts predicts the codes of held-out *and* synthetic texts. The errors of the classifier
+    therefore affect held-out and synthetic texts in the same way.
     """
     if not len(codes):
         raise InvariantError("an attribute classifier needs training texts")

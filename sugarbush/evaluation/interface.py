@@ -90,8 +90,8 @@ class MetricSettings:
     """Settings of metrics.
 
     `domain` gives the number of values of each attribute, in the schema's order. `clusters` is the
-    number of clusters of MAUVE, which is equal for all methods and rounds, because MAUVE depends on
-    the number. With few clusters, MAUVE is always high. `resamples` is the number of bootstrap
+    number of clusters of MAUVE. MAUVE depends on this number, so all methods and rounds use the
+    same number. With few clusters, MAUVE is always high. `resamples` is the number of bootstrap
     resamples; 0 means no intervals.
     """
 

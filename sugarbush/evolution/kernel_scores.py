@@ -1,9 +1,9 @@
 """Kernel scores measure how near a record is to every candidate. A vote names only one candidate.
 
 A record's scores are exp(cosine / width) for every candidate, scaled to norm 1. The sum over all
-records estimates the density of records at each candidate. One record changes this sum by L2 norm
-1, like one vote. A sum of scores is more exact than a count of votes with the same noise, because a
-record's scores describe all candidates.
+records estimates the density of records at each candidate. One record changes the sum by at most 1
+in L2 norm, like one vote. A sum of scores is more exact than a count of votes with the same noise,
+because a record's scores describe all candidates.
 
 A record's scores depend only on this record and the candidates, bit for bit. The L2 norm of a
 record's scores is at most RESOLUTION. Proof: `docs/decisions/kernel-scores.md`.
@@ -26,7 +26,7 @@ RESOLUTION = 4096  # maximum L2 norm of a record's integer scores; corresponds t
 
 _COSINE_BITS = 14
 _WEIGHT_BITS = 20
-_CACHED_NUMBERS = 2**16  # scores per step, so that they stay in the processor's cache
+_CACHED_NUMBERS = 2**16  # number of scores per step, which fit the processor's cache
 _EXACT_SQUARES = 2**13
 _MOST_CANDIDATES = 2**20
 _NOT_BELOW = 1 + 2.0**-45
@@ -65,7 +65,7 @@ class KernelScores:
     def by_rows(self, records: NDArray[np.float32]) -> Iterator[NDArray[np.int32]]:
         """Yield the scores of the records, a few rows at a time.
 
-        Each step uses the same array, so that the array stays in the processor's cache.
+        Each step overwrites the same array, so that the array stays in the processor's cache.
         """
         dim, count = self._candidates.shape
         if not 0 < count <= _MOST_CANDIDATES or records.shape[1] != dim:

@@ -20,7 +20,7 @@ from sugarbush.errors import InvariantError
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
 _SCORE_BYTES = 256 * 2**20  # memory for the scores of all blocks that run at the same time
-_MAX_BLOCK_ROWS = 1024  # faster than 512 and 2048 (benchmarks/voting.py)
+_MAX_BLOCK_ROWS = 1024  # 512 and 2048 are slower (benchmarks/voting.py)
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 

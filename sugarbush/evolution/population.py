@@ -23,8 +23,8 @@ class Population:
     """n candidates.
 
     `ids` (n,) are unique within a run. `codes` (n, d) are metadata in schema order; NO_CODE means
-    that the prompt had no value. `labels` (n,): records with this label may vote for the candidate.
-    `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the rounds that wrote the texts.
+    that the prompt had no value. By label, records vote for candidates with their own `labels`
+    (n,). `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the rounds that wrote the texts.
     """
 
     ids: NDArray[np.int64]

@@ -111,7 +111,7 @@ class EvolutionSettings(CandidateSettings):
 
     @property
     def shows_metadata(self) -> bool:
-        """Whether a first prompt names attribute values. By label, the prompt names the label."""
+        """Whether a first prompt names attribute values, such as the label with `by_label`."""
         return self.by_label or super().shows_metadata
 
     def key_settings(self) -> dict[str, Any]:

@@ -134,9 +134,9 @@ class CRT(Method):
             measured=measured,
             all_private=settings.conservative is None,
         )
-        # The state folder counts the noisy steps, because a user may restore an old copy of the
-        # private root, with too few steps. The store's lock prevents two processes from training
-        # on one charge. A forced run continues an unfinished run, so `forced` is False here.
+        # The state folder counts the noisy steps, because an old copy of the private root would
+        # show too few steps. The store's lock prevents two processes from training on one charge.
+        # A forced run continues an unfinished run, so `forced` is False here.
         with inputs.open_store(self.name, key, forced=False, dataset_prefix=self.name) as store:
             checkpoints = Checkpoints(inputs.scratch(f"{self.name}/{digest}"), counts=store.folder)
             trained, tokenizer = self._train(inputs, screened, mechanism, checkpoints, run=digest)

@@ -218,10 +218,9 @@ class DPFT(Method):
     def _schedule(self, metadata: MetadataRelease, *, records_per_user: int) -> Any:
         """Compute the sampling rate and the steps from the DP record count.
 
-        The setting `records` of the preset can replace the count. The number of users is unknown
-        and at least count / `records_per_user`, so this number is used. With more users, a step
-        samples more than `batch_size` users on average. The guarantee depends only on the sampling
-        rate.
+        The setting `records` of the preset can replace the count. The number of users is unknown,
+        so the code uses the minimum, count / `records_per_user`. With more users, a step samples
+        more than `batch_size` users on average. The guarantee depends only on the sampling rate.
         """
         from sugarbush.training.dpsgd.sampling import make_schedule
 

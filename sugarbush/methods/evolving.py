@@ -30,8 +30,7 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
     def texts_before(self, first: int) -> int:
         """Return the number of texts before `enlarge`.
 
-        With votes, the texts are the survivors. With kernel scores, the texts are all candidates of
-        the last round.
+        With votes, the survivors count. With kernel scores, all candidates of the last round count.
         """
         return first * self.variations if self.vote_unit > 1 else first
 

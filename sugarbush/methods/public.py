@@ -1,4 +1,4 @@
-"""A baseline that uses no private data, so epsilon is 0. A useful method must be better."""
+"""A baseline with epsilon 0, because it uses no private data. Useful methods must be better."""
 
 from __future__ import annotations
 

@@ -100,8 +100,8 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
     Composed PLDs assume that all settings are fixed in advance. This function bounds each event by
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
     noise on integers are not exactly Gaussian, so each such event gets a mu and a slack. At every
-    epsilon, the slack bounds the difference between the divergence of the event and the divergence
-    of N(mu, 1) from N(0, 1). The slacks are subtracted from delta. Source:
+    epsilon, the event's hockey-stick divergence is at most the divergence of N(mu, 1) from N(0, 1),
+    plus the slack. The slacks are subtracted from delta. Source:
     docs/decisions/adaptive-composition.md.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian

@@ -5,12 +5,21 @@ under a new name if the two share about 2% of their distinct texts, phrases, use
 punctuation, spaces and invisible characters are ignored. Changing a few words in each text, or
 replacing most records, does not prevent recognition.
 
-A smaller common fraction, or fewer than `_ENOUGH` common values, prevents recognition. Rewriting
-all texts, or changing every sixth word, prevents recognition if there is no user column.
+The ledger does not recognise a corpus with a smaller common fraction, or with fewer than `_ENOUGH`
+common values. Without a user column, these changes also prevent recognition:
+
+    translated or rewritten texts
+    a change of every sixth word
+    look-alike letters
 
 Numeric ids are ignored, because many tables number their rows from 1. Two unrelated corpora can
-match by mistake, for example if both number their users from 1 or have ids such as row-1. The check
-prevents mistakes, not intended evasion.
+match by mistake if
+
+    both number their users from 1
+    both have ids such as row-1 and row-2
+    both are small and have many equal short answers
+
+The check prevents mistakes, not intended evasion.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mechanisms, which convert Private to Released values. The charge comes before the noise."""
+"""Mechanisms convert Private to Released values. The charge comes before the noise."""
 
 from __future__ import annotations
 

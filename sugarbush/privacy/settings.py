@@ -100,6 +100,6 @@ class PrivacySettings(Section):
 
     @property
     def promise(self) -> list[str | int | float]:
-        """The privacy settings in the cache key of a result. The noise has a key of its own."""
+        """The privacy settings in the cache key of a result, without the noise."""
         per_user = [self.records_per_user] if self.unit is Unit.USER else []
         return [self.unit.value, *per_user, self.delta]

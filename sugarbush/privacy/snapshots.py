@@ -4,7 +4,7 @@
 
 DVC, cache keys and release.json contain the name and no digest. Equal inputs have equal digests,
 even with a key. With digests, anyone could compare two releases and learn exactly whether a record
-was added or removed. Differential privacy forbids such exact knowledge.
+was added or removed. No finite epsilon allows exact knowledge.
 
 An input keeps its name while its content stays the same. If the content changes and later changes
 back, the input gets a new name, and old results are not restored. An input also gets a new name if
@@ -88,8 +88,8 @@ class Snapshots:
         """Return whether version 0.2 wrote all stored results.
 
         Later versions store a random id with a result. If a result has an id, the file of names was
-        lost, and new names must be random. A digest could equal the name of an earlier release, and
-        restore the results of this release.
+        lost, and new names must be random. A digest as a name could equal the name in an earlier
+        release, and restore the results of this release.
         """
         return self._draws.is_dir() and not any(self._draws.glob("*/generation-*/run"))
 
