@@ -44,7 +44,7 @@ class Sample:
     def __post_init__(self) -> None:
         lengths = {len(self.texts), len(self.codes), *(len(f) for f in self.features.values())}
         if len(lengths) != 1:
-            raise InvariantError("a sample must have equally many texts, features and codes")
+            raise InvariantError("a sample needs the same number of texts, features and codes")
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -7,9 +7,8 @@ Gaussian, so this epsilon can exceed the target. Every mu is then scaled down un
 most the target.
 
 The plan first gives DP-SGD only a share of mu^2, because the number of steps depends on the DP
-record count. After the release of the DP record count, `with_subsampling` chooses the noise of
-DP-SGD so that epsilon of the whole plan, computed by PLDs, meets the target. Other noise does not
-change.
+record count. When the DP record count is released, `with_subsampling` chooses the noise of DP-SGD.
+The epsilon of the whole plan then meets the target. The noise of other mechanisms does not change.
 
 A unit of up to m records adds up to m to a histogram, so counts get m times the noise. This module
 applies the factor m to histograms. `MarginalMeasurer` applies the factor in AIM. DP-SGD uses one

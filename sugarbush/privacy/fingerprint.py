@@ -2,8 +2,8 @@
 
 A corpus has one name in the ledger, and therefore one budget. The ledger recognises a known corpus
 under a new name if the two share about 2% of their distinct texts, phrases, users or ids. Case,
-punctuation, spaces and invisible characters are ignored. Changing a few words in each text, or
-replacing most records, does not prevent recognition.
+punctuation, spaces and invisible characters are ignored. The ledger also recognises a corpus after
+changes of a few words in each text, and after most records were replaced.
 
 The ledger does not recognise a corpus with a smaller common fraction, or with fewer than `_ENOUGH`
 common values. Without a user column, these changes also prevent recognition:

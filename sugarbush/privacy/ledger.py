@@ -339,8 +339,8 @@ class Ledger:
                     )
                     raise LedgerError(
                         f"the corpus of dataset '{self.dataset}' is known to the ledger as "
-                        f"'{path.stem}' ({path.parent.name}), by common texts, phrases, users or "
-                        "ids. A dataset has one budget.\n"
+                        f"'{path.stem}' ({path.parent.name}). It has the same texts, phrases, "
+                        "users or ids, and a dataset has one budget.\n"
                         f"  Set `privacy.dataset: {path.stem}` and `privacy.purpose: "
                         f"{path.parent.name}`.{confirm}"
                     )
