@@ -35,8 +35,8 @@ def bounded_range_mu(epsilon: float) -> float:
 def bounded_range_epsilon(mu: float) -> float:
     """Return the largest epsilon for which `bounded_range_mu` is at most `mu`.
 
-    The relative error is below 1e-12. The result is at most 10,000, because larger values make no
-    practical difference.
+    The result is exact to within 1e-12, and at most 10,000, because larger values make no practical
+    difference.
     """
     _require_positive(mu=mu)
     if mu < _SMALL:
@@ -60,7 +60,7 @@ def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
 
 @lru_cache(maxsize=4096)
 def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
-    """Return the smallest stddev with `discrete_gaussian_mu` <= `mu`, with relative error 1e-12."""
+    """Return the smallest stddev with `discrete_gaussian_mu` <= `mu`, to within 1e-12."""
     _require_positive(mu=mu, sensitivity=sensitivity)
     unit = mu / sensitivity
     from scipy.optimize import brentq
