@@ -225,7 +225,9 @@ class _Asker:
             self._meter.release(call.worst_cost)
             self.failed += 1
             if isinstance(error, StopError):
-                self._stop("the endpoint refuses every call. 'sugarbush check' shows why. Fix the cause")
+                self._stop(
+                    "the endpoint refuses every call. 'sugarbush check' shows why. Fix the cause"
+                )
             return None
         self._meter.settle(
             call.worst_cost,

@@ -45,8 +45,8 @@ def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
     with threadpool_limits(1, user_api="blas"):
         mean_a, a = _moments(reference)
         mean_b, b = _moments(synthetic)
-        # For A = a'a and B = b'b, tr (AB)^(1/2) is the sum of the singular values of ba'. The code
-        # therefore needs no covariance and no matrix root.
+        # For A = a'a and B = b'b, tr (AB)^(1/2) is the sum of the singular values of ba', so the
+        # code needs no covariance and no matrix root.
         cross = svdvals(b @ a.T).sum()
     distance = np.sum((mean_a - mean_b) ** 2) + np.sum(a**2) + np.sum(b**2) - 2 * cross
     return max(0.0, float(distance))

@@ -30,7 +30,8 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
     def texts_before(self, first: int) -> int:
         """Return the number of texts before `enlarge`.
 
-        With votes, the survivors count. With kernel scores, all candidates of the last round count.
+        After votes, a method has the survivors. After kernel scores, a method has all candidates of
+        the last round.
         """
         return first * self.variations if self.vote_unit > 1 else first
 

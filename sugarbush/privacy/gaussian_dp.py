@@ -52,7 +52,7 @@ def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
 
     At sensitivity 1, mu = max(1/stddev, 2 Phi^-1((1 + P[N_Z = 0]) / 2)). The second term is
     1/stddev * (1 + 1/(24 stddev^2) + ...) for large stddev. The second term approaches 2/stddev as
-    stddev goes to 0. A larger sensitivity multiplies mu (group privacy).
+    stddev goes to 0. Sensitivity s multiplies mu by s (group privacy).
     """
     _require_positive(stddev=stddev, sensitivity=sensitivity)
     return sensitivity * max(1 / stddev, _central_gap(stddev))

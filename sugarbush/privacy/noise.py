@@ -131,7 +131,7 @@ def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
             on_device[tensor.device] = generator.manual_seed(secrets.randbits(63))
         for block in torch.split(tensor.detach().view(-1), _BLOCK):
             if tensor.device.type == "cpu":
-                # numpy, because torch's CPU generator uses only 32 bits of its seed.
+                # numpy draws the noise, because torch's CPU generator uses only 32 bits of a seed.
                 drawn = torch.from_numpy(
                     on_cpu.standard_normal(len(block), dtype=block.numpy().dtype)
                 )
