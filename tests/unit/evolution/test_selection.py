@@ -54,7 +54,7 @@ def test_survivors_are_distinct_and_reproducible(
 
 
 def test_more_survivors_than_candidates_are_refused() -> None:
-    with pytest.raises(InvariantError, match="4 survivors of 3"):
+    with pytest.raises(InvariantError, match="4 survivors cannot be chosen from 3"):
         select_by_rank(np.zeros(3), count=4, rng=public_rng(0))
     with pytest.raises(InvariantError, match="-1 survivors"):
         select_by_rank(np.zeros(3), count=-1, rng=public_rng(0))
