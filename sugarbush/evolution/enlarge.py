@@ -134,10 +134,10 @@ def predicted_scores(
     """Predict the kernel score of every text, (n,), from the released `noisy` scores (m,).
 
     The function computes a kernel ridge regression, or a Gaussian process with prior mean 0. With
-    another mean, a text far from every anchor would get an average score. The ridge is the variance
-    of the noise divided by the variance of the signal. `stddev` is the noise of a score, in the
-    unit of scores. `embeddings` (n, d) of the texts and `anchors` (m, d) of the scores are unit
-    vectors. At most 2,000 anchors are used. Guarantee: post-processing.
+    another mean, a text unlike every scored text would get an average score. The ridge is the
+    variance of the noise divided by the variance of the signal. `stddev` is the noise of a score,
+    in the unit of scores. `embeddings` (n, d) contains unit vectors of all texts, and `anchors` (m,
+    d) of the scored texts. At most 2,000 anchors are used. Guarantee: post-processing.
     """
     if len(anchors) > _MOST_ANCHORS:
         chosen = public_rng(0, "anchors").choice(len(anchors), size=_MOST_ANCHORS, replace=False)
