@@ -5,8 +5,8 @@ under a new name if the two share about 2% of their distinct texts, phrases, use
 punctuation, spaces and invisible characters are ignored. The ledger also recognises a corpus after
 changes of a few words in each text, and after most records were replaced.
 
-The ledger does not recognise a corpus with a smaller common fraction, or with fewer than `_ENOUGH`
-common values. Without a user column, these changes also prevent recognition:
+The ledger does not recognise a corpus if the common fraction is smaller than about 2%, or if fewer
+than `_ENOUGH` values are common. Without a user column, these changes also prevent recognition:
 
     translated or rewritten texts
     a change of every sixth word

@@ -56,7 +56,8 @@ class RareValues:
     def shares(self, total: float) -> Floats:
         """Return the fraction of each code in the merged cell.
 
-        The fractions are proportional to the counts >= 0 with sum `total` nearest to `counts`.
+        The fractions are proportional to nonnegative counts with the sum `total`. Among all such
+        counts, these are nearest to `counts`.
         """
         merged = np.asarray(self.cells) == max(self.cells)
         shares = np.zeros(len(self.cells))
