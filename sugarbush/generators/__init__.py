@@ -1,4 +1,4 @@
-"""Generators: they receive requests and return texts, with token counts.
+"""A generator receives requests and returns texts, with token counts.
 
 interface                       requests, answers, and the interface of a generator plug-in
 settings                        the section `generator`, which finds plug-ins by name

@@ -1,4 +1,4 @@
-"""Chooses donated examples for a prompt: those nearest to the requested metadata."""
+"""Chooses the donated examples nearest to the requested metadata, for a prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
 
-_BLOCK = 1024  # targets at a time, to limit the memory of the comparison (block, m, d)
+_BLOCK = 1024  # number of targets per block; limits the memory of the comparison (block, m, d)
 
 
 def choose_examples(

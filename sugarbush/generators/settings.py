@@ -1,4 +1,4 @@
-"""The section `generator` of the settings."""
+"""Parses the section `generator` of the settings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T", bound=GeneratorSettings)
 
 
 class GeneratorSection(Section):
-    """The name of the generator, and the settings of each generator in a section of its own.
+    """Names the generator. Each generator has its settings in its own section.
 
-    The class that a plug-in registers parses the plug-in's section. Only generators with a section
-    are imported.
+    A plug-in's section is parsed by the class that the plug-in registers. Only generators with a
+    section are imported.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -36,7 +36,7 @@ class GeneratorSection(Section):
         return self.of(generator_class(self.provider))
 
     def of(self, kind: type[T]) -> T:
-        """Return the settings of a generator; its defaults if it has no section."""
+        """Return the settings of a generator, or its defaults if it has no section."""
         found = (self.__pydantic_extra__ or {}).get(kind.name)
         return found if isinstance(found, kind) else kind()
 
@@ -71,7 +71,8 @@ class GeneratorSection(Section):
 
 
 def generator_class(name: str) -> type[GeneratorSettings]:
-    """Return the settings class of a generator. A ValueError names the installed generators."""
+    """Return the settings class of a generator. Raises ValueError, which names the installed
+    generators."""
     try:
         found: type[GeneratorSettings] = load_plugin(GENERATORS, name)
     except ParamsError as error:
@@ -80,11 +81,12 @@ def generator_class(name: str) -> type[GeneratorSettings]:
 
 
 def _kind(name: str) -> Any:
-    """Return the type of the section `name`. The type of an unknown section refuses all values."""
+    """Return the type of the section `name`. For an unknown section, the type refuses all
+    values."""
     try:
         return generator_class(name)
     except ValueError as error:
-        reason = f"is not a setting, and {error}"
+        reason = f"is no setting: {error}"
 
     def refuse(_: object) -> object:
         raise ValueError(reason)

@@ -1,14 +1,13 @@
-"""The Batch API: the endpoint answers a file of calls within a day, at a lower price.
+"""Uses the Batch API: the endpoint answers a file of calls within a day, at a lower price.
 
 Each batch has a job file in the state folder (`sugarbush.generators.openai.batch_jobs`). A run
-writes this file before it creates the batch, and removes the file when all answers are in the
-cache. If a run needs a call of a submitted batch, it waits for the batch and does not send the call
-again.
+writes the job file before it creates the batch. The run removes the job file when all answers are
+in the cache. If a run needs a call of a submitted batch, the run waits for the batch and does not
+send the call again.
 
-If the process is killed, the next run finds the job file. If the file has the id of a batch, the
-run polls this batch. If the file has no id, the run searches the endpoint for the batch by its
-name, which is in the batch's metadata. The run submits the calls again only if there is no such
-batch.
+If a process is killed, the next run finds the job file. If the job file has the id of a batch, the
+run polls this batch. Otherwise the run asks the endpoint for a batch with the job's name in its
+metadata. The run submits the calls again only if no such batch exists.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ from sugarbush.generators.openai.settings import EndpointSettings
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _WINDOW: Literal["24h"] = "24h"
 _NAME_FIELD = "sugarbush"
-# These two values must not exceed OpenAI's limits on one batch.
+# Both values must not exceed OpenAI's limits for one batch.
 _MOST_CALLS = 50_000
 _MOST_BYTES = 150_000_000
 # A call that fails with 429 or 5xx inside a batch is submitted once more.
 _SUBMISSIONS = 2
 _WORTH_RETRYING = {408, 409, 429}
 _ENDED = {"completed", "expired", "cancelled", "failed"}
-# Wait at most this many seconds between two attempts to lock a batch that another run polls.
+# Maximum time between two attempts to lock a batch that another run polls
 _LOOK_S = 1.0
 
 T = TypeVar("T")
@@ -62,9 +61,9 @@ Receive = Callable[[Call, Completion], None]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchApi:
-    """Submits, polls and collects batches. `folder` contains the job files.
+    """Submits batches, polls them, and collects their answers. `folder` contains the job files.
 
-    `is_cached` tells whether the cache has an answer for a key, and `receive` stores an answer.
+    `is_cached` returns whether the cache has an answer for a key. `receive` stores an answer.
     """
 
     client: openai.AsyncOpenAI
@@ -76,9 +75,9 @@ class BatchApi:
     say: Callable[[str], None]
 
     async def ask(self, calls: Sequence[Call]) -> None:
-        """Make all `calls`. A failed call gets no answer.
+        """Make all `calls` in batches. A failed call gets no answer.
 
-        Calls of a batch in flight are not sent again; their answers come from this batch. Raises
+        Calls of a submitted batch are not sent again; their answers come from this batch. Raises
         CapReachedError if the caps allow no further call, and StopError if the endpoint refuses a
         batch. After an error, the next run collects the submitted batches.
         """
@@ -103,20 +102,21 @@ class BatchApi:
             waiting = {k: call for k, call in waiting.items() if submissions[k] < _SUBMISSIONS}
 
     async def collect(self, calls: Sequence[Call]) -> None:
-        """Collect the answers to `calls` from batches in flight. Sends no new call."""
+        """Collect the answers to `calls` from submitted batches. No new call is sent."""
         await self._collect_in_flight({call.key: call for call in calls})
 
     async def _collect_in_flight(self, waiting: dict[str, Call]) -> None:
-        """Wait for the batches in flight that contain a call of `waiting`.
+        """Wait for the submitted batches that contain a call of `waiting`.
 
-        Removes the calls from `waiting` that need no further attempt.
+        Calls that need no further attempt are removed from `waiting`.
         """
         for job in jobs_with(self.folder, waiting):
             async with self._polling(job):
-                if not job_path(self.folder, job).exists():  # another run has collected it
+                if not job_path(self.folder, job).exists():  # another run has collected the batch
                     remove_job(self.folder, job)
                     continue
-                # Other runs' answers are collected too, because they are already paid.
+                # The run also collects the answers to other runs' calls, because they are already
+                # paid.
                 unknown = [key for key in job.keys if not self.is_cached(key)]
                 other = Call(key="", prompt="", seed=0, worst_cost=0.0)
                 mine = {key: waiting.get(key, replace(other, key=key)) for key in unknown}
@@ -125,7 +125,7 @@ class BatchApi:
 
     @asynccontextmanager
     async def _polling(self, job: Job) -> AsyncIterator[None]:
-        """Hold the lock for polling a batch. Wait while another run holds this lock."""
+        """Hold the lock for polling a batch. If another run holds the lock, wait."""
         lock = job_lock(self.folder, job)
         said = False
         while not lock.is_locked:
@@ -174,7 +174,8 @@ class BatchApi:
         lock.acquire()
         try:
             save_job(self.folder, job)
-            # From now on, all runs count these calls in the job file.
+            # The job file now counts these calls for all runs, so the meter must not count them
+            # again.
             for call in mine.values():
                 self.meter.release(call.worst_cost)
             self.meter.count_batches()
@@ -190,8 +191,8 @@ class BatchApi:
             file = await self.client.files.create(
                 file=(f"{job.name}.jsonl", content), purpose="batch"
             )
-            # This call is not retried. If only its response were lost, a retry would create a
-            # second batch, and both would be billed. The next run finds a lost batch by its name.
+            # A retry could create a second batch if only the response to the first request was
+            # lost. Then both batches would be billed. The next run finds a lost batch by its name.
             batch = await self.client.batches.create(
                 input_file_id=file.id,
                 endpoint=_ENDPOINT,
@@ -271,7 +272,7 @@ class BatchApi:
                     continue
                 completion = read_completion(ChatCompletion.construct(**response["body"]))
             except (*FAULTS, ValueError, OverflowError, KeyError, TypeError, AttributeError):
-                continue  # skip what is not a completion, or not an answer to a call of this run
+                continue  # skip lines that are no completion, and answers to calls of other runs
             self.receive(call, completion)
             del missing[call.key]
         return refused
@@ -302,7 +303,6 @@ def _line(call: Call, params: EndpointSettings) -> bytes:
 
 
 def _reasons(batch: Batch) -> str:
-    """Return the endpoint's reasons for refusing a batch."""
     listed = batch.errors.data if batch.errors is not None and batch.errors.data else []
     if not listed:
         return "the endpoint gave no reason; look at its web page of batches"

@@ -1,13 +1,13 @@
-"""A journal of paid calls, and caps on the number and the cost of calls.
+"""Keeps a journal of paid calls, and limits the number and the cost of calls.
 
     <state>/usage/<account>.jsonl     one paid call per line; lines are appended, never changed
     <state>/usage/<account>.lock      the lock of the one run that may send calls
     <state>/usage/<account>.settling  the journal line of the answer that is being stored
 
-An account is a value of `privacy.dataset`. The caps apply to all runs of an account together, so a
-new run does not reset them. Three kinds of calls count: the lines of the journal, the calls in
-flight of the run that holds the lock, and the calls of batches that no run has collected. A line
-contains time, stage, batch of requests, model, tokens and cost, but no text.
+An account is a value of `privacy.dataset`. The caps apply to all runs of an account together. A new
+run does not reset the caps. These calls count: the lines of the journal, the calls in flight, and
+the calls of batches that no run has collected. A line of the journal describes one call and
+contains no text.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ from sugarbush.paths import make_owner_only
 
 FOLDER = "usage"
 
-# An upper bound on the tokens that a chat format adds to a prompt of one message.
+# Maximum number of tokens that a chat format adds to a prompt of one message
 _TEMPLATE_TOKENS = 16
-# An estimate for English prose and byte-level vocabularies. It predicts costs before a run; caps
-# never depend on it.
+# An estimate for English prose and byte-level vocabularies. Cost estimates use it; caps do not.
 _BYTES_PER_TOKEN = 4.0
 
 
@@ -55,7 +54,7 @@ class Paid:
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """Totals of paid calls. `unpriced` counts the calls to models without a price."""
+    """Totals of paid calls. `unpriced` is the number of calls to models without a price."""
 
     stage: str = ""
     what: str = ""
@@ -77,16 +76,17 @@ class Spending:
 
 
 class CapReachedError(GeneratorError):
-    """The next call could exceed `max_calls` or `max_cost`."""
+    """Raised when the next call could exceed `max_calls` or `max_cost`."""
 
 
 def most_prompt_tokens(prompt: str) -> int:
-    """Return an upper bound on the tokens of a prompt: every token has at least one byte."""
+    """Return an upper bound on the number of tokens in a prompt. Every token has at least one
+    byte."""
     return len(prompt.encode("utf-8", "replace")) + _TEMPLATE_TOKENS
 
 
 def likely_prompt_tokens(prompt: str) -> int:
-    """Estimate the tokens of a prompt, for plans and for the limit on tokens per minute."""
+    """Estimate the number of tokens in a prompt, for plans and for the rate limit."""
     size = len(prompt.encode("utf-8", "replace")) / _BYTES_PER_TOKEN
     return round(size + _TEMPLATE_TOKENS / 2)
 
@@ -97,7 +97,7 @@ def journal_path(state: Path, account: str) -> Path:
 
 
 def read_journal(path: Path) -> tuple[Paid, ...]:
-    """Read all paid calls, oldest first. Skips a line that a killed process left incomplete."""
+    """Read all paid calls, oldest first. Incomplete lines of killed processes are skipped."""
     return tuple(_Journal(path).new_lines())
 
 
@@ -113,10 +113,10 @@ def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
 class Meter:
     """Admits calls under the caps of one account and records their costs.
 
-    Guarantee: no cap is exceeded. A call first reserves its maximum cost, and its actual cost then
-    replaces the reservation. `alone` excludes all other runs. Calls of a batch that no run has
-    collected count as reserved. The guarantee does not cover answers that the endpoint bills but
-    that never arrive.
+    Guarantee: no cap is exceeded. A call reserves its maximum cost before it is sent. The actual
+    cost of its answer replaces the reservation. `alone` excludes all other runs. Calls in batches
+    that no run has collected count as reserved. The guarantee does not cover an answer that the
+    endpoint bills but that never arrives.
     """
 
     def __init__(self, state: Path, *, account: str, stage: str, params: EndpointSettings) -> None:
@@ -130,7 +130,7 @@ class Meter:
         self._batched_calls, self._batched_cost = 0, 0.0
 
     def worst_cost(self, prompt: str) -> float:
-        """Return the maximum cost of a call with this prompt; 0 without a price."""
+        """Return the maximum cost of a call with this prompt, or 0 without a price."""
         cost = cost_of(
             self._params.price,
             prompt_tokens=most_prompt_tokens(prompt),
@@ -145,12 +145,11 @@ class Meter:
 
     @contextmanager
     def alone(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Hold the lock of the account. Other runs wait, because caps, rate limits and answers are
-        shared.
+        """Hold the lock of the account, because all runs share caps, rate limits and answers.
 
-        Other runs may be processes, threads, generators or labellers. If a process dies, the lock
-        is free again. The next holder first records the payment that the dead process had not yet
-        recorded. Do not wait for a batch while you hold the lock.
+        All other runs of the account wait, also in other threads and processes. The operating
+        system frees the lock of a dead process. The next holder first records the payment that the
+        dead process did not record. Do not wait for a batch while you hold the lock.
         """
         lock = FileLock(self._journal.path.with_suffix(".lock"))
         with _storage(Path(lock.lock_file)):
@@ -194,7 +193,7 @@ class Meter:
         self.reserve([worst_cost])
 
     def reserve(self, worst_costs: Iterable[float]) -> None:
-        """Reserve calls without a check, because they are already sent."""
+        """Reserve calls that are already sent. No cap is checked."""
         for worst_cost in worst_costs:
             self.in_flight += 1
             self._reserved_cost += worst_cost
@@ -214,10 +213,10 @@ class Meter:
     ) -> None:
         """Store the answer to a reserved call with `store`, and record its cost.
 
-        A kill at any line loses neither the answer nor the cost. The journal line is on disk before
-        the answer is stored, and the next holder of the lock appends this line if the journal lacks
-        it. An endpoint that reports 0 prompt tokens counts no tokens. The cost is then the maximum
-        cost of the call.
+        A kill at any moment loses neither the answer nor its cost. The journal line is on disk
+        before the answer is stored. If the journal lacks this line after a kill, the next holder of
+        the lock appends it. If the endpoint reports 0 prompt tokens, the recorded cost is the
+        maximum cost of the call.
         """
         tokens = completion.prompt_tokens, completion.completion_tokens
         cost = cost_of(self._params.price, prompt_tokens=tokens[0], completion_tokens=tokens[1])
@@ -262,7 +261,7 @@ class Meter:
 
 
 class _Journal:
-    """A file of paid calls. Each reading starts at the end of the reading before."""
+    """The file of paid calls. `new_lines` starts where its last call ended."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -285,10 +284,9 @@ class _Journal:
 
     @contextmanager
     def settling(self, paid: Paid) -> Iterator[None]:
-        """Append a line to the journal after the block, which stores the paid answer.
+        """Append a journal line after the block. The block stores the paid answer.
 
-        The line and its position in the journal are written to the file `.settling` before the
-        block runs.
+        Before the block runs, the line and its position in the journal are written to `.settling`.
         """
         if self._unsettled:
             self.recover()
@@ -305,7 +303,7 @@ class _Journal:
         self._unsettled = False
 
     def recover(self) -> None:
-        """Append the line of a dead run in `.settling`, unless the journal has it."""
+        """Append the line that a dead run left in `.settling`, if the journal lacks this line."""
         with _storage(self.path):
             written = self._settling.read_bytes() if self._settling.exists() else b""
             place, _, line = written.partition(b"\n")
@@ -328,7 +326,7 @@ class _Journal:
             os.close(descriptor)
 
     def _append(self, line: bytes) -> None:
-        """Write a line in one system call, so that lines of several processes do not mix."""
+        """Write the line in one system call, so that lines of several processes do not mix."""
         with _storage(self.path):
             make_owner_only(self.path.parent)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -342,13 +340,13 @@ class _Journal:
 
 
 def _ends_a_line(descriptor: int) -> bool:
-    """Whether the file is empty or ends with a whole line. A kill may cut the last line."""
+    """Return whether the file is empty or ends with a whole line. A kill may cut the last line."""
     size = os.fstat(descriptor).st_size
     return not size or os.pread(descriptor, 1, size - 1) == b"\n"
 
 
 def _parse(line: bytes) -> Paid | None:
-    """Parse the paid call in a line; None if a kill or an edit damaged the line."""
+    """Parse the paid call in a line. Return None if a kill or an edit damaged the line."""
     try:
         paid = Paid(**json.loads(line))
         words = [paid.stage, paid.what]

@@ -1,10 +1,11 @@
-"""Texts from any OpenAI-compatible endpoint. Nobody pays twice for a text.
+"""Requests texts from any OpenAI-compatible endpoint. No text is paid twice.
 
-Each text is one call. An answer is written to the cache when it arrives. If a kill, a cap or a
+Each text is one call. Each answer is written to the cache when it arrives. If a kill, a cap or a
 refused key ends a run, the next run requests only the missing answers. An answer that fails the
 checks is requested once more with another seed, and then dropped.
 
-Guarantee: accepts only `Released` requests, so private text cannot reach the endpoint.
+Guarantee: the generator accepts only `Released` requests, so private text cannot reach the
+endpoint.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ _FAILURES_IN_A_ROW = 20  # the run stops after this many failed calls, each with
 _SEED_LIMIT = 2**31  # several servers refuse a larger seed
 
 _CUT = (
-    "the endpoint counted {} tokens in a prompt of more than twice as many words. It may cut long "
-    "prompts without an error, as Ollama does if a prompt is longer than num_ctx. Raise num_ctx, "
-    "or lower context_tokens"
+    "the endpoint counted {} tokens in a prompt of more than twice as many words. The endpoint may "
+    "cut long prompts without an error, as Ollama does if a prompt is longer than num_ctx. Raise "
+    "num_ctx, or lower context_tokens"
 )
 
 
@@ -103,8 +104,7 @@ class OpenAiGenerator:
     def _had(
         self, calls: list[Call], cache: AnswerCache, what: str
     ) -> tuple[dict[str, Completion], set[str]]:
-        """Return answers by key, from the cache or the endpoint. Also returns the keys of new
-        answers."""
+        """Return the answers by key, and the keys of new answers."""
         wanted = {c.key: c for c in calls}
         had = cache.find(wanted)
         fresh: dict[str, Completion] = {}
@@ -118,7 +118,7 @@ class OpenAiGenerator:
                     break
                 continue
             with self._meter.alone(self._say):
-                # Read the answers of runs that held the lock before.
+                # Other runs may have stored answers before this run got the lock.
                 had |= cache.find(c.key for c in missing)
                 missing = [c for c in missing if c.key not in had]
                 if self._in_flight(missing):
@@ -135,10 +135,10 @@ class OpenAiGenerator:
     def _asked_for(
         self, calls: list[Call], cache: AnswerCache, what: str, *, send: bool | None = None
     ) -> dict[str, Completion]:
-        """Return answers by key. A failed call has no answer. All returned answers are cached.
+        """Return the answers by key, and cache them. A failed call has no answer.
 
-        If `send` is None, the calls are made directly. If `send` is true, they are sent in batches.
-        If it is false, only batches in flight are collected.
+        If `send` is None, each call is an HTTP call. If `send` is true, the calls are sent in
+        batches. If `send` is false, only submitted batches are collected.
         """
         received: dict[str, Completion] = {}
         with progress(len(calls), what=what) as advance:
@@ -215,9 +215,9 @@ class OpenAiGenerator:
 
 
 class _Workers:
-    """Makes concurrent calls until all are made, a cap is reached, or an error ends the run.
+    """Makes concurrent calls until all calls are made, a cap is reached, or an error ends the run.
 
-    Calls in flight at the end are awaited, because they will be billed.
+    At the end, the calls in flight may finish, because they will be billed.
     """
 
     def __init__(self, endpoints: Endpoints, meter: Meter, receive: Receive) -> None:
@@ -244,7 +244,8 @@ class _Workers:
                 self._meter.admit(call.worst_cost)
             except CapReachedError as error:
                 self._waiting.appendleft(call)
-                # Running calls may cost less than they reserved, and leave room for this call.
+                # The running calls may cost less than they reserved. Then this call may still be
+                # allowed.
                 if not self._meter.in_flight:
                     self._stop(error)
                 return
