@@ -82,8 +82,8 @@ class VariationRequest(Request):
     tone: str = ""
 
     def __repr__(self) -> str:
-        # Generators derive the seed of a text from this string, so another string would change the
-        # texts of stored runs. `good` and `bad` were fields in version 0.1.
+        # Generators derive the seed of a text from this string, so another string would change all
+        # variations. `good` and `bad` were fields in version 0.1.
         own = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
         return f"VariationRequest({own}, good=(), bad=())"
 
