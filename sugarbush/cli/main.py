@@ -1,4 +1,4 @@
-"""Turn a private text corpus into a synthetic one under differential privacy."""
+"""Turn a private text corpus into a synthetic corpus under differential privacy."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Turn a private text corpus into a synthetic one under differential privacy."""
+    """Turn a private text corpus into a synthetic corpus under differential privacy."""
 
 
 def _changed_project(settings: Path | None, assignments: list[str] | None) -> Project:

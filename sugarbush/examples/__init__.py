@@ -1,4 +1,4 @@
-"""The embedded example corpus, and a generator that needs no model.
+"""Contains the embedded example corpus, and a generator that needs no model.
 
 corpus.py     writes the corpus of an invented shop, its donated examples and its schema
 shop/         attributes, vocabulary and sentences of the shop's records

@@ -1,7 +1,7 @@
 """Charts as inline SVG.
 
-A chart contains class names and no colours. The page's style sheet has the colours for dark and
-light screens and for print. Every text is escaped.
+A chart contains class names instead of colours. The page's style sheet defines the colours for dark
+screens, light screens and print. Every text is escaped.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from markupsafe import Markup, escape
 
 WIDTH = 440  # the width of every chart
 _COLOURS = 6  # the number of series colours in the style sheet
-SeriesStyle = tuple[str, int]  # the class in the style sheet, and the number of the mark
+SeriesStyle = tuple[str, int]  # (class in the style sheet, number of the mark)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Maps values in [low, high] to positions in [start, end]; if `log`, by their logarithms."""
+    """Maps values in [low, high] to positions in [start, end]. With `log`, the scale is
+    logarithmic."""
 
     low: float
     high: float
@@ -50,7 +51,7 @@ class Axis:
 
 
 def element(tag: str, content: str | Markup = "", **attributes: object) -> Markup:
-    """Write one element. Pass `class_` for `class` and `stroke_width` for `stroke-width`."""
+    """Return one element. Write `class_` for `class`, and `stroke_width` for `stroke-width`."""
     written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"'
         for name, value in attributes.items()
@@ -60,12 +61,12 @@ def element(tag: str, content: str | Markup = "", **attributes: object) -> Marku
 
 
 def group(parts: Sequence[Markup], **attributes: object) -> Markup:
-    """Write an element that contains several elements."""
+    """Return an element that contains several elements."""
     return element("g", Markup("").join(parts), **attributes)
 
 
 def chart(parts: Sequence[Markup], *, width: int, height: int, label: str) -> Markup:
-    """Write a picture that scales to its column. `label` describes the picture to screen
+    """Return a picture that scales to its column. `label` describes the picture to screen
     readers."""
     return element(
         "svg",
@@ -94,7 +95,7 @@ def rectangle(x: float, y: float, width: float, height: float, class_: str) -> M
 
 
 def marker(shape: int, x: float, y: float, class_: str, *, size: float = 4.2) -> Markup:
-    """Draw a mark. Its shape identifies the series without colour."""
+    """Draw a mark. The shape identifies the series without colour."""
     match shape % 4:
         case 0:
             return element("circle", cx=x, cy=y, r=size, class_=class_)
@@ -140,7 +141,8 @@ def short(value: float) -> str:
 
 
 def thinned(count: int, *, most: int = 200) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return at most `most` of the ranks 1 to `count`, evenly spread on a logarithmic axis."""
+    """Return at most `most` of the ranks 1 to `count`, with even distances on a logarithmic
+    axis."""
     if count <= most:
         return np.arange(1, count + 1)
     return np.unique(np.geomspace(1, count, most).round().astype(np.int64))

@@ -1,4 +1,4 @@
-"""The invented shop: a corpus of customer service texts with known attributes and spans.
+"""Writes the invented shop's customer-service texts, with known attributes and spans.
 
 attributes.yaml                 the frequencies of attribute values
 vocabulary.yaml, sentences.yaml the words and the sentences of the texts

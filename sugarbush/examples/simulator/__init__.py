@@ -1,4 +1,4 @@
-"""A generator of customer-service texts that needs no model.
+"""Generates customer-service texts without a model.
 
 writer.py           Simulator: writes one text per request, with one of three modules:
   generic_texts.py  without examples: dialogues and tickets with a fixed order of turns

@@ -242,7 +242,7 @@ def test_donated_examples_give_the_values_of_their_columns_and_topics(folder: Pa
 def test_the_private_file_is_refused_as_donated_examples(folder: Path) -> None:
     write_csv(folder / "tickets.csv")
     options = ("--from", "tickets.csv", "--text", "message", "--donated", "tickets.csv")
-    assert "names the private file itself" in init("own", *options, code=2).output
+    assert "is the private file" in init("own", *options, code=2).output
     assert not (folder / "own").exists()
 
 
