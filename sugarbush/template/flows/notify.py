@@ -1,12 +1,12 @@
-"""Make Prefect call a webhook when a run of the pipeline fails: `python -m flows.notify`.
+"""Makes Prefect call a webhook when a run of the pipeline fails: `python -m flows.notify`.
 
 This program reads the URL of the webhook from the terminal or from stdin. A URL may contain a
 token, and other users of the machine can read command-line arguments. Run the program once for a
 Prefect server, and again to change the URL.
 
-The program writes a webhook block and two automations. The first automation calls the webhook. It
-sends JSON with the run, its state and the state's message; all three are public. The second one
-marks a run without heartbeats as crashed, because its machine or its worker died.
+The program writes a webhook block and two automations. The first automation calls the webhook with
+JSON: the run, its state and the state's message. All three are public. The second automation marks
+a run without heartbeats as crashed, because its machine or its worker died.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ PAYLOAD = """\
 
 
 def notify(url: str) -> None:
-    """Write the block and the automations. They replace those of an earlier call."""
+    """Write the block and the automations. They replace the block and the automations of an earlier
+    call."""
     block = Webhook(url=url).save(FAILED, overwrite=True)
     with get_client(sync_client=True) as client:
         for name in (FAILED, LOST):
