@@ -25,8 +25,8 @@ def draft(project: Project, *, subject: str, output: Path, seed: int, console: C
     settings = project.settings.prepare
     if settings.donated is None:
         raise ParamsError(
-            f"params.yaml: {SETTING} is null, but a draft needs donated examples. Name their file "
-            "there"
+            f"params.yaml: {SETTING} is null, but a draft needs donated examples. Set it to the "
+            "file of donated examples"
         )
     own = project.find(settings.file.removeprefix("file://"))
     if project.find(settings.donated).resolve() == own.resolve():

@@ -20,8 +20,8 @@ from sugarbush.pipeline.released import read_record_count
 
 
 def show_estimate(project: Project, console: Console) -> None:
-    """Print the calls and tokens of each stage. If known, also print the cost, and the least time
-    that the rate limits allow."""
+    """Print the calls and tokens of each stage. Also print the cost and the least time that the
+    rate limits allow, if they are known."""
     schema, settings = schema_of(project), project.settings
     donated = tuple(read_donated(project)["text"])
     count = read_record_count(project.roots)
@@ -46,8 +46,8 @@ def show_estimate(project: Project, console: Console) -> None:
         _print_paid(project, console)
     if count is None and any(getattr(m, "candidates", 0) is None for m in settings.chosen):
         console.print(
-            "The DP record count is not known yet, so the estimate assumes the most calls. Set "
-            "evolve.<method>.candidates and release.texts to fix their number."
+            "The DP record count is not known yet, so the estimate assumes the most calls. To fix "
+            "the number of calls, set evolve.<method>.candidates and release.texts."
         )
 
 

@@ -41,7 +41,7 @@ class OwnData:
 
     @property
     def required(self) -> dict[str, str]:
-        """Maps each column that the file must have to the option that names it."""
+        """Maps each required column to the option that names the column."""
         options = {self.text_column: "--text", self.id_column: "--id", self.user_column: "--user"}
         return {column: option for column, option in options.items() if column is not None}
 
@@ -138,7 +138,7 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
         with (
             tempfile.TemporaryDirectory() as cache,
             suppress(SchemaError),
-        ):  # draft_schema raises it for too few examples
+        ):  # too few examples
             encoder = Project(Path(cache), settings=params).encoder(private=False)
             attributes = draft_schema(
                 texts,
@@ -172,8 +172,8 @@ def _write(path: Path, text: str) -> None:
 
 @contextmanager
 def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
-    """Yield a list for the files that the block writes. If the block fails, remove these files, and
-    then the empty folders."""
+    """Yield a list to which the block adds each file that it writes. If the block fails, remove
+    these files, and then the empty folders."""
     above = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     written: list[Path] = []
     try:
@@ -196,7 +196,7 @@ def _start_git(folder: Path) -> None:
             return
     except FileNotFoundError:
         raise FailureError("git is not installed, but DVC needs it. Install git") from None
-    raise FailureError(f"{folder}: `git init` failed. Run it there to see why")
+    raise FailureError(f"{folder}: `git init` failed. Run `git init` there to see the reason")
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:

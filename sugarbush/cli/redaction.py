@@ -62,7 +62,9 @@ def train(
     """Train the default redactor. With labelled files, write a tuned copy to `output`."""
     if not labelled:
         if output is not None:
-            raise ParamsError("--output needs --labelled: the default redactor is in the cache")
+            raise ParamsError(
+                "--output needs --labelled, because the default redactor is in the cache"
+            )
         redactor = cache.default_redactor()
         folder = cache.redactor_folder(Recipe())
         seconds = redactor.description["seconds"]
@@ -85,8 +87,8 @@ def train(
         )  # fmt: skip
     console.print(
         f"{output}: tuned on {len(own)} of {len(every)} texts in "
-        f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}], and "
-        "name a labelled file in crt.labelled: its other texts measure gamma.",
+        f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}], and name a "
+        "labelled file in crt.labelled. The other texts of this file measure gamma.",
         markup=False,
     )
 

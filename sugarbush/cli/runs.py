@@ -39,9 +39,9 @@ _STAGE_LINES = {
 
 
 def run(base: Path, *, force: bool, only_example: bool) -> int:
-    """Run the pipeline, print where its results are, and return the exit code. A failed stage
-    prints the reason, and its exit code becomes the result. Raises ParamsError if another version
-    generated dvc.yaml. With `only_example`, also raises ParamsError for other data."""
+    """Run the pipeline, print where its results are, and return the exit code. If a stage fails,
+    the result is the exit code of the stage. Raises ParamsError if another version generated
+    dvc.yaml. If `only_example` is set, other data also raises ParamsError."""
     project = Project(base)
     settings = project.settings
     if only_example and settings.privacy.purpose is not Purpose.EXAMPLE:
@@ -56,8 +56,8 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
     if _reproduce(base, settings, force=force) != 0:
         code = json.loads(last_error.read_text())["exit_code"] if last_error.exists() else 1
         print(
-            "sugarbush: the pipeline stopped. Finished work is kept: `sugarbush run` continues "
-            "from there.",
+            "sugarbush: the pipeline stopped. Finished results are stored, and `sugarbush run` "
+            "continues from there.",
             file=sys.stderr,
         )
         return int(code)

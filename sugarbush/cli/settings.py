@@ -83,8 +83,8 @@ def _changed(yaml: YAML, settings: Any, changes: Sequence[Mapping[str, Any]]) ->
         fields = YAML(typ="safe").load(text.getvalue())
     except YAMLError:  # DVC uses libyaml, which refuses some YAML that ruamel.yaml accepts
         raise ParamsError(
-            f"{FILE}: DVC cannot read it. Write addresses inside [ ] with quotes, or each on its "
-            "own line"
+            f"{FILE}: DVC cannot read this YAML. Write addresses inside [ ] with quotes, or each "
+            "on its own line"
         ) from None
     params = parse_params(fields, source=FILE)
     return Changed(params=params, names=tuple(names), text=text.getvalue())

@@ -30,7 +30,7 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
     defaults = complete_fields(_endpoint_for_labels())
     complete = copy.deepcopy(defaults)
     if (base / FILE).exists():
-        load_params(base / FILE)  # its error messages name the file
+        load_params(base / FILE)  # errors must name the file
         deep_merge(complete, yaml.safe_load((base / FILE).read_text(encoding="utf-8")))
     params = parse_params(complete)
     values = params.model_dump(mode="json", by_alias=True)

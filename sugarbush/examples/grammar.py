@@ -49,7 +49,7 @@ _Template = tuple[str | _Name | _Choice, ...]
 
 
 class Grammar:
-    """Rules by name. Each rule has one or more templates."""
+    """Maps names to rules. Each rule has one or more templates."""
 
     def __init__(self, rules: Mapping[str, Sequence[str]]) -> None:
         self._rules = {name: tuple(map(_compile, templates)) for name, templates in rules.items()}

@@ -1,4 +1,4 @@
-"""Random choices for one text."""
+"""Makes random choices for one text."""
 
 from __future__ import annotations
 

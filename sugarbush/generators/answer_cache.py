@@ -64,7 +64,7 @@ class AnswerCache:
         self._cache, self._folder = cache, folder
 
     def get(self, key: str) -> Completion | None:
-        """Return the cached answer for `key`; None if there is none or it is unreadable."""
+        """Return the cached answer for `key`, or None without a readable answer."""
         with _storage(self._folder):
             try:
                 fields = self._cache.get(key)

@@ -1,12 +1,12 @@
 """Checks whether an answer can be used as a candidate.
 
-An answer may have a property that an example or the parent of the request also has. For example,
-JSON is a correct answer for a corpus of JSON lines.
+A property of an answer is no problem if an example or the parent has the same property. For
+example, JSON is a correct answer for a corpus of JSON lines.
 
 Limits: refusals are recognized by their usual first words in five languages. Languages are
 recognized by the script and, in the Latin script, by frequent words of seven languages. So texts in
-the wrong language may pass if they are short, mixed, or in another Latin language. Copies are
-recognized by runs of eight words, so paraphrases pass.
+the wrong language may pass if they are short, mixed, or in another language of the Latin script.
+Copies are recognized by runs of eight words, so paraphrases pass.
 
 Texts with half a surrogate pair or with control characters are refused, because they cannot be
 stored or printed.
@@ -87,15 +87,16 @@ _MARKUP = re.compile(
 _OBJECT = re.compile(r"""\s*[\[{]\s*+(?:\{\s*)?"[^"\n]*"\s*:""")
 # Matches half of a surrogate pair, or a control character that nobody types.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
-# Some servers do not remove a model's thoughts. This pattern matches their end.
+# Matches the end of a model's thoughts, because some servers do not remove the thoughts.
 _THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]", re.IGNORECASE)
 _QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*example\s+\d+\s*:", re.IGNORECASE)
 
 # `language` needs at least _FEWEST_WORDS words, and _FEWEST_FREQUENT different frequent words of
-# the language. The frequent words need a share of _LEAST_SHARE of all words. The next language may
-# have at most 1 / _LEAST_LEAD of their number. The first _LETTERS letters decide the script.
+# the language. The frequent words need a share of _LEAST_SHARE of all words. Every other language
+# may have at most 1 / _LEAST_LEAD times as many frequent words. The first _LETTERS letters decide
+# the script.
 _FEWEST_WORDS = 20
 _FEWEST_FREQUENT = 4
 _LEAST_SHARE = 0.1
@@ -152,8 +153,8 @@ def without_thoughts(text: str) -> str:
 def bare_text(said: str, request: Request) -> str:
     """Return an answer without the model's thoughts and without quotation marks around the text.
 
-    The marks stay if the text also contains such marks inside. They also stay if an example or the
-    parent has marks around its text.
+    The marks stay if the text also contains such marks inside. The marks also stay if an example or
+    the parent has marks around its text.
     """
     text = without_thoughts(said).strip()
     if _in_quotes(text) and not any(map(_in_quotes, _shown(request))):
@@ -164,7 +165,7 @@ def bare_text(said: str, request: Request) -> str:
 def language(text: str) -> str | None:
     """Return the ISO 639-1 code of the text's language.
 
-    The function knows seven languages in the Latin script. For all other languages, it returns
+    The function knows seven languages in the Latin script. For all other languages, the result is
     None.
     """
     words = [w.lower() for w in _TOKEN.findall(text)]
@@ -178,7 +179,7 @@ def language(text: str) -> str | None:
 
 
 def script(text: str) -> str | None:
-    """Return the script of most letters ("LATIN", "CYRILLIC", "CJK"); None without letters."""
+    """Return the script of most letters ("LATIN", "CYRILLIC", "CJK"), or None without letters."""
     letters = [c for c in text if c.isalpha()][:_LETTERS]
     if all(c.isascii() for c in letters):
         return "LATIN" if letters else None
@@ -200,7 +201,7 @@ def _copied(text: str, request: Request) -> Problem | None:
 
 
 def _repeats_prompt(text: str, request: Request) -> bool:
-    """Whether the text repeats a label, a blank or instructions of the prompt."""
+    """Return whether the text repeats a label, a blank or instructions of the prompt."""
     shown = _shown(request)
     if _LABEL.match(text) and not any(map(_LABEL.match, shown)):
         return True
@@ -259,7 +260,7 @@ def _plain_opening(text: str) -> str:
 
 
 def _is_json(text: str) -> bool:
-    """Whether the text is JSON, or begins like a JSON object."""
+    """Return whether the text is JSON or begins like a JSON object."""
     if text.lstrip()[:1] not in {"{", "["}:
         return False
     try:
@@ -275,7 +276,8 @@ def _share(common: Set[Run], a: Set[Run], b: Set[Run]) -> float:
 
 @lru_cache(maxsize=1024)
 def word_runs(text: str) -> frozenset[Run]:
-    """Return all 8-grams of words in a text, in lower case. A text of fewer words is one n-gram."""
+    """Return all 8-grams of words in a text, in lower case. A text with fewer than 8 words is one
+    n-gram."""
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _RUN:
         return frozenset([tuple(words)] if words else [])

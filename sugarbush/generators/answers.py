@@ -47,7 +47,7 @@ def fitting_prompts(
     """Return the prompts of `wanted` by index. `prompt` raises GeneratorError if a prompt is too
     long.
 
-    A request with too long a prompt is left out, and `say` prints the number of such requests. If
+    A request is left out if its prompt is too long. `say` prints the number of such requests. If
     all prompts are too long, the function raises the last error.
     """
     prompts, too_long = dict[int, T](), None
@@ -79,7 +79,7 @@ def answer_all(
         fresh = set(asked.fresh)
         for i, key in asked.keys.items():
             paid = key in fresh
-            fresh.discard(key)  # equal requests cost only once
+            fresh.discard(key)  # equal requests are paid once
             answers[i] = _answer(
                 asked.completions.get(key), wanted[i], before=answers[i], paid=paid
             )

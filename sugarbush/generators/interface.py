@@ -1,9 +1,8 @@
 """Defines the interface of a generator. A generator receives requests and returns texts.
 
 A generator is one module and one entry point in the group `sugarbush.generators`. The entry point
-names a subclass of `GeneratorSettings`. The subclass contains the settings of the generator, opens
-it, and describes it to the rest of the library. The shortest example is
-`sugarbush/examples/generator.py`.
+names a subclass of `GeneratorSettings`. The subclass contains the settings of the generator, and
+opens the generator. The shortest example is `sugarbush/examples/generator.py`.
 
 A `Request` describes one text. `sugarbush.generators.prompts` turns a request into a message for a
 language model. Other generators read the fields of the request. Generators accept only `Released`
@@ -162,7 +161,7 @@ class GeneratorContext:
     """Values that a generator may use besides its own settings.
 
     `seed` is public. `state` is a folder for answers and for the journal of paid calls. `account`
-    is the value of `privacy.dataset`; the caps on calls and cost apply to each account. `stage` is
+    is the value of `privacy.dataset`. Each account has its own caps on calls and cost. `stage` is
     the stage that needs the texts. Relative paths in settings start at `base`. `embed` embeds
     public texts. `say` prints a line for the operator. `memory` keeps objects that are slow to
     load, such as public files. Later contexts of the same corpus reuse these objects.
@@ -218,8 +217,7 @@ def cost_of(price: Price | None, *, prompt_tokens: float, completion_tokens: flo
 
 
 class GeneratorSettings(Section):
-    """The settings of one generator. A plug-in is a subclass; its method `open` opens the
-    generator.
+    """The settings of one generator. A plug-in is a subclass.
 
     Mark a field as `Annotated[T, NOT_IN_OUTPUT]` if it does not affect the texts.
 

@@ -53,8 +53,8 @@ def render(
 ) -> str:
     """Return the message for `request`. The context keeps room for `max_tokens` answer tokens.
 
-    As long as the prompt is too long, its longest example is removed (the last, among equally long
-    examples). Raises GeneratorError if the prompt is too long without examples.
+    The longest example is removed until the prompt fits. Among equally long examples, the last
+    example is removed first. Raises GeneratorError if the prompt is too long without examples.
     """
     room = context_tokens - max_tokens - _TEMPLATE_TOKENS
     return _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)

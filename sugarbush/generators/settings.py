@@ -26,7 +26,7 @@ class GeneratorSection(Section):
     provider: str = "simulator"
     """The generator: simulator, pool, openai, huggingface, or the name of a plug-in."""
     seed: int = 1
-    """Seed of the texts. It is public."""
+    """Public seed of the texts."""
     max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """If a larger share of the answers is unusable, the run stops."""
 

@@ -4,8 +4,8 @@
     artifacts.metadata().rows                  # the DP table, values instead of codes
     artifacts.evolution("mosaic").rounds[0].votes
 
-Guarantee: this module reads only DP or public data (data/released, data/public, reports/public). It
-cannot load results that were computed on real texts.
+Guarantee: this module reads only DP or public data (data/released, data/public, reports/public).
+The module cannot load results that were computed on real texts.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class Initial:
 @dataclass(frozen=True, kw_only=True)
 class Round:
     """One round of votes. `candidates` has the columns `votes` (noisy) and `survived`. With kernel
-    herding (`selection: herded`), `votes` contains sums of kernel scores. One vote equals 4096."""
+    herding (`selection: herded`), `votes` contains sums of kernel scores. In these sums, one vote
+    is 4096."""
 
     number: int
     candidates: pd.DataFrame

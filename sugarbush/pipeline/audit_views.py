@@ -48,8 +48,8 @@ def view_of(
 
 @dataclass(frozen=True)
 class Seen:
-    """A view with the mean of its sums. `without` is the mean without canaries. `half` is half of
-    the sum over all canaries, because a coin includes each canary with probability 1/2."""
+    """A view, with parts of the mean of its sums. `without` is the mean without canaries. `half` is
+    half of the sum over all canaries, because a coin includes each canary with probability 1/2."""
 
     view: View
     without: NDArray[np.float64]

@@ -1,9 +1,9 @@
 """Runs a function on all parts of a corpus: in this process, in several processes, or on a cluster.
 
-The setting `run.cluster` chooses where. The function gets one part, such as a path, and returns
-partial sums. This process adds the partial sums and then draws the noise once. So the released
-bytes do not depend on the number of parts or workers. If a worker dies, its parts are computed
-again. The death of a worker costs no budget.
+The setting `run.cluster` chooses where the function runs. The function gets one part, such as a
+path, and returns partial sums. This process adds the partial sums and then draws the noise once. So
+the released bytes do not depend on the number of parts or workers. If a worker dies, its parts are
+computed again. The death of a worker costs no budget.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ class Dask:
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
                 sent = client.submit(cloudpickle.loads, cloudpickle.dumps(function), pure=False)
             submit = partial(client.submit, _call, sent, pure=False, retries=_TRIES)
-            # Do not store the futures in a variable: then workers could not delete a result after
-            # its transfer.
+            # No variable refers to the futures, because workers delete a result only when its
+            # future is gone.
             done = as_completed(map(submit, parts), loop=client.loop, with_results=True)
             return reduce(combine, (result for _, result in done))
 

@@ -79,8 +79,8 @@ def train_sample_reader(
 @dataclass(frozen=True, kw_only=True)
 class Evaluator:
     """Compares samples with the real texts. The codes in `heldout` are computed in the same way as
-    those of synthetic texts. `heldout_codes` contains the codes that stage extract_metadata wrote.
-    `progress` receives only the method and the round, because both are public."""
+    the codes of synthetic texts. `heldout_codes` contains the codes that stage extract_metadata
+    wrote. `progress` receives only the method and the round, because both are public."""
 
     heldout: Sample
     heldout_codes: NDArray[np.int64]

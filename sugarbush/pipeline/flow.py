@@ -57,7 +57,7 @@ class PipelineStages:
 
     @property
     def first(self) -> tuple[str, ...]:
-        """The stages that always run. They check whether the corpus or a setting changed."""
+        """The stages that always run, to check whether the corpus or a setting changed."""
         inputs = nx.descendants(self.graph, FIRST)
         return tuple(name for name in self.needed if name in inputs or name == FIRST)
 

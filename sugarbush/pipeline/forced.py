@@ -5,8 +5,8 @@ results: `dvc repro -f`, `dvc exp run -f`, `sugarbush run --force`. DVC does not
 stage. So this module reads the flag from the command line of the DVC process. For a queued
 experiment, this module reads the flag from the arguments that DVC stored in the experiment's copy.
 
-In doubt, the answer is no, because an unwanted new draw costs epsilon. `--force-downstream` has no
-effect here, because this option names no stage.
+If the flag is uncertain, the stage counts as not forced, because an unwanted new draw costs
+epsilon. `--force-downstream` has no effect here, because this option names no stage.
 """
 
 from __future__ import annotations

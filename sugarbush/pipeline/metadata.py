@@ -33,7 +33,7 @@ class MetadataRequest:
     project: Project
 
     def cache_key(self) -> dict[str, Any]:
-        """The cache key: everything that the results depend on."""
+        """Return the cache key, which contains everything that the results depend on."""
         project = self.project
         return {
             "version": versions.METADATA,

@@ -326,7 +326,8 @@ class _Run:
         seen = self._kept((relation, noise_multiplier), lambda: examples.seen(model, mechanism))
 
         def read_noisy_sum(done: int) -> None:
-            """Use the last step. `grad` contains the noisy mean gradient of this step."""
+            """Pass the last step to the attacker. `grad` contains the noisy mean gradient of this
+            step."""
             if done:
                 means = [p.grad.double().flatten() for p in model.parameters()]
                 sums = torch.cat(means).numpy() * mechanism.expected_batch_size

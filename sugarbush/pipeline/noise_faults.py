@@ -34,7 +34,7 @@ _KNOWN_SEED = 1
 
 
 class Fault(StrEnum):
-    """The fault of the noise."""
+    """The possible faults of the noise."""
 
     NO_NOISE = "no noise"
     TENTH = "tenth"

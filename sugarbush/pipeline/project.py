@@ -99,9 +99,9 @@ class Project:
         if not self.settings.privacy.dataset:
             former = dataset_name(self.settings.prepare.file)
             raise ParamsError(
-                "params.yaml: privacy.dataset is not set. It names the ledger. Files about the "
-                "same people must have the same name, so that they share one budget. For example, "
-                f"set `dataset: {former}`, the name in earlier versions"
+                "params.yaml: privacy.dataset is not set. This setting names the ledger. Files "
+                "about the same people must have the same name, so that they share one budget. For "
+                f"example, set `dataset: {former}`, the name in earlier versions"
             )
         return self.settings.privacy.dataset
 

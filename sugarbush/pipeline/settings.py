@@ -133,7 +133,7 @@ class ProjectSettings(Section):
 
     @property
     def released(self) -> tuple[Method, ...]:
-        """The methods that release texts. They are the methods with a DP guarantee."""
+        """The methods that release texts, which are the methods with a DP guarantee."""
         return tuple(method for method in self.chosen if not method.stays_private)
 
     @property
@@ -208,8 +208,8 @@ class ProjectSettings(Section):
     def _audits_public_data(self) -> ProjectSettings:
         if self.audit.enabled and self.privacy.purpose is Purpose.RELEASE:
             raise ValueError(
-                "audit.enabled: an audit needs records that the attacker knows. Set it to false "
-                "or, if the data is public, set privacy.purpose: benchmark"
+                "audit.enabled: an audit needs records that the attacker knows. Set audit.enabled: "
+                "false or, if the data is public, set privacy.purpose: benchmark"
             )
         return self
 
@@ -232,7 +232,8 @@ def value_at(fields: Any, name: str) -> Any:
 
 
 def _difference(value: Any, default: Any) -> Any:
-    """Return `value`. Of a section, return only the fields that differ from their default."""
+    """Return `value`. If `value` is a section, return only the fields that differ from their
+    default."""
     if not (isinstance(value, dict) and isinstance(default, dict)):
         return value
     return {

@@ -1,8 +1,8 @@
 """Records in <state>/shown/<purpose>-<dataset>.json which runs showed metrics on held-out texts.
 
 An operator may compare the metrics of many runs and release the best run. This choice depends on
-private texts, but no budget is charged for it. So the card states the number of runs. The file
-contains digests of released texts and of random ids, but no metric.
+private texts, but no budget is charged for this choice. So the card states the number of runs. The
+file contains digests of released texts and of random ids, but no metric.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Charts as inline SVG.
+"""Draws charts as inline SVG.
 
 A chart contains class names instead of colours. The page's style sheet defines the colours for dark
 screens, light screens and print. Every text is escaped.

@@ -28,8 +28,8 @@ _GRAMMAR = Grammar({rule: lines(text) for rule, text in _DATA["sentences"].items
 class TextContext:
     """The topic of one text, the words for its slots, and its random choices.
 
-    `phrases` express the issue, the resolution and the mood. Without a target value for such a
-    kind, the value is random.
+    `phrases` express the issue, the resolution and the mood. If one of these kinds has no target
+    value, its value is random.
     """
 
     subject: str

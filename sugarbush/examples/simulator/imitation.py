@@ -175,8 +175,7 @@ def _weight(text: str, targets: Sequence[Target]) -> float:
 
 
 def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
-    """Change the importance of steps to details, except the first and last utterance and utterances
-    with a code."""
+    """Turn steps into details, except the first and last utterance and utterances with a code."""
     ends = {0, len(utterances) - 1}
     return [
         replace(said, importance=Importance.DETAIL)

@@ -26,7 +26,7 @@ _AGENT_WORDS = words(
 
 
 class Role(StrEnum):
-    """The role of an utterance's author. A note is written by the shop about a customer."""
+    """The role of an utterance's author. A note is a text of the shop about a customer."""
 
     CUSTOMER = "customer"
     AGENT = "agent"
@@ -80,8 +80,8 @@ def count_words(utterances: Sequence[Utterance]) -> int:
 def role_of(speaker: str, utterances: Sequence[Utterance]) -> Role:
     """Return the role of `speaker`. Without a speaker, return NOTE.
 
-    Speakers with a word such as "desk" are agents. Without such a speaker, the first speaker is the
-    agent. All other speakers are customers.
+    Speakers with a word such as "desk" are agents. If no speaker has such a word, the first speaker
+    is the agent. All other speakers are customers.
     """
     if not speaker.strip():
         return Role.NOTE
@@ -106,9 +106,10 @@ def fit(
 ) -> list[Utterance]:
     """Shorten or extend `utterances` to about `length` words: within 10%, or within four words.
 
-    The least important utterances are removed first. Among equally important utterances, the length
-    decides. REQUIRED utterances and the last remaining utterance are never removed. `more` returns
-    a further sentence and the index of the utterance before it, or None.
+    The least important utterances are removed first. If several utterances are equally important,
+    the length decides which utterance is removed. REQUIRED utterances and the last remaining
+    utterance are never removed. `more` returns a further sentence and the index of the utterance
+    before it, or None.
     """
     fitted = list(utterances)
     slack = max(4, length // 10)

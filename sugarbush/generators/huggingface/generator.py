@@ -1,4 +1,4 @@
-"""Texts from a causal language model on this machine, through transformers.
+"""Generates texts by a causal language model on this machine, through transformers.
 
 A model with a chat template gets the prompt of `prompts.render`. Any other model continues the text
 of `prompts.continuation`. Prompts are packed by length into batches of at most `batch_tokens`
@@ -10,8 +10,8 @@ missing answer in the same batch as before.
 
 Equal requests, settings and seeds give equal texts on one machine. Each text has its own random
 numbers. The other texts of a batch change a text only by rounding, because the order of additions
-depends on the batch's shape. Rounding rarely changes a text in float32, and sometimes in bfloat16
-(docs/decisions/local-models.md).
+depends on the batch's shape. Rounding rarely changes a text in float32, but sometimes changes a
+text in bfloat16 (docs/decisions/local-models.md).
 
 Guarantee: the generator accepts only `Released` requests.
 """
@@ -59,7 +59,7 @@ class _Prompt:
 
 
 class HuggingFaceGenerator:
-    """A model on this machine. Answers are cached in the folder `state`."""
+    """A generator that runs a model on this machine. Answers are cached in the folder `state`."""
 
     def __init__(
         self, params: HuggingFace, *, seed: int, state: Path, say: Callable[[str], None]
@@ -109,8 +109,8 @@ class HuggingFaceGenerator:
         if left_out := sum(prompt.left_out for prompt in prompts.values()):
             shown = sum(len(prompt.request.examples) for prompt in prompts.values())
             self._say(
-                f"{what}: {left_out} of {shown} examples were left out: the model's context of "
-                f"{local.context_tokens} tokens has no room"
+                f"{what}: {left_out} of {shown} examples were left out, because the model's "
+                f"context of {local.context_tokens} tokens has no room"
             )
         return prompts
 
@@ -139,8 +139,8 @@ class HuggingFaceGenerator:
         return _Prompt(request=request, ids=ids, limit=limit, left_out=left_out)
 
     def _key(self, local: LocalModel, prompt: _Prompt, attempt: int) -> str:
-        """Return the cache key. A model's name may get other weights, so the key contains their
-        hash."""
+        """Return the cache key. The key contains a hash of the weights, because a model's name may
+        get other weights."""
         return call_key(
             provider=PROVIDER,
             model=local.fingerprint,
@@ -194,7 +194,8 @@ class HuggingFaceGenerator:
 
 
 def _read(local: LocalModel, completion: Completion) -> Completion:
-    """Return the answer in a completion: without a chat format, the first text of a list."""
+    """Return the answer in a completion. Without a chat format, the answer is the first text of the
+    list."""
     if local.chats:
         return completion
     ended = completion.finish_reason == "stop"

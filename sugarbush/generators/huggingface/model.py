@@ -35,7 +35,7 @@ _CANNOT_LOAD = (
     UnpicklingError,
     SafetensorError,
 )
-_VALUES = 1024  # number of values of each tensor in a model's fingerprint, roughly
+_VALUES = 1024  # approximate number of values per tensor in a model's fingerprint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,8 @@ class LocalModel:
     def chat(self, content: str) -> str:
         """Write the chat in the model's own format, up to the start of the answer.
 
-        Templates of reasoning models read `enable_thinking`. Other templates ignore it.
+        Templates of reasoning models read `enable_thinking`. Other templates ignore
+        `enable_thinking`.
         """
         messages = [{"role": "user", "content": content}]
         written: str = self.tokenizer.apply_chat_template(
@@ -85,8 +86,8 @@ def load_model(params: HuggingFace) -> LocalModel:
     local = _load(params.model, device, dtype_of(params.dtype, device))
     if params.max_tokens >= local.context_tokens:
         raise ParamsError(
-            f"generator.huggingface.max_tokens={params.max_tokens} leaves no room for a prompt: "
-            f"the model has a context of {local.context_tokens} tokens. Lower max_tokens"
+            f"generator.huggingface.max_tokens={params.max_tokens} leaves no room for a prompt, "
+            f"because the model's context has {local.context_tokens} tokens. Lower max_tokens"
         )
     return local
 
@@ -176,7 +177,7 @@ def device_of(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ParamsError(
-            f"generator.huggingface.device='{name}' is not available; set it to auto, cpu, or a "
+            f"generator.huggingface.device='{name}' is not available. Set it to auto, cpu, or a "
             "GPU that torch can use, such as cuda or cuda:1"
         ) from None
     return device

@@ -45,7 +45,7 @@ from sugarbush.generators.openai.settings import EndpointSettings
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _WINDOW: Literal["24h"] = "24h"
 _NAME_FIELD = "sugarbush"
-# Both values must not exceed OpenAI's limits for one batch.
+# These values must be within OpenAI's limits for one batch.
 _MOST_CALLS = 50_000
 _MOST_BYTES = 150_000_000
 # A call that fails with 429 or 5xx inside a batch is submitted once more.
@@ -88,7 +88,7 @@ class BatchApi:
             with self.meter.alone(self.say):
                 waiting = {k: call for k, call in waiting.items() if not self.is_cached(k)}
                 if jobs_with(self.folder, waiting):
-                    continue  # another run has just submitted them
+                    continue  # another run has just submitted these calls
                 if not waiting:
                     return
                 mine = self._next_batch(waiting)
@@ -191,8 +191,9 @@ class BatchApi:
             file = await self.client.files.create(
                 file=(f"{job.name}.jsonl", content), purpose="batch"
             )
-            # A retry could create a second batch if only the response to the first request was
-            # lost. Then both batches would be billed. The next run finds a lost batch by its name.
+            # This request is not retried. If only its response was lost, a retry would create a
+            # second batch, and both batches would be billed. The next run finds a lost batch by its
+            # name.
             batch = await self.client.batches.create(
                 input_file_id=file.id,
                 endpoint=_ENDPOINT,
@@ -202,7 +203,7 @@ class BatchApi:
         except FAULTS as error:
             raise StopError(
                 f"the batch could not be submitted: {explain(error, self.params)} No answer is "
-                "lost; run again."
+                "lost. Run again."
             ) from None
         job = replace(job, id=batch.id)
         save_job(self.folder, job)
@@ -278,7 +279,7 @@ class BatchApi:
         return refused
 
     async def _find(self, name: str) -> Batch | None:
-        """Find the endpoint's batch with this name; None if there is none."""
+        """Return the endpoint's batch with this name, or None without such a batch."""
         try:
             async for batch in self.client.batches.list(limit=100):
                 if (batch.metadata or {}).get(_NAME_FIELD) == name:
@@ -305,5 +306,5 @@ def _line(call: Call, params: EndpointSettings) -> bytes:
 def _reasons(batch: Batch) -> str:
     listed = batch.errors.data if batch.errors is not None and batch.errors.data else []
     if not listed:
-        return "the endpoint gave no reason; look at its web page of batches"
+        return "the endpoint gave no reason. Look at the endpoint's web page of batches"
     return "; ".join(str(error.message)[:300] for error in listed[:3])

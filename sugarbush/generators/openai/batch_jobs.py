@@ -86,8 +86,8 @@ def save_job(folder: Path, job: Job) -> None:
 def remove_job(folder: Path, job: Job) -> None:
     """Remove the job file and the lock file of a batch.
 
-    Another run may wait for the lock. It then sees from the missing job file that the batch is
-    collected.
+    Another run may wait for the lock. That run then sees from the missing job file that the batch
+    is collected.
     """
     job_path(folder, job).unlink(missing_ok=True)
     job_path(folder, job).with_suffix(".lock").unlink(missing_ok=True)

@@ -25,7 +25,7 @@ class ConcurrencyLimit:
     """Sets `value`, the number of calls that may be in flight: 1 to `ceiling`.
 
     The value starts low and doubles as long as rounds become better. Then the value changes in
-    smaller steps. After a worse round, the next round goes back, and the round after it tries the
+    smaller steps. After a worse round, the value goes back, and the round after that tries the
     other direction. So the value follows a server that becomes faster or slower.
 
     >>> limit = ConcurrencyLimit(32)
@@ -69,7 +69,7 @@ class ConcurrencyLimit:
             self._turn()
             self._probing, self.value = False, self._best
             return
-        if self._moved() == self._best:  # at the ceiling or at 1
+        if self._moved() == self._best:  # the value is at the ceiling or at 1
             self._turn()
         self._probing, self.value = True, self._moved()
 

@@ -35,7 +35,8 @@ FOLDER = "usage"
 
 # Maximum number of tokens that a chat format adds to a prompt of one message
 _TEMPLATE_TOKENS = 16
-# An estimate for English prose and byte-level vocabularies. Cost estimates use it; caps do not.
+# An estimate for English prose and byte-level vocabularies. Only cost estimates and rate limits use
+# this value.
 _BYTES_PER_TOKEN = 4.0
 
 
@@ -309,7 +310,7 @@ class _Journal:
             place, _, line = written.partition(b"\n")
             known = place.isdigit() and len(place) < 19
             if _parse(line) is None or not line.endswith(b"\n") or not known:
-                return  # there is no whole line, so the run had not stored the answer
+                return  # without a whole line, the run has not stored the answer
             after = self.path.read_bytes()[int(place) :] if self.path.exists() else b""
         if line not in after:
             self._append(line)

@@ -122,7 +122,8 @@ def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
 
 
 def read_completion(answer: object) -> Completion:
-    """Return the completion in a response. Raises MalformedError if the response has none.
+    """Return the completion in a response. Raises MalformedError for a response without a
+    completion.
 
     The SDK does not validate its types, so every field may be missing.
     """
@@ -146,5 +147,5 @@ def read_completion(answer: object) -> Completion:
 
 
 def _count(value: object) -> int:
-    """Return a number of tokens; 0 if the endpoint sent no usable number."""
+    """Return a number of tokens, or 0 without a usable number."""
     return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0

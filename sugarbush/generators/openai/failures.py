@@ -55,7 +55,7 @@ FAULTS = (openai.APIError, TimeoutError, MalformedError, ValueError, RecursionEr
 
 
 class Verdict(Enum):
-    """What to do after a failed attempt."""
+    """The decision after a failed attempt."""
 
     RETRY = auto()
     SKIP = auto()
@@ -63,7 +63,7 @@ class Verdict(Enum):
 
 
 def verdict_on(error: BaseException) -> Verdict:
-    """Return what to do after `error`."""
+    """Return the decision after `error`."""
     match error:
         case openai.APIStatusError(status_code=401 | 402 | 404):
             return Verdict.STOP
@@ -105,7 +105,8 @@ def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
 
 
 def wait_s(state: RetryCallState) -> float:
-    """Return the waiting time before the next attempt, in seconds: the endpoint's, or backoff."""
+    """Return the waiting time before the next attempt, in seconds. Without a time from the
+    endpoint, return the backoff."""
     error = state.outcome.exception() if state.outcome is not None else None
     asked = asked_wait_s(error)
     return asked if asked is not None else _BACKOFF(state)

@@ -35,7 +35,7 @@ from sugarbush.randomness import seed_of
 
 PROVIDER = "openai"
 
-_FAILURES_IN_A_ROW = 20  # the run stops after this many failed calls, each with its retries
+_FAILURES_IN_A_ROW = 20  # the run stops after this number of failed calls in a row
 _SEED_LIMIT = 2**31  # several servers refuse a larger seed
 
 _CUT = (
@@ -46,7 +46,7 @@ _CUT = (
 
 
 class OpenAiGenerator:
-    """An open endpoint."""
+    """A generator that calls an OpenAI-compatible endpoint."""
 
     def __init__(
         self,
@@ -188,8 +188,9 @@ class OpenAiGenerator:
         shown = [text in prompts[i] for i in prompts for text in wanted[i].examples]
         if not all(shown):
             self._say(
-                f"{what}: {shown.count(False)} of {len(shown)} example texts were left out: "
-                f"{self._params.setting}.context_tokens={self._params.context_tokens} has no room"
+                f"{what}: {shown.count(False)} of {len(shown)} example texts were left out, "
+                f"because {self._params.setting}.context_tokens={self._params.context_tokens} has "
+                "no room"
             )
         return prompts
 
@@ -244,8 +245,8 @@ class _Workers:
                 self._meter.admit(call.worst_cost)
             except CapReachedError as error:
                 self._waiting.appendleft(call)
-                # The running calls may cost less than they reserved. Then this call may still be
-                # allowed.
+                # The running calls may cost less than they reserved. Then the cap may still allow
+                # this call.
                 if not self._meter.in_flight:
                     self._stop(error)
                 return

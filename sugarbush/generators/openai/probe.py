@@ -153,7 +153,7 @@ async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSetting
         if error.status_code in _NO_SUCH_PATH:
             raise ParamsError(
                 f"params.yaml: {params.setting}.mode=batch, but {params.address} has no Batch API "
-                f"(status {error.status_code}); set `mode: direct`"
+                f"(status {error.status_code}). Set `mode: direct`"
             ) from None
     except FAULTS:
         return
@@ -179,7 +179,7 @@ def _not_found(error: openai.NotFoundError, params: EndpointSettings, offer: _Of
     near = difflib.get_close_matches(params.model, offer.names, n=5, cutoff=0.3)
     offered = ", ".join(json.dumps(name) for name in near or sorted(offer.names)[:5])
     return (
-        f"{params.address} ({params.setting}.base_url) does not offer the model "
-        f"'{params.model}' ({params.setting}.model). It offers {len(offer.names)} models, such as "
+        f"{params.address} ({params.setting}.base_url) does not offer the model '{params.model}' "
+        f"({params.setting}.model). The endpoint offers {len(offer.names)} models, such as "
         f"{offered}."
     )

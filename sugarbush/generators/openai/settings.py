@@ -54,7 +54,7 @@ class EndpointSettings(Section):
     """Whether the endpoint receives private text. No message quotes such an endpoint."""
 
     base_url: str | Sequence[str] = "http://localhost:8000/v1"
-    """Address of the API, without /chat/completions. A list of servers shares the calls."""
+    """Address of the API, without /chat/completions. Servers in a list share the calls."""
     model: Annotated[str, Field(min_length=1)]
     """The model's name at the endpoint."""
     key_variable: Annotated[str | None, NOT_IN_OUTPUT] = "OPENAI_API_KEY"
@@ -81,7 +81,8 @@ class EndpointSettings(Section):
     requests_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 3000
     """Rate limit of one address: calls per minute."""
     tokens_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 2_000_000
-    """Rate limit of one address: tokens per minute. A call counts as its prompt plus max_tokens."""
+    """Rate limit of one address: tokens per minute. Each call counts with its prompt and
+    max_tokens."""
     timeout_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 120
     """Time limit of one attempt, in seconds."""
     deadline_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 600
@@ -125,7 +126,7 @@ class EndpointSettings(Section):
 
     @property
     def key_fields(self) -> dict[str, Any]:
-        """The settings that affect an answer. They are part of cache keys."""
+        """The settings that affect an answer, for cache keys."""
         return {
             "base_url": self.base_url,
             "model": self.model,

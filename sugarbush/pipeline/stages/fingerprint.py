@@ -80,7 +80,7 @@ def run(project: Project, *, only_look: bool = False) -> None:
         path.write_text(json.dumps(resolved_settings(project), indent=1, sort_keys=True) + "\n")
     forget_digests_without_files(project)
     if not only_look and has_old_card(project):
-        (project.roots.published / CARD).unlink()  # then DVC writes the report again
+        (project.roots.published / CARD).unlink()  # without a card, DVC writes the report again
 
 
 def _warn_of_another_project(project: Project) -> None:

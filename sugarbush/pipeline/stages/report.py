@@ -159,7 +159,7 @@ def _spends(project: Project, method: Method) -> Iterator[Spend]:
 
 
 def public_metrics(data: PublicData) -> dict[str, Any]:
-    """Return the values for `dvc metrics`. All of them are released."""
+    """Return the values for `dvc metrics`. All values are released."""
     card = release_card(data.release)
     found: dict[str, Any] = {
         "epsilon": card["promise"]["epsilon"],
@@ -178,7 +178,7 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
 
 
 def internal_of(project: Project) -> InternalData:
-    """Collect the values for the internal page. They are computed on real texts."""
+    """Collect the values for the internal page. These values are computed on real texts."""
     roots, schema, settings = project.roots, project.schema, project.settings.evaluate
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
     codes = {part: project.private.real_codes(schema.names, part=part) for part in (TRAIN, HELDOUT)}
