@@ -41,7 +41,7 @@ def pipeline(force: bool = False, epsilon: Annotated[float, Field(gt=0)] | None 
 
     Args:
         force: Run every stage, also if nothing changed, and charge its budget again.
-        epsilon: A new privacy.epsilon. It is written to params.yaml, for later runs too.
+        epsilon: A new privacy.epsilon, also for later runs: params.yaml is changed.
     """
     base = Path()
     with only_run(base):
