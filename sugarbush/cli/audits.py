@@ -77,8 +77,7 @@ def show_audit(
 
 
 class _Methods:
-    """Contains the methods of the project in this folder, with records of the corpus for an
-    audit."""
+    """Contains the methods of the project in this folder, with records for their audits."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -89,7 +88,6 @@ class _Methods:
         return corpus_of_project(Project(Path()))
 
     def of(self, name: str, fault: Fault | None, *, runs: int) -> tuple[Size, CanaryRun]:
-        """Return the size of a method's audit, and the function that runs the method."""
         if name not in self._found:
             method = self._corpus.settings.method(name)
             if not is_auditable(method):

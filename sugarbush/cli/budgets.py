@@ -101,8 +101,7 @@ def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
 
 
 def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """Estimate by Gaussian DP how many runs the cap allows. Without a Gaussian DP bound, return
-    0."""
+    """Estimate by Gaussian DP how many runs the cap allows, or 0 without a bound."""
     if math.isinf(ledger.cap):
         return _MANY
     spent = [entry.event for entry in ledger.entries()]

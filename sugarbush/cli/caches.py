@@ -38,7 +38,5 @@ def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
 
 
 def _folders(base: Path) -> dict[str, Path]:
-    """Return two folders by name: the generator's answers (released text), and the answers about
-    private texts."""
     project = Project(base)
     return {ANSWERS: project.state, LABELS: project.label_answers}

@@ -30,8 +30,7 @@ UNMATCHED_NOTICE = (
 
 
 def generator_has_another_domain(settings: ProjectSettings) -> bool:
-    """Return whether the data is the user's own but the generator writes texts of one fixed
-    domain."""
+    """Return whether a generator of one fixed domain writes for the user's own data."""
     own = settings.privacy.purpose is not Purpose.EXAMPLE
     asked = any(method.asks_generator for method in settings.chosen)
     return own and asked and settings.generator.chosen.one_domain
@@ -71,8 +70,6 @@ def check(project: Project, console: Console) -> None:
 
 
 def _check_budget(project: Project, console: Console) -> None:
-    """Print the planned epsilon of a run. Raises BudgetExceededError if the run would exceed the
-    cap."""
     plan, ledger = project.plan, project.ledger()
     if example_is_made(project) and not would_spend(project):
         console.print("budget     ok: every stage that spends is up to date; a run spends nothing")

@@ -52,7 +52,6 @@ def show_estimate(project: Project, console: Console) -> None:
 
 
 def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
-    """Print a table of calls. With an endpoint, also print tokens, cost and the least time."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("stage")
     table.add_column("what")

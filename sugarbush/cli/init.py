@@ -161,7 +161,6 @@ def _path_setting(file: Path, folder: Path) -> str:
 
 
 def _has(path: Path, text: str) -> bool:
-    """Return whether the file exists and contains exactly this text."""
     return path.is_file() and path.read_bytes() == text.encode()
 
 
@@ -189,7 +188,6 @@ def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
 
 
 def _start_git(folder: Path) -> None:
-    """Run `git init` if the folder is not in a repository."""
     try:
         inside = _git(folder, "rev-parse", "--is-inside-work-tree").returncode == 0
         if inside or _git(folder, "init", "--quiet").returncode == 0:

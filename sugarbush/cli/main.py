@@ -192,9 +192,7 @@ def report(
         bool,
         typer.Option(
             "--internal",
-            help=(
-                "Also print the path of the internal report (not DP). With --open, open this report."
-            ),
+            help=("Also print the internal report's path (not DP). With --open, open this report."),
         ),
     ] = False,
 ) -> None:

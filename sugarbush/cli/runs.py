@@ -112,7 +112,6 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
 
 
 def _figures(roots: Roots, console: Console) -> None:
-    """Print a table of metrics. A dash means too few texts for the metric."""
     final = json.loads((roots.internal / "metrics.json").read_text())["final"]
     table = Table(title="Against held-out real texts (internal)", box=None, padding=(0, 2, 0, 0))
     for column in ("", "MAUVE", "MAUVE, tf-idf", "mean JSD of attributes"):

@@ -59,7 +59,6 @@ class Grammar:
         return self._expand(rng.choice(self._rules[rule]), rng, slots)
 
     def fill(self, template: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
-        """Write one text, with marks, from any `template`."""
         return self._expand(_compile(template), rng, slots)
 
     def _expand(self, template: _Template, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:

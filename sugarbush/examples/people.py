@@ -44,7 +44,6 @@ def random_person(
 
 
 def random_code(pattern: str, rng: SeededRandom) -> str:
-    """Replace every `#` in `pattern` by a random digit, and every `@` by a random capital
-    letter."""
+    """Replace each `#` in `pattern` by a random digit, and each `@` by a random capital letter."""
     drawn = {"#": lambda: str(rng.below(10)), "@": lambda: chr(ord("A") + rng.below(26))}
     return "".join(drawn[c]() if c in drawn else c for c in pattern)

@@ -91,8 +91,7 @@ class AnswerCache:
             return CacheSize(answers=len(self._cache), size_bytes=int(self._cache.volume()))
 
     def clear(self) -> int:
-        """Delete all answers and return their number. A later run must pay for the answers
-        again."""
+        """Delete all answers and return their number. A later run pays for the answers again."""
         with _storage(self._folder):
             return int(self._cache.clear())
 

@@ -216,8 +216,7 @@ def _repeats_prompt(text: str, request: Request) -> bool:
 
 
 def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
-    """Return WRONG_LANGUAGE if all examples and the parent have another script or another
-    language."""
+    """Return WRONG_LANGUAGE if all examples and the parent have another script or language."""
     tongues = {_tongue(other) for other in shown}
     own = _tongue(text)
     for part in (0, 1):
@@ -276,8 +275,7 @@ def _share(common: Set[Run], a: Set[Run], b: Set[Run]) -> float:
 
 @lru_cache(maxsize=1024)
 def word_runs(text: str) -> frozenset[Run]:
-    """Return all 8-grams of words in a text, in lower case. A text with fewer than 8 words is one
-    n-gram."""
+    """Return all 8-grams of words in a text, in lower case. A shorter text is one n-gram."""
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _RUN:
         return frozenset([tuple(words)] if words else [])

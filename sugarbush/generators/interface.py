@@ -73,8 +73,8 @@ class RandomRequest(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class VariationRequest(Request):
-    """A request for a variation of `parent` (VARIATION_API). A share `mask_share` of the words may
-    change."""
+    """A request for a variation of `parent` (VARIATION_API), with `mask_share` of the words
+    changed."""
 
     parent: str
     mask_share: float
@@ -246,8 +246,7 @@ class GeneratorSettings(Section):
         return self.output_settings()
 
     def facts(self) -> GeneratorFacts:
-        """Return the entries for the release card. The card is public, so show only the last part
-        of a path."""
+        """Return the entries for the public release card. Show only the last part of a path."""
         return GeneratorFacts(provider=self.name)
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
@@ -279,6 +278,5 @@ class GeneratorSettings(Section):
 
     @property
     def endpoint(self) -> EndpointSettings | None:
-        """The endpoint that receives the requests, or None if the generator runs on this
-        machine."""
+        """The endpoint that receives the requests, or None for a generator on this machine."""
         return None

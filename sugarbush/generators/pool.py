@@ -162,8 +162,7 @@ class PoolGenerator:
         return tuple(answers[place] for place in range(len(requests)))
 
     def _near(self, cosines: NDArray[np.float32], prompt: _Prompt) -> NDArray[np.int64]:
-        """Return the sorted indices of all pool texts or, for a variation, of the parent's
-        neighbours."""
+        """Return the sorted indices of all pool texts or, with a parent, of its neighbours."""
         if prompt.parent is None:
             return np.arange(len(cosines))
         copies = self._places.get(prompt.parent, [])

@@ -78,8 +78,7 @@ def continuation(
 
 
 def instructions(request: Request) -> str:
-    """Return the prompt of `render` without examples and parent. Answers must not repeat this
-    prompt."""
+    """Return the prompt of `render` without examples and parent, for a check of answers."""
     # With one empty example, the prompt still contains the sentences about examples.
     bare = replace(request, examples=("",) if request.examples else ())
     if isinstance(bare, VariationRequest):

@@ -71,8 +71,7 @@ class GeneratorSection(Section):
 
 
 def generator_class(name: str) -> type[GeneratorSettings]:
-    """Return the settings class of a generator. Raises ValueError, which names the installed
-    generators."""
+    """Return the settings class of a generator. Raises ValueError for an unknown name."""
     try:
         found: type[GeneratorSettings] = load_plugin(GENERATORS, name)
     except ParamsError as error:
@@ -81,8 +80,7 @@ def generator_class(name: str) -> type[GeneratorSettings]:
 
 
 def _kind(name: str) -> Any:
-    """Return the type of the section `name`. For an unknown section, the type refuses all
-    values."""
+    """Return the type of the section `name`. The type of an unknown section refuses all values."""
     try:
         return generator_class(name)
     except ValueError as error:

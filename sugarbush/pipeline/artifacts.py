@@ -99,8 +99,7 @@ class Evolution:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """The artifacts of a run in the folder `base`. Raises MissingInputError, which names the stage
-    of a missing artifact."""
+    """The artifacts of a run in `base`. Raises MissingInputError, which names the stage to run."""
 
     base: Path
 

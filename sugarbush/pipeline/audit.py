@@ -152,7 +152,6 @@ def audit(
 
 
 def _accuracy(observed: Observation, coins: Coins, attack: int) -> float:
-    """Guess the coin of every canary in one run, and return the share of correct guesses."""
     scores = np.atleast_2d(observed.scores)[attack]
     found = outcome_of(guess_extremes(scores, guesses=len(coins)), coins)
     return found.correct / len(coins)

@@ -66,8 +66,7 @@ class Attacker:
         self._shift = np.zeros((len(EXPECTED), canaries))
 
     def add(self, view: View, deviation: NDArray[np.float64]) -> None:
-        """Add one noisy sum to the estimate. `deviation` (k,) is the sum minus its mean over coins
-        and samples."""
+        """Add one noisy sum. `deviation` (k,) is the sum minus its mean over coins and samples."""
         self._precision += view.precision
         self._shift += view.weights @ deviation
 

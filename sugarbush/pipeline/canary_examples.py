@@ -59,7 +59,6 @@ class CanaryExamples:
 
 
 def _clipped_gradients(model: Any, examples: Sequence[Example]) -> NDArray[np.float64]:
-    """Return the clipped gradients, one row per example."""
     losses = record_losses(model, pad_together(examples))
     found = torch.autograd.grad(
         losses,

@@ -46,8 +46,8 @@ Coins = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """The attacker's scores, `(m,)` or `(attacks, m)`, and the ledger's upper bounds on `epsilon`
-    and `mu`."""
+    """The attacker's scores, `(m,)` or `(attacks, m)`, and the ledger's bounds on epsilon and
+    mu."""
 
     scores: NDArray[np.float64]
     epsilon: float
@@ -166,7 +166,6 @@ def temporary_session(delta: float) -> Iterator[PrivacySession]:
 def _allocation(
     epsilon: float, delta: float, *, count: int, record_l2_sensitivity: int = 1
 ) -> BudgetAllocation:
-    """Give the whole budget to one mechanism, with the planner that releases use."""
     request = BudgetRequest(
         name="audit", share=1.0, count=count, record_l2_sensitivity=record_l2_sensitivity
     )

@@ -23,8 +23,7 @@ _LEARNING = Learning(learning_rate=1e-3, decay=Decay.CONSTANT, warmup_steps=0, w
 
 
 class RowPerCanary(nn.Module):
-    """A language model that predicts one of two tokens. The logits after token i are row i of one
-    matrix."""
+    """Predicts one of two tokens. The logits after token i are row i of one matrix."""
 
     def __init__(self, rows: int) -> None:
         super().__init__()
@@ -85,8 +84,7 @@ class _Attacker:
         self._directions = self._clipped_gradients()
 
     def read_noisy_sum(self) -> None:
-        """Add the products of the last step. `grad` contains the noisy mean gradient of this
-        step."""
+        """Add the products of the last step, which left its noisy mean gradient in `grad`."""
         noisy_mean = self._model.table.weight.grad
         assert noisy_mean is not None
         noisy_sum = noisy_mean.double().numpy() * self.batch_size

@@ -33,8 +33,7 @@ _TRIES = 4
 
 
 def engine(name: str) -> MapParts | None:
-    """Return the `map_parts` of the setting `run.cluster`, or None for this process and its
-    threads."""
+    """Return the `map_parts` of the setting `run.cluster`, or None for this process."""
     if name == LOCAL:
         return None
     if name != PROCESSES:
@@ -64,8 +63,7 @@ def visible_devices() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ProcessPool:
-    """Runs `map_parts` in several processes that share the cores of this machine. With `devices`,
-    each process uses one GPU."""
+    """Runs `map_parts` in processes on this machine. With `devices`, each process has one GPU."""
 
     processes: int
     devices: tuple[str, ...] = ()
@@ -102,14 +100,12 @@ class ProcessPool:
 
 @dataclass(frozen=True)
 class Dask:
-    """Runs `map_parts` on the workers of a Dask scheduler. All workers must be able to open the
-    same files."""
+    """Runs `map_parts` on the workers of a Dask scheduler, which can open the same files."""
 
     address: str
 
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
-        """Raises ParamsError if Dask is not installed or the scheduler does not answer, and
-        FailureError if a worker fails."""
+        """Raises ParamsError without Dask or a scheduler, and FailureError if a worker fails."""
         try:
             import dask
             from distributed import Client, as_completed

@@ -39,8 +39,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """All planned batches. Costs are None without a price. `minutes` is the least time that the
-    rate limits allow."""
+    """All planned batches. Costs are None without a price. `minutes` follows from rate limits."""
 
     lines: tuple[Line, ...]
     cost: float | None = None
@@ -80,8 +79,7 @@ def _total(lines: tuple[Line, ...], endpoint: EndpointSettings | None) -> Estima
 def estimate_labels(
     texts: Iterable[str], attributes: Sequence[Attribute], params: LabelEndpoint
 ) -> Estimate:
-    """Estimate one question per text. The result is private, because it depends on the exact
-    count."""
+    """Estimate one question per text. The result is private, because it shows the exact count."""
     room = params.context_tokens - params.max_tokens
     prompts = [label_prompt(text, attributes, room=room) for text in texts]
     answer = json.dumps({a.name: max(a.domain, key=len) for a in attributes})

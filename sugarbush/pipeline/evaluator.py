@@ -116,8 +116,7 @@ class Evaluator:
         return label(values, method=method)
 
     def downstream(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
-        """Return the scores of one classifier per attribute, trained on the texts and codes of
-        `sample`."""
+        """Return the scores of one classifier per attribute, trained on `sample`."""
         given = replace(self.heldout, codes=self.heldout_codes)
         values = downstream_values(given, sample, space=ENCODER, settings=self.settings)
         return label(values, method=method)

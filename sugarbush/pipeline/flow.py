@@ -107,8 +107,7 @@ def in_order(graph: nx.DiGraph) -> Sequence[str]:
 
 
 def is_needed(name: str, settings: ProjectSettings) -> bool:
-    """Return whether a chosen method needs the stage. A stage that the user added is always
-    needed."""
+    """Return whether the stage is needed. A stage that the user added is always needed."""
     own, _, method = name.partition("@")
     stage = next((stage for stage in STAGES if stage.name == own), None)
     if stage is None:
@@ -155,7 +154,6 @@ def run_stage(
 
 
 def _starts(line: str, name: str) -> bool:
-    """Return whether this line of DVC's output says that DVC runs the stage `name`."""
     address = line.removeprefix("Running stage '").removesuffix("':")
     return line.startswith("Running stage '") and _name(address) == name
 

@@ -37,8 +37,7 @@ def runs_from_queue() -> bool:
 
 
 def dvc_arguments() -> list[str] | None:
-    """Return the arguments of the DVC process that runs this stage, or None without such a
-    process."""
+    """Return the arguments of the DVC process that runs this stage, or None without DVC."""
     if _RUNS_IN_DVC not in os.environ:
         return None
     for parent in psutil.Process().parents():

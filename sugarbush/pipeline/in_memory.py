@@ -68,8 +68,7 @@ class Corpus:
     generators: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def real_texts(self, part: str) -> RealTexts:
-        """Return the records of `train` or `heldout` as plain values. Results on these records are
-        not DP."""
+        """Return the plain records of `train` or `heldout`. Results on these records are not DP."""
         return self.private.real_texts(self.schema.names, part=part)
 
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
@@ -78,8 +77,7 @@ class Corpus:
 
 
 class InMemoryProject(Project):
-    """A project with its corpus in memory. Relative paths of public files start at
-    `corpus.base`."""
+    """A project with its corpus in memory. Relative public paths start at `corpus.base`."""
 
     def __init__(self, corpus: Corpus, settings: ProjectSettings) -> None:
         super().__init__(corpus.base, settings=settings)
@@ -131,8 +129,7 @@ def prepare_corpus(
     donated: pd.DataFrame | None,
     state: Path | None,
 ) -> Corpus:
-    """Check and split the rows, and extract attributes, like stages prepare and
-    extract_metadata."""
+    """Do the work of stages prepare and extract_metadata for the rows in `frame`."""
     project = Project(Path(), settings=settings)
     project.__dict__ |= {"schema": schema} | ({"state": state} if state else {})
     donated_frame = _donated_frame(donated, settings, schema)

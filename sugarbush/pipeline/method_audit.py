@@ -126,8 +126,7 @@ def target_epsilon(method: Method, settings: ProjectSettings) -> float:
 
 
 def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: bool = False) -> Size:
-    """Choose the number of runs and guesses. With `coarse`, for a large fault, few runs are
-    enough."""
+    """Choose the number of runs and guesses. For a large fault, `coarse`, few runs are enough."""
     share = 3 if coarse or isinstance(method, DPFT | CRT) else 10
     runs = min(runs, 20) if coarse else runs
     guesses = max(2, runs * records.canaries // share)
@@ -135,8 +134,7 @@ def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: boo
 
 
 def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryRun:
-    """Return a function that runs the method's mechanisms on the canaries that the coins
-    include."""
+    """Return a function that runs the method's mechanisms on the included canaries."""
 
     views: dict[Any, Any] = {}  # shared by all runs, because views do not depend on the coins
 
@@ -184,8 +182,7 @@ class _Run:
         )
 
     def of_crt(self) -> Observation:
-        """Train on records that each contain one of two secrets, with the noise of
-        `crt.epsilon`."""
+        """Train on records with one of two secrets each, with the noise of `crt.epsilon`."""
         noise, relation = 0.0, Relation.REPLACE_ONE
         if math.isfinite(self.epsilon):
             noise = noise_for(self.epsilon, gamma=1.0, delta=self.delta, rate=_RATE, steps=_STEPS)
@@ -209,7 +206,6 @@ class _Run:
         return {allocation.name: allocation for allocation in plan.allocations}
 
     def _kept(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return the result of `make`, which is called once for each `key`."""
         if key not in self.views:
             self.views[key] = make()
         return self.views[key]
@@ -222,8 +218,7 @@ class _Run:
         sums: NDArray[Any],
         stddev: float,
     ) -> None:
-        """Pass noisy `sums` to the attacker. Row i of `rows()` is what record i adds to the
-        sums."""
+        """Pass noisy `sums` to the attacker. Record i adds row i of `rows()` to the sums."""
 
         def make() -> Seen:
             both, m = rows(), self.records.canaries
@@ -326,8 +321,7 @@ class _Run:
         seen = self._kept((relation, noise_multiplier), lambda: examples.seen(model, mechanism))
 
         def read_noisy_sum(done: int) -> None:
-            """Pass the last step to the attacker. `grad` contains the noisy mean gradient of this
-            step."""
+            """Pass the last step to the attacker. `grad` contains its noisy mean gradient."""
             if done:
                 means = [p.grad.double().flatten() for p in model.parameters()]
                 sums = torch.cat(means).numpy() * mechanism.expected_batch_size

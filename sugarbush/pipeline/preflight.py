@@ -61,7 +61,6 @@ def planned_calls(
 
 
 def _refuse_cut_answers(project: Project, planned: Sequence[Request]) -> None:
-    """Raise ParamsError if `max_tokens` is too small for the requested length."""
     generator = project.settings.generator.chosen
     limit = generator.answer_token_limit
     words = max((request.words or 0 for request in planned), default=0)

@@ -45,8 +45,7 @@ def _print(line: str) -> None:
 
 
 class Project:
-    """The project in the folder `base`. Reading a wrong file raises ParamsError, SchemaError or
-    InputError."""
+    """The project in `base`. Reading a wrong file raises ParamsError, SchemaError or InputError."""
 
     def __init__(self, base: Path, *, settings: ProjectSettings | None = None) -> None:
         self.base = base
@@ -79,7 +78,6 @@ class Project:
 
     @property
     def corpus(self) -> PrivateCorpus:
-        """The private corpus that methods read."""
         return self.private
 
     def donated(self) -> Donated | None:
@@ -107,7 +105,6 @@ class Project:
 
     @cached_property
     def snapshots(self) -> Snapshots:
-        """The store of the random names of private inputs."""
         return Snapshots(self.state, f"{self.settings.privacy.purpose}-{self.dataset}")
 
     @property
@@ -195,8 +192,7 @@ class Project:
         return charges_of_releases(self.roots, privacy)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
-        """Return the ledger of results without a DP epsilon. No DP ledger includes these
-        charges."""
+        """Return the separate ledger of results without a DP epsilon."""
         return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
 
     def _ledger(self, **fields: Any) -> Ledger:
@@ -206,7 +202,6 @@ class Project:
     def open_store(
         self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
     ) -> AbstractContextManager[ResultStore]:
-        """Open the result store of a stage for one cache key."""
         privacy = self.settings.privacy
         return open_result_store(
             self.state,
@@ -217,8 +212,7 @@ class Project:
         )
 
     def encoder(self, *, private: bool) -> Encoder:
-        """Return the encoder in the settings. Private embeddings are cached under data/private
-        only."""
+        """Return the encoder. Private embeddings are cached under data/private only."""
         from sugarbush.embedding.cache import EmbeddingCache
         from sugarbush.embedding.encoder import Encoder
 

@@ -90,8 +90,7 @@ def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Pat
 
 
 def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, ...]:
-    """Read the ledger entries in the dataset's released folders. Folders of version 0.2 contain no
-    entries."""
+    """Read the ledger entries in the dataset's released folders (none in version 0.2)."""
     found = []
     for path, fields in _releases(roots, privacy):
         try:
@@ -140,8 +139,7 @@ def read_metadata(roots: Roots) -> MetadataRelease:
 def metadata_in(
     folders: Iterable[Path], *, label: str | None, ledger_ids: tuple[str, ...]
 ) -> MetadataRelease:
-    """Read the DP table and the DP counts of `label`. Return None for a result that no folder
-    contains."""
+    """Read the DP table and the DP counts of `label`. Return None for a missing result."""
     rows = labels = record_count = None
     for folder in folders:
         if (folder / "rows.parquet").exists():
@@ -246,8 +244,7 @@ def read_final_set(roots: Roots, method: Method, schema: Schema) -> FinalSet:
 
 
 def read_rounds(folder: Path, schema: Schema) -> tuple[Round, ...]:
-    """Read the finished rounds in a method's folder. The result is empty for a method without
-    rounds."""
+    """Read the finished rounds in a method's folder. A method may have no rounds."""
     usage, ids = json.loads((folder / "usage.json").read_text()), read_ledger_ids(folder)
     return tuple(
         Round(
@@ -287,8 +284,7 @@ def final_folder(roots: Roots, method: Method) -> Path:
 
 
 def first_folder(roots: Roots, method: Method) -> Path | None:
-    """Return the folder with a method's first candidates, or None for a method without stage
-    initialise."""
+    """Return the folder with a method's first candidates, or None without stage initialise."""
     if "initialise" not in method.stages:
         return None
     folder = method_folder(roots, method, "initialise")
@@ -335,8 +331,7 @@ def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
 
 
 def values_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, list[str | None]]:
-    """Return a column of values for each attribute. A value is None if the prompt did not request
-    it."""
+    """Return a column of values for each attribute. A value without a request is None."""
     return {
         attribute.name: [None if code == NO_CODE else attribute.domain[code] for code in column]
         for attribute, column in zip(schema.attributes, codes.T, strict=True)

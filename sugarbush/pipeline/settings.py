@@ -138,7 +138,6 @@ class ProjectSettings(Section):
 
     @property
     def measured(self) -> tuple[Method, ...]:
-        """The methods with texts that the metrics compare."""
         return tuple(method for method in self.chosen if method.is_measured)
 
     @property
@@ -149,8 +148,7 @@ class ProjectSettings(Section):
         return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
 
     def output_settings(self) -> dict[str, Any]:
-        """Return the settings that affect an output. `by_method` contains the settings of each
-        method."""
+        """Return the settings that affect an output. `by_method` contains those of each method."""
         by_method = {method.name: _output_settings(method) for method in self.chosen}
         return {**super().output_settings(), "by_method": by_method}
 
@@ -182,8 +180,7 @@ class ProjectSettings(Section):
 
     @model_validator(mode="after")
     def _whom_it_protects(self) -> ProjectSettings:
-        """Refuse settings without a proved guarantee for `privacy.unit`, and settings without an
-        effect."""
+        """Refuse settings without a proved guarantee for the unit, or without an effect."""
         person = self.privacy.unit is Unit.USER
         if person and self.prepare.user_column is None:
             raise ValueError(
@@ -232,8 +229,6 @@ def value_at(fields: Any, name: str) -> Any:
 
 
 def _difference(value: Any, default: Any) -> Any:
-    """Return `value`. If `value` is a section, return only the fields that differ from their
-    default."""
     if not (isinstance(value, dict) and isinstance(default, dict)):
         return value
     return {
@@ -244,8 +239,7 @@ def _difference(value: Any, default: Any) -> Any:
 
 
 def load_params(path: Path = Path(FILE)) -> ProjectSettings:
-    """Read the settings in a YAML file. Raises ParamsError, which names the file and the
-    setting."""
+    """Read the settings in a YAML file. Raises ParamsError with the file and the setting."""
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -301,8 +295,7 @@ def default_fields() -> dict[str, Any]:
 
 
 def _every_generator() -> dict[str, Any]:
-    """Return a section for each installed generator. A setting without a default has the value
-    `required`."""
+    """Return a section for each installed generator, with `required` for a missing default."""
     classes = {name: generator_class(name) for name in plugin_names(GENERATORS)}
     return {
         name: {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
@@ -365,29 +358,25 @@ def _derived(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields_of(section: Any) -> Any:
-    """Return the values of a section in the file, without defaults."""
     if isinstance(section, Section):
         return section.model_dump(by_alias=True, exclude_unset=True)
     return section
 
 
 def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a section, or {} if it is missing or malformed. pydantic reports malformed
-    sections."""
+    """Return a section, or {} if it is missing or malformed. pydantic reports the error."""
     section = fields.get(name)
     return section if isinstance(section, dict) else {}
 
 
 def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names in `methods`, or () if `methods` is malformed. pydantic reports this
-    error."""
+    """Return the names in `methods`, or () if `methods` is malformed."""
     names = fields.get("methods", ())
     return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
 
 
 def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
-    """Return the sections with metadata and examples in prompts, after a change to metadata
-    only."""
+    """Return the sections with metadata and examples in prompts, changed to metadata only."""
     kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
     changed = {}
     for method, kind in {**kinds, **added}.items():
@@ -400,8 +389,7 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
 
 
 def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return `extract_metadata`. Missing limits of its endpoint are copied from
-    generator.openai."""
+    """Return `extract_metadata`, with missing limits copied from generator.openai."""
     section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
     if not (isinstance(section, dict) and isinstance(other, dict)):
         return {}
@@ -413,8 +401,7 @@ def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def dataset_name(file: str) -> str:
-    """Return a dataset name for a file name: at most 64 characters of a-z, 0-9, '.', '_' and
-    '-'."""
+    """Return a dataset name for a file name: at most 64 characters of a-z, 0-9 and ._-"""
     return re.sub(r"[^a-z0-9._-]+", "-", Path(file).stem.lower()).strip("._-")[:64] or "data"
 
 

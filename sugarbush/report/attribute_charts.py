@@ -70,8 +70,7 @@ def attribute_charts(
 def _sources(
     name: str, data: PublicData, internal: InternalData | None, styles: Mapping[str, SeriesStyle]
 ) -> Iterator[tuple[str, SeriesStyle, NDArray[Any] | None, float | None]]:
-    """Yield the name, the style, the counts and the count error of each source (see
-    `_count_error`)."""
+    """Yield the name, the style, the counts and the `_count_error` of each source."""
     if internal is not None:
         yield "real, held-out", ("series-real", 3), internal.heldout.get(name), None
         yield "real, train", ("series-train", 3), internal.train.get(name), None
@@ -118,6 +117,5 @@ def attribute_shares(attribute: str, values: Sequence[str], series: Sequence[Ser
 
 
 def _shortened(value: str, most: int) -> str:
-    """Shorten a value to fit beside a chart."""
     value = re.sub(r"\s+", " ", value)
     return value if len(value) <= most else value[: most - 1].rstrip() + "…"

@@ -128,8 +128,7 @@ class Spend:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingMap:
-    """Synthetic texts in two dimensions. `points` is (n, 2). `written` (n,) contains the rounds of
-    the texts."""
+    """Positions `points` (n, 2) of synthetic texts, and the rounds `written` (n,) of the texts."""
 
     points: NDArray[Any]
     written: NDArray[Any]

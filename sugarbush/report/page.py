@@ -102,7 +102,6 @@ def _generator(release: Release) -> str:
 
 
 def _budget(release: Release) -> dict[str, Any]:
-    """Return the dataset's budget as percentages of its cap, for a bar chart."""
     spent, total, cap = release_epsilon(release), release.dataset_epsilon, release.cap
     if not (math.isfinite(spent) and math.isfinite(total)):
         return {"this": 100.0, "before": 0.0, "text": "without a finite epsilon"}
@@ -183,7 +182,6 @@ def _costs(data: PublicData) -> dict[str, Any]:
 
 
 def _browser(data: PublicData) -> dict[str, Any]:
-    """Return the controls of the text browser, and the rows of texts as JSON for the script."""
     attributes = data.release.schema.attributes
     facts, starts_from = data.release.generator, data.release.starts_from
     shown = [

@@ -57,8 +57,7 @@ def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
 
 
 def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
-    """Draw one bar of survivors per round. The sections of a bar show for which rounds the
-    survivors were written."""
+    """Draw one bar of survivors per round, divided by the rounds for which they were written."""
     row, left, right, top = 26, 68, 118, 4
     height = top + row * len(rounds) + 8
     newest = max(int(r.written.max(initial=0)) for r in rounds)
@@ -121,8 +120,7 @@ def used_shades(count: int) -> list[int]:
 
 
 def origin(written: int, *, rounds: int) -> str:
-    """Return when a text was written, in words. A number above `rounds` means after the last
-    round."""
+    """Say when a text was written. A number above `rounds` means after the last round."""
     if written > rounds:
         return "after the last round" if rounds else "afterwards"
     return "at the start" if written == 0 else f"for round {written}"

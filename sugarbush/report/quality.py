@@ -77,7 +77,6 @@ def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) 
 def _metric_charts(
     internal: InternalData, styles: Mapping[str, svg.SeriesStyle]
 ) -> Iterator[dict[str, Any]]:
-    """Draw charts by round (for several rounds), and charts by number of texts."""
     for metric in _BY_ROUND:
         for space in dict.fromkeys(v.space for v in internal.values if v.metric == metric):
             own = [v for v in internal.values if v.metric == metric and v.space == space]
@@ -161,8 +160,6 @@ def metric_lines(
 
 
 def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one table for each title. The column of a method contains the values of its final
-    texts."""
     by_title: dict[str, dict[MetricLabel, dict[str, MetricValue]]] = {}
     for value in values:
         if value.round == FINAL:

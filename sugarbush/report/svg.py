@@ -20,8 +20,7 @@ SeriesStyle = tuple[str, int]  # (class in the style sheet, number of the mark)
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Maps values in [low, high] to positions in [start, end]. With `log`, the scale is
-    logarithmic."""
+    """Maps values in [low, high] to positions in [start, end]. `log` means a logarithmic scale."""
 
     low: float
     high: float
@@ -37,7 +36,6 @@ class Axis:
         return round(self.start + share * (self.end - self.start), 1)
 
     def ticks(self, count: int = 4) -> list[float]:
-        """Return about `count` round values within the range."""
         if self.log:
             return [10.0**k for k in range(8) if self.low <= 10**k <= self.high * 1.001]
         if self.high <= self.low:
@@ -66,8 +64,7 @@ def group(parts: Sequence[Markup], **attributes: object) -> Markup:
 
 
 def chart(parts: Sequence[Markup], *, width: int, height: int, label: str) -> Markup:
-    """Return a picture that scales to its column. `label` describes the picture to screen
-    readers."""
+    """Return a picture that scales to its column, with a `label` for screen readers."""
     return element(
         "svg",
         Markup("").join([element("title", label), *parts]),
@@ -141,8 +138,7 @@ def short(value: float) -> str:
 
 
 def thinned(count: int, *, most: int = 200) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return at most `most` of the ranks 1 to `count`, with even distances on a logarithmic
-    axis."""
+    """Return at most `most` ranks from 1 to `count`, at even distances on a logarithmic axis."""
     if count <= most:
         return np.arange(1, count + 1)
     return np.unique(np.geomspace(1, count, most).round().astype(np.int64))

@@ -37,8 +37,7 @@ MARKDOWN.filters = TEMPLATES.filters | {"plain": plain}
 
 
 def inlined() -> dict[str, str]:
-    """Return the style sheet, the script, and the script's digest for the page's content security
-    policy."""
+    """Return the style sheet, the script, and its digest for the content security policy."""
     script, _, _ = LOADER.get_source(TEMPLATES, "page.js")
     css, _, _ = LOADER.get_source(TEMPLATES, "page.css")
     return {

@@ -59,12 +59,10 @@ class TextContext:
         return tidy(_GRAMMAR.fill(self.rng.choice(said), self.rng, slots))
 
     def say_brief(self, target: Target) -> str:
-        """Express a target value in two or three words."""
         return target.brief.replace("{number}", self.say_number(target) if target.bounds else "")
 
     def say_number(self, target: Target) -> str:
-        """Return an integer in the target's bin. Without an integer in the bin, return the first
-        integer above its lower end."""
+        """Return an integer in the target's bin, or the first integer above its lower end."""
         if target.bounds is None:
             raise InvariantError(f"attribute '{target.name}' has no numeric bin")
         low, high = math.ceil(target.bounds[0]), math.ceil(target.bounds[1]) - 1

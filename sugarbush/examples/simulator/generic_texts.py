@@ -74,8 +74,7 @@ def ticket(context: TextContext) -> list[Utterance]:
 
 
 def plain_text(context: TextContext) -> list[Utterance]:
-    """Write a text that is not about a shop. Such a text contains little more than the target
-    values."""
+    """Write a text about another topic than a shop, with little more than the target values."""
     said = [_detail(context, "matter")]
     for target in context.targets:
         said.append((context.say_target(target, Role.CUSTOMER), Importance.REQUIRED))
@@ -136,7 +135,6 @@ def _problem(context: TextContext) -> list[_Sentence]:
 
 
 def _comment(context: TextContext) -> list[_Sentence]:
-    """Write the agent's sentence about the issue, in 40% of the texts."""
     if not context.rng.chance(0.4):
         return []
     return [(context.say(context.phrases[AttributeKind.ISSUE], Role.AGENT), Importance.DETAIL)]
@@ -149,8 +147,6 @@ def _resolution(context: TextContext, role: Role) -> _Sentence:
 
 
 def _other_targets(context: TextContext, role: Role) -> list[_Sentence]:
-    """Write the remaining targets. The shop states priorities. The customer states all other
-    values."""
     return [
         (context.say_target(target, role), Importance.REQUIRED)
         for target in context.targets

@@ -105,7 +105,6 @@ class SourceSentences:
         return [replace(utterance, text=text, importance=Importance.REQUIRED)]
 
     def _about_product(self, utterance: Utterance, said: Sequence[Utterance]) -> str | None:
-        """If `utterance` is about another product, choose a sentence about the target product."""
         target = self._context.target(AttributeKind.PRODUCT)
         if target is None or target.is_shown(utterance.text):
             return None
@@ -123,7 +122,6 @@ class SourceSentences:
     def _choose(
         self, fits: Callable[[PlacedUtterance], object], used: Sequence[Utterance]
     ) -> str | None:
-        """Choose a sentence that fits, is not used yet, and conflicts with no target."""
         used_texts = {utterance.text for utterance in used}
         texts = [source.utterance.text for source in self._placed if fits(source)]
         fitting = [
@@ -135,8 +133,7 @@ class SourceSentences:
 
 
 def imitate(examples: Sequence[str], context: TextContext) -> list[Utterance]:
-    """Write a text that shows the targets and looks like `examples`. `examples` must not be
-    empty."""
+    """Write a text that shows the targets and looks like the nonempty `examples`."""
     rng = context.rng
     weights = [_weight(text, context.targets) for text in examples]
     chosen = rng.weighted_choice(range(len(examples)), weights)

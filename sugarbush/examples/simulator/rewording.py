@@ -59,7 +59,6 @@ class IdentityReplacer:
         self._codes: dict[str, str] = {}
 
     def apply(self, text: str) -> str:
-        """Replace names, numbers and streets in `text` by others of the same form."""
         text = _STREET.sub(self._street, text)
         text = _CODE.sub(self._code, text)
         return _NAME.sub(self._name, text)

@@ -49,7 +49,6 @@ class Target:
 
     @cached_property
     def cue_pattern(self) -> re.Pattern[str]:
-        """A pattern for the words that show the value."""
         cues = "|".join(map(re.escape, sorted(self.phrases.cues, key=len, reverse=True)))
         return re.compile(rf"(?<!\w)(?:{cues or '(?!)'})(?!\w)", re.IGNORECASE)
 
@@ -76,8 +75,7 @@ class Target:
         return _is_shown(self, text)
 
     def conflicts(self, text: str) -> bool:
-        """Return whether `text` shows another known value of the same kind instead of this
-        value."""
+        """Return whether `text` shows another known value of this kind instead of this value."""
         if self.kind not in KNOWN_VALUES or self.is_shown(text):
             return False
         return any(value != self.known for value in shown_values(self.kind, text))
@@ -143,7 +141,6 @@ def _recognise(name: str, value: str) -> tuple[AttributeKind, str | None]:
 def _quoted(
     kind: AttributeKind, name: str, value: str, *, cues: tuple[str, ...], the: str = ""
 ) -> Phrases:
-    """Return phrases with `value` (unchanged) and the attribute `name` (in words)."""
     slots = {"{attribute}": _plain(_in_words(name)), "{value}": value, "{the} ": the}
 
     def filled(template: str) -> str:

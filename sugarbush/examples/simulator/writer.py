@@ -120,8 +120,7 @@ def _shown(request: Request) -> tuple[str, ...]:
 
 
 def _usable(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return all nonempty texts. Control characters become blanks, because `mark` uses control
-    characters."""
+    """Return all nonempty texts, without control characters, because `mark` uses them."""
     clean = (re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", " ", text) for text in texts)
     return tuple(text for text in clean if text.strip())
 

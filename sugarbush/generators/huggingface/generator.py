@@ -49,8 +49,7 @@ _NEXT_TEXT = re.compile(rf"{SEPARATOR}|^##\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, kw_only=True)
 class _Prompt:
-    """A request, its prompt as token ids, its limit of answer tokens, and the number of examples
-    that the prompt lacks."""
+    """A request, its token ids, its limit of answer tokens, and its number of omitted examples."""
 
     request: Request
     ids: list[int]
@@ -139,8 +138,7 @@ class HuggingFaceGenerator:
         return _Prompt(request=request, ids=ids, limit=limit, left_out=left_out)
 
     def _key(self, local: LocalModel, prompt: _Prompt, attempt: int) -> str:
-        """Return the cache key. The key contains a hash of the weights, because a model's name may
-        get other weights."""
+        """Return the cache key with a hash of the weights, because a name may get other weights."""
         return call_key(
             provider=PROVIDER,
             model=local.fingerprint,
@@ -194,8 +192,7 @@ class HuggingFaceGenerator:
 
 
 def _read(local: LocalModel, completion: Completion) -> Completion:
-    """Return the answer in a completion. Without a chat format, the answer is the first text of the
-    list."""
+    """Return the answer in a completion. Without a chat format, that is the list's first text."""
     if local.chats:
         return completion
     ended = completion.finish_reason == "stop"

@@ -157,7 +157,6 @@ def _split_gguf(name: str) -> tuple[str, str | None]:
 
 
 def _try_template(local: LocalModel, name: str) -> None:
-    """Raise ParamsError if the model's template fails for a chat with one message."""
     try:
         local.chat("Known words.")
     except (TemplateError, ValueError, TypeError) as error:
@@ -184,8 +183,7 @@ def device_of(name: str) -> torch.device:
 
 
 def dtype_of(name: str, device: torch.device) -> torch.dtype:
-    """Return the type of the weights. `auto` means float32 on a CPU, bfloat16 on a GPU, and float16
-    on a GPU without bfloat16."""
+    """Return the type of the weights. `auto` means float32 on a CPU, and 16 bits on a GPU."""
     if name != "auto":
         dtype: torch.dtype = getattr(torch, name)
         return dtype
@@ -204,8 +202,7 @@ def _context_of(model: Any, tokenizer: Any) -> int:
 
 
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return the end tokens. The tokenizer of a chat model often lists only some of the end
-    tokens."""
+    """Return the end tokens. The tokenizer of a chat model often lists only some of them."""
     configured = model.generation_config.eos_token_id
     listed = configured if isinstance(configured, list) else [configured]
     return tuple(dict.fromkeys(i for i in (*listed, tokenizer.eos_token_id) if i is not None))

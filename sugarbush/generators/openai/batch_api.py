@@ -159,8 +159,7 @@ class BatchApi:
         return chosen
 
     async def _submit(self, mine: dict[str, Call]) -> tuple[FileLock, Job, Batch]:
-        """Submit a new batch, and return it with its job and its lock. Call this inside
-        `Meter.alone`."""
+        """Submit a new batch inside `Meter.alone`. Return the lock, the job and the batch."""
         job = Job(
             name=uuid.uuid4().hex,
             base_url=self.params.address,
@@ -211,8 +210,8 @@ class BatchApi:
         return job, batch
 
     async def _resume(self, job: Job, mine: dict[str, Call]) -> set[str]:
-        """Collect a batch of an earlier run, as `_finish` does. Returns an empty set if the batch
-        was never created."""
+        """Collect a batch of an earlier run. Return an empty set for a batch that does not
+        exist."""
         if job.id is not None:
             batch = await self._retried(self.client.batches.retrieve, job.id)
         elif (found := await self._find(job.name)) is not None:
@@ -225,8 +224,7 @@ class BatchApi:
         return await self._finish(job, batch, mine)
 
     async def _finish(self, job: Job, batch: Batch, mine: dict[str, Call]) -> set[str]:
-        """Wait for a batch and receive its answers. Returns the keys of all answered or refused
-        calls."""
+        """Receive the answers of a batch. Return the keys of all answered or refused calls."""
         while batch.status not in _ENDED:
             await asyncio.sleep(self.params.batch_poll_s)
             batch = await self._retried(self.client.batches.retrieve, batch.id)
@@ -279,7 +277,6 @@ class BatchApi:
         return refused
 
     async def _find(self, name: str) -> Batch | None:
-        """Return the endpoint's batch with this name, or None without such a batch."""
         try:
             async for batch in self.client.batches.list(limit=100):
                 if (batch.metadata or {}).get(_NAME_FIELD) == name:

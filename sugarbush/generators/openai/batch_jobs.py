@@ -94,7 +94,6 @@ def remove_job(folder: Path, job: Job) -> None:
 
 
 def job_lock(folder: Path, job: Job) -> FileLock:
-    """Return the lock for polling a batch. The operating system frees the lock of a dead
-    process."""
+    """Return the lock for polling a batch. The lock of a dead process is free again."""
     make_owner_only(folder)
     return FileLock(job_path(folder, job).with_suffix(".lock"))

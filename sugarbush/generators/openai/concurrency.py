@@ -77,7 +77,6 @@ class ConcurrencyLimit:
         self._factor = _STEP if self._factor < 1 else 1 / _STEP
 
     def _moved(self) -> int:
-        """Return the best value plus or minus one step."""
         moved = self._best * self._factor
         whole = math.ceil(moved) if self._factor > 1 else math.floor(moved)
         return max(1, min(whole, self._ceiling))

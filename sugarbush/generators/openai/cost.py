@@ -81,8 +81,7 @@ class CapReachedError(GeneratorError):
 
 
 def most_prompt_tokens(prompt: str) -> int:
-    """Return an upper bound on the number of tokens in a prompt. Every token has at least one
-    byte."""
+    """Return an upper bound on the tokens of a prompt. Every token has at least one byte."""
     return len(prompt.encode("utf-8", "replace")) + _TEMPLATE_TOKENS
 
 
@@ -141,7 +140,6 @@ class Meter:
 
     @property
     def is_capped(self) -> bool:
-        """Whether a cap limits the calls of this account."""
         return self._params.max_calls is not None or self._params.max_cost is not None
 
     @contextmanager
@@ -168,8 +166,6 @@ class Meter:
             lock.release()
 
     def count_batches(self) -> None:
-        """Read the number and the maximum cost of the calls in batches that no run has
-        collected."""
         jobs = [job for job in jobs_in(self._batches) if job.account == self.account]
         self._batched_calls = sum(len(job.keys) for job in jobs)
         self._batched_cost = sum(job.worst_cost for job in jobs)
@@ -200,7 +196,6 @@ class Meter:
             self._reserved_cost += worst_cost
 
     def release(self, worst_cost: float) -> None:
-        """Undo the reservation of one call."""
         self.in_flight -= 1
         self._reserved_cost = self._reserved_cost - worst_cost if self.in_flight else 0.0
 
@@ -236,7 +231,6 @@ class Meter:
         self.refresh()
 
     def shown(self) -> str:
-        """Describe the cost so far and the caps, for the operator."""
         spent, params = self.spent, self._params
         paid = f"cost {spent.cost:.4f}"
         if params.price is None:

@@ -50,8 +50,7 @@ class Call:
 
 
 def read_key(params: EndpointSettings) -> str:
-    """Read the key from the environment. Raises ParamsError, which names the variable but not its
-    value."""
+    """Read the key from the environment. Raises ParamsError, which never shows the key."""
     if params.key_variable is None:
         return "none"
     key = os.environ.get(params.key_variable, "").strip()
@@ -106,8 +105,7 @@ async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpe
 
 
 def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
-    """Return the fields of one call. A call requests one answer, because some servers ignore n >
-    1."""
+    """Return the fields of a call for one answer, because some servers ignore n > 1."""
     body: dict[str, Any] = {
         "model": params.model,
         "messages": [{"role": "user", "content": call.prompt}],
@@ -147,5 +145,4 @@ def read_completion(answer: object) -> Completion:
 
 
 def _count(value: object) -> int:
-    """Return a number of tokens, or 0 without a usable number."""
     return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0

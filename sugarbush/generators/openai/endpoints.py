@@ -67,7 +67,6 @@ class Endpoint:
 
     @property
     def load(self) -> float:
-        """The number of calls in flight divided by the limit."""
         return self.in_flight / self.limit.value
 
     async def wait_for_rate_limits(self, tokens: int) -> None:
@@ -113,7 +112,6 @@ class Endpoint:
 
     @property
     def fails(self) -> bool:
-        """Whether the last `_FAILURES_IN_A_ROW` calls failed."""
         return self._failures >= _FAILURES_IN_A_ROW
 
 
@@ -241,7 +239,6 @@ async def open_endpoints(
 
 
 def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:
-    """Return a rate limiter for `per_minute` calls or tokens per minute. One call needs at most
-    `largest`."""
+    """Return a rate limiter for calls or tokens. One call needs at most `largest`."""
     capacity = max(per_minute * _BURST_S / 60, largest)
     return AsyncLimiter(capacity, capacity * 60 / per_minute)

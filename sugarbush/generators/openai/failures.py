@@ -105,8 +105,7 @@ def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
 
 
 def wait_s(state: RetryCallState) -> float:
-    """Return the waiting time before the next attempt, in seconds. Without a time from the
-    endpoint, return the backoff."""
+    """Return the endpoint's waiting time or, without this time, the backoff, in seconds."""
     error = state.outcome.exception() if state.outcome is not None else None
     asked = asked_wait_s(error)
     return asked if asked is not None else _BACKOFF(state)
@@ -232,7 +231,6 @@ def asked_wait_s(error: BaseException | None) -> float | None:
 
 
 def _number(written: str | None) -> float | None:
-    """Parse a number of at least 0 from a header. Return None for other values."""
     try:
         value = float(written) if written is not None else math.nan
     except ValueError:

@@ -129,7 +129,6 @@ class OpenAiGenerator:
         return had | fresh, set(fresh)
 
     def _in_flight(self, calls: Iterable[Call]) -> bool:
-        """Whether a batch that no run has collected contains one of `calls`."""
         return bool(jobs_with(self._state / BATCHES, [call.key for call in calls]))
 
     def _asked_for(
@@ -229,8 +228,7 @@ class _Workers:
         self._end: Exception | None = None
 
     async def ask(self, calls: Iterable[Call], *, at_once: int) -> None:
-        """Make all `calls`. A failed call gets no answer. Raises the error that ends the run
-        early."""
+        """Make all `calls`. A failed call gets no answer. Raises an error that ends the run."""
         self._waiting.extend(calls)
         async with asyncio.TaskGroup() as group:
             for _ in range(min(at_once, len(self._waiting))):

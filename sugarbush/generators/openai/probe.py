@@ -145,8 +145,7 @@ async def _ask(
 
 
 async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
-    """Raise ParamsError if the endpoint has no Batch API. The next call reports all other
-    failures."""
+    """Raise ParamsError if the endpoint has no Batch API. Ignore all other failures."""
     try:
         await client.batches.list(limit=1)
     except openai.APIStatusError as error:

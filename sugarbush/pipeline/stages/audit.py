@@ -36,7 +36,6 @@ NAME = "audit"
 
 
 def _identifiers(texts: Sequence[str]) -> list[set[str]]:
-    """Return the addresses, numbers and names in each text, by CRT's patterns."""
     found = RegexDetector().find(texts)
     return [
         {text[one.start : one.end].casefold() for one in own}

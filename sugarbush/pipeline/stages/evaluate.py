@@ -133,8 +133,7 @@ def run(project: Project) -> None:
 
 
 def release_id(project: Project, method: Method) -> str:
-    """Return a digest of a release's run and texts. The run is not enough, because one model can
-    write many sets of texts."""
+    """Return a digest of a release's run and texts. One model can write many sets of texts."""
     folder = final_folder(project.roots, method)
     final = load_population(folder / "final.parquet", project.schema.names)
     return digest_of(run=read_release(folder)["run"], texts=final.texts)
@@ -186,7 +185,6 @@ def clusters_for(texts: int, heldout: int) -> int:
 
 
 def _chosen(count: int, most: int, seed: int, *names: str | int) -> NDArray[np.int64]:
-    """Sample indices of at most `most` texts without replacement, and sort the indices."""
     if count <= most:
         return np.arange(count)
     drawn = public_rng(seed, "sample", *names).choice(count, size=most, replace=False)

@@ -24,8 +24,7 @@ from sugarbush.pipeline.project import Project
 
 
 def run(project: Project) -> None:
-    """Extract attributes from donated examples and from records. The donated examples calibrate
-    `zero_shot`."""
+    """Extract attributes from records, and from donated examples, which calibrate `zero_shot`."""
     schema, store, key = project.schema, project.private, project.key
     settings, labeller = project.settings.extract_metadata, project.labeller()
     donated = read_donated_codes(

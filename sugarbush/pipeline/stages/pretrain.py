@@ -109,7 +109,6 @@ def wanted_models(project: Project) -> list[str]:
 def _trained(
     kind: str, tokenizer: Any, examples: Sequence[Example], settings: PretrainSettings
 ) -> Any:
-    """Train a new model. For an LSTM, the tokenizer gets a mask token."""
     device = open_device(settings.device)
     if kind == LSTM:
         add_mask_token(tokenizer)
@@ -184,7 +183,6 @@ def simulated(
 
 
 def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Example]]:
-    """Split the examples into test examples and training examples."""
     order = public_rng(seed, "held").permutation(len(examples))
     held = min(_CHECKED, len(examples) // 10)
     shuffled = [examples[place] for place in order]

@@ -212,8 +212,7 @@ def _audits(project: Project) -> dict[str, Any]:
 
 
 def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Return the positions (n, 2) of real texts on each method's map. The axes come from the
-    synthetic texts."""
+    """Return the positions (n, 2) of real texts on each map, with axes from synthetic texts."""
     private, encoder = project.encoder(private=True), project.encoder(private=False)
     found = {}
     for method in project.settings.released:
