@@ -223,7 +223,7 @@ def budget(
         typer.Option("--repair", help="Add charges that data/released names but the ledger lacks."),
     ] = False,
 ) -> None:
-    """Show where the ledger of the dataset is, what it contains, and what a run would spend."""
+    """Show the dataset's ledger, its path, and the budget that a run would spend."""
     from sugarbush.cli import budgets
 
     project = _changed_project(settings, assignments)

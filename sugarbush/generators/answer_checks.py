@@ -93,15 +93,11 @@ _QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*example\s+\d+\s*:", re.IGNORECASE)
 
-# `language` needs at least _FEWEST_WORDS words, and _FEWEST_FREQUENT different frequent words of
-# the language. The frequent words need a share of _LEAST_SHARE of all words. Every other language
-# may have at most 1 / _LEAST_LEAD times as many frequent words. The first _LETTERS letters decide
-# the script.
-_FEWEST_WORDS = 20
-_FEWEST_FREQUENT = 4
-_LEAST_SHARE = 0.1
-_LEAST_LEAD = 2
-_LETTERS = 400
+_FEWEST_WORDS = 20  # minimum number of words for `language`
+_FEWEST_FREQUENT = 4  # minimum number of different frequent words of the language
+_LEAST_SHARE = 0.1  # minimum share of the language's frequent words among all words
+_LEAST_LEAD = 2  # minimum ratio to the number of frequent words of any other language
+_LETTERS = 400  # the first letters decide the script
 
 # Frequent words of each language. A word may belong to several languages.
 _FREQUENT = {

@@ -125,7 +125,7 @@ def usage_of(answers: Sequence[Answer]) -> Usage:
 
 
 def released_requests(requests: object) -> tuple[Request, ...]:
-    """Return the requests after a check at run time that they are released.
+    """Return the requests, after a run-time check that they are released.
 
     Raises PrivacyError for other requests, before any request is sent.
     """

@@ -15,7 +15,8 @@ T = TypeVar("T", bound=GeneratorSettings)
 
 
 class GeneratorSection(Section):
-    """Names the generator. Each generator has its settings in its own section.
+    """The section `generator`. `provider` names the generator. Each generator has its settings in
+    its own section.
 
     A plug-in's section is parsed by the class that the plug-in registers. Only generators with a
     section are imported.

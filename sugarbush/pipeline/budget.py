@@ -17,11 +17,11 @@ _LARGEST_STDDEV = 1000.0
 def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
     """Divide the budget of a run among its mechanisms, before the first mechanism runs.
 
-    `privacy.shares` divides mu^2 into two shares. The mechanisms that request the same share divide
-    it equally. If no mechanism requests a share, its budget goes to the other share. The noise of
-    votes is final in this plan. The noise of training becomes final when the number of steps is
-    known (`Method.final_plan`). Raises ParamsError if the number of rounds is so large that the
-    counts are only noise.
+    `privacy.shares` divides mu^2 into two shares. Mechanisms that request the same share get equal
+    parts of this share. If no mechanism requests a share, its budget goes to the other share. The
+    noise of votes is final in this plan. The noise of training becomes final when the number of
+    steps is known (`Method.final_plan`). Raises ParamsError if the number of rounds is so large
+    that the counts are only noise.
     """
     requests = _in_order(request for method in methods for request in method.share_requests())
     pools = privacy.shares.model_dump()

@@ -43,7 +43,7 @@ class CanaryExamples:
     def seen(self, model: Any, mechanism: Mechanism) -> Seen:
         """Compute the attacker's view of the noisy gradient sum of one step."""
         own, known = (_clipped_gradients(model, e) for e in (self.included, self.known))
-        if self.replaced:  # `own` or `others` = mean of both ± half of their difference
+        if self.replaced:  # own or others = (own + others) / 2 ± (own - others) / 2
             others = _clipped_gradients(model, self.replaced)
             rows = np.concatenate([own - others, (own + others) / 2, known])
             spread = np.repeat([0.25, 1.0, 1.0], [len(own), len(own), len(known)])

@@ -2,8 +2,8 @@
 
 Stage `fingerprint` writes data/stamps/settings.json on every run. DVC compares sections of this
 file. The file contains the resolved settings that affect an output, the planned noise, and digests
-of the code of stages that spend no budget. So defaults can be in code, and each stage names its
-settings once. `python -m sugarbush.pipeline.dvc` prints dvc.yaml.
+of the code of stages that spend no budget. So the defaults of settings can be in code. `python -m
+sugarbush.pipeline.dvc` prints dvc.yaml.
 """
 
 from __future__ import annotations
@@ -68,19 +68,23 @@ def require_current_stages(base: Path) -> None:
     try:
         found = YAML(typ="safe").load(path.read_text(encoding="utf-8"))["stages"]
     except FileNotFoundError:
-        raise ParamsError(f"{path}: not found. Write it with: {UPDATE}") from None
+        raise ParamsError(f"{path}: not found. Write the file with: {UPDATE}") from None
     except (OSError, UnicodeDecodeError, YAMLError, KeyError, TypeError):
-        raise ParamsError(f"{path}: has no `stages:`. Write it again with: {UPDATE}") from None
+        raise ParamsError(
+            f"{path}: has no `stages:`. Write the file again with: {UPDATE}"
+        ) from None
     wanted = YAML(typ="safe").load(dvc_yaml())["stages"]
     old = [name for name, entry in wanted.items() if found.get(name) != entry]
     if old:
         raise ParamsError(
-            f"{path}: another version of Sugarbush wrote it, or it was edited: {', '.join(old)} "
-            f"{'differs' if len(old) == 1 else 'differ'}. Write it again with: {UPDATE}"
+            f"{path}: these stages differ from this version of Sugarbush: {', '.join(old)}. Write "
+            f"the file again with: {UPDATE}"
         )
     missing = [f"tasks/{s.name}.py" for s in STAGES if not (base / f"tasks/{s.name}.py").exists()]
     if missing:
-        raise ParamsError(f"{', '.join(missing)}: not found. Write them again with: {UPDATE}")
+        raise ParamsError(
+            f"{', '.join(missing)}: not found. Write these files again with: {UPDATE}"
+        )
 
 
 def _entry(stage: Stage) -> dict[str, Any]:

@@ -265,7 +265,7 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
         raise ParamsError("\n".join(_explain(source, fields, p) for p in problems)) from None
     except RecursionError:
         raise ParamsError(f"{source}: a section contains itself, or is nested too deeply") from None
-    except (UnicodeEncodeError, ModelError):  # pydantic raises this error for the name of a section
+    except (UnicodeEncodeError, ModelError):  # pydantic cannot encode a lone surrogate
         raise ParamsError(
             f"{source}: a name contains a lone surrogate (half a character). Write the name again"
         ) from None

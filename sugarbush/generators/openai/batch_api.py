@@ -115,8 +115,8 @@ class BatchApi:
                 if not job_path(self.folder, job).exists():  # another run has collected the batch
                     remove_job(self.folder, job)
                     continue
-                # The run also collects the answers to other runs' calls, because they are already
-                # paid.
+                # The run also collects the answers to other runs' calls, because these calls are
+                # already paid.
                 unknown = [key for key in job.keys if not self.is_cached(key)]
                 other = Call(key="", prompt="", seed=0, worst_cost=0.0)
                 mine = {key: waiting.get(key, replace(other, key=key)) for key in unknown}
@@ -142,7 +142,7 @@ class BatchApi:
             lock.release()
 
     def _next_batch(self, waiting: dict[str, Call]) -> dict[str, Call]:
-        """Choose as many calls as the batch size and the caps allow, but at least one."""
+        """Choose the most calls that the batch size and the caps allow, but at least one."""
         chosen: dict[str, Call] = {}
         size = 0
         for call in waiting.values():
@@ -286,7 +286,7 @@ class BatchApi:
         return None
 
     async def _retried(self, ask: Callable[[str], Awaitable[T]], argument: str) -> T:
-        """Send a request that only reads, and retry it up to `max_retries` times."""
+        """Send a read-only request, and retry the request up to `max_retries` times."""
         attempts = retrying(stop=stop_after_attempt(self.params.max_retries + 1))
         try:
             return await attempts(ask, argument)

@@ -5,10 +5,10 @@ but no throughput. With several endpoints, calls would wait at a slow endpoint w
 endpoint is idle.
 
 The search looks for the largest `throughput^3 / latency` (Kleinrock 1979, generalized power with
-exponent 3). By Little's law, `throughput = calls in flight / latency`. So twice as many calls must
-give 19% more throughput. The search compares latencies only with each other, as the gradient limits
-of Netflix's concurrency-limits do. So no setting depends on the model or on the length of its
-answers.
+exponent 3). By Little's law, `throughput = calls in flight / latency`. So doubling the number of
+calls must give 19% more throughput. The search compares latencies only with each other, as the
+gradient limits of Netflix's concurrency-limits do. So no setting depends on the model or on the
+length of its answers.
 """
 
 from __future__ import annotations

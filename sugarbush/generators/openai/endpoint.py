@@ -3,7 +3,7 @@
 `open_client` reads the key from the environment. No attribute, message or exception of this module
 contains the key. The SDK would send other environment variables (`OPENAI_ORG_ID`,
 `OPENAI_CUSTOM_HEADERS`) as headers to any address, so the client removes these headers. The client
-follows no redirects, because they could lead to an address that is not in the settings.
+follows no redirects, because a redirect could lead to an address that is not in the settings.
 """
 
 from __future__ import annotations

@@ -104,7 +104,8 @@ class Endpoint:
             if error.status_code == 429 and asked is not None:
                 self._resume_at = max(self._resume_at, now + min(asked, self.params.deadline_s))
                 self.rests_until = max(self.rests_until, self._resume_at)
-        elif started >= self._rested_at:  # calls from before the last pause do not count
+        # failures of calls from before the last pause do not count
+        elif started >= self._rested_at:
             self._failures += 1
             if (more := self._failures - _FAILURES_IN_A_ROW) >= 0:
                 self._rested_at = now

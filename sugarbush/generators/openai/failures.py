@@ -105,7 +105,7 @@ def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
 
 
 def wait_s(state: RetryCallState) -> float:
-    """Return the endpoint's waiting time or, without this time, the backoff, in seconds."""
+    """Return the endpoint's waiting time, or a backoff if it sent no time, in seconds."""
     error = state.outcome.exception() if state.outcome is not None else None
     asked = asked_wait_s(error)
     return asked if asked is not None else _BACKOFF(state)

@@ -155,7 +155,7 @@ class EndpointSettings(Section):
             )
         if self.mode is CallMode.BATCH and len(self.base_urls) > 1:
             raise ValueError(
-                "mode=batch needs one base_url. Remove the others, or set mode: direct"
+                "mode=batch needs one base_url. Remove the other addresses, or set mode: direct"
             )
         if self.max_cost is not None and self.price is None:
             raise ValueError(

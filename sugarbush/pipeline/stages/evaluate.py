@@ -169,7 +169,8 @@ def add_sizes(
     by_texts: Mapping[int, list[MetricValue]], evaluator: Evaluator, sample: Sample, *, method: str
 ) -> None:
     """Add MAUVE of random subsets of `sample` to `by_texts`, for each size in SIZES up to the size
-    of `sample`. A sample with only one such size adds nothing. `by_texts` is a defaultdict."""
+    of `sample`. A sample that is large enough for only one size adds nothing. `by_texts` is a
+    defaultdict."""
     sizes = [size for size in SIZES if size <= len(sample)]
     for size in sizes if len(sizes) > 1 else ():
         settings = replace(evaluator.settings, clusters=clusters_for(size, len(evaluator.heldout)))

@@ -5,8 +5,8 @@ would be charged twice. A stage retries calls to a language model itself. `pytho
 needs no server. prefect.yaml and flows/weekly.py run the flow every week.
 
 Prefect stores each line that a stage prints, so a stage prints public lines only. The reason of a
-failure goes to the terminal and to reports/internal. Only one reason also becomes the state of the
-run, because this reason is public: the cap on the dataset's budget.
+failure goes to the terminal and to reports/internal. If the reason is the cap on the dataset's
+budget, the reason is public and becomes the state of the run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def pipeline(force: bool = False, epsilon: Annotated[float, Field(gt=0)] | None 
 
     Args:
         force: Run every stage, also if nothing changed, and charge its budget again.
-        epsilon: A new privacy.epsilon, also for later runs: params.yaml is changed.
+        epsilon: A new privacy.epsilon. The value is written to params.yaml for later runs too.
     """
     base = Path()
     with only_run(base):

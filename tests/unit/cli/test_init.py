@@ -313,7 +313,7 @@ def test_a_run_refuses_the_stages_of_another_version(folder: Path) -> None:
     (folder / "dvc.yaml").write_text(yaml.safe_dump(fields))
     done = CliRunner().invoke(app, ["run"])
     assert done.exit_code == 2
-    assert "prepare differs. Write it again with: sugarbush init --update" in done.output
+    assert "prepare. Write the file again with: sugarbush init --update" in done.output
     assert "mine" not in done.output
     (folder / "dvc.yaml").write_text(project_files()["dvc.yaml"])
     (folder / "tasks/prepare.py").unlink()
