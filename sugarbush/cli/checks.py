@@ -97,9 +97,9 @@ def schema_of(project: Project) -> Schema:
 
 
 def would_spend(project: Project) -> bool:
-    """Return whether a run would start a stage that spends budget. Such a stage may only restore
-    results. If the settings differ from params.yaml, return True. To notice a changed corpus, this
-    function first updates data/stamps, as every run does."""
+    """Return whether a run would start a stage that spends budget. A stage counts even if it only
+    restores results. If the settings differ from params.yaml, return True. To notice a changed
+    corpus, this function first updates data/stamps, as every run does."""
     from dvc.lock import LockError
 
     if project.settings != load_params(project.base / FILE):

@@ -19,7 +19,8 @@ from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
 from sugarbush.pipeline.settings import FILE, complete_fields, load_params, parse_params, value_at
 from sugarbush.settings import meanings
 
-_SHARED = "as generator.openai"  # shown as the default of a limit that extract_metadata.llm shares
+# shown as default of a limit that extract_metadata.llm takes from generator.openai
+_SHARED = "as generator.openai"
 _WIDTH = 120  # width of the table in a file, in characters
 
 

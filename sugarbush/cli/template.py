@@ -1,5 +1,5 @@
 """Returns the files of a project. `sugarbush init` writes these files. The root of this repository
-also contains them.
+also contains these files.
 
 dvc.yaml and tasks/ are generated from the declarations of the stages. The other files are in
 sugarbush/template.

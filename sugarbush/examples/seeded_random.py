@@ -14,7 +14,7 @@ _BLOCK = 256
 
 
 class SeededRandom:
-    """Random choices for one text. Equal seeds and names give equal choices.
+    """Makes random choices for one text. Equal seeds and names give equal choices.
 
     A text needs a few hundred random numbers. For speed, numpy computes these numbers in blocks.
     """

@@ -113,7 +113,9 @@ class PoolGenerator:
         embed: Embed,
     ) -> None:
         if len(embeddings) != len(texts):
-            raise InvariantError(f"{len(texts)} pool texts have {len(embeddings)} embeddings")
+            raise InvariantError(
+                f"the pool has {len(texts)} texts but {len(embeddings)} embeddings"
+            )
         self._texts = tuple(texts)
         self._embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
         self._params = params

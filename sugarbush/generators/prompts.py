@@ -180,10 +180,9 @@ def _longest_that_fits(
             return prompt
         if not request.examples:
             raise GeneratorError(
-                f"a prompt needs about {tokens} tokens without any example, but besides the "
-                f"answer, the model's context has room for only {max(room, 0)}. Lower the "
-                "generator's max_tokens, use a model with a longer context, or request shorter "
-                "texts (initialise.length)."
+                f"a prompt without examples needs about {tokens} tokens, but the model's context "
+                f"has only {max(room, 0)} tokens for a prompt. Lower the generator's max_tokens, "
+                "use a model with a longer context, or request shorter texts (initialise.length)."
             )
         examples = list(request.examples)
         del examples[max(range(len(examples)), key=lambda place: (len(examples[place]), place))]

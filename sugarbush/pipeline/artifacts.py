@@ -75,8 +75,8 @@ class Initial:
 @dataclass(frozen=True, kw_only=True)
 class Round:
     """One round of votes. `candidates` has the columns `votes` (noisy) and `survived`. With kernel
-    herding (`selection: herded`), `votes` contains sums of kernel scores. In these sums, one vote
-    is 4096."""
+    herding (`selection: herded`), `votes` contains sums of kernel scores. A sum of 4096 is one
+    vote."""
 
     number: int
     candidates: pd.DataFrame

@@ -84,7 +84,7 @@ class _Attacker:
         self._directions = self._clipped_gradients()
 
     def read_noisy_sum(self) -> None:
-        """Add the products of the last step, which left its noisy mean gradient in `grad`."""
+        """Add the products of the last step. `grad` contains its noisy mean gradient."""
         noisy_mean = self._model.table.weight.grad
         assert noisy_mean is not None
         noisy_sum = noisy_mean.double().numpy() * self.batch_size

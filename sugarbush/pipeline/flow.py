@@ -203,7 +203,7 @@ def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
 
 
 def environment_of_dvc() -> dict[str, str]:
-    """Return the environment for DVC. Its stages use this Python and print unbuffered."""
+    """Return the environment for DVC. DVC's stages use this Python and print unbuffered."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return os.environ | {"PYTHONUNBUFFERED": "1", "PATH": path}
 

@@ -25,7 +25,7 @@ _STORED_ARGUMENTS = "refs/exps/exec/EXEC_MERGE:./.dvc/tmp/repro.dat"
 
 
 def was_forced() -> bool:
-    """Return whether the DVC command that runs this stage forces it."""
+    """Return whether the operator's DVC command forces this stage."""
     arguments = dvc_arguments()
     return arguments is not None and asks_for_force(arguments, Path())
 

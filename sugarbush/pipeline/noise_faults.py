@@ -48,7 +48,7 @@ class Fault(StrEnum):
 @contextmanager
 def broken_noise(fault: Fault) -> Iterator[None]:
     """Within this context, all mechanisms draw their noise with `fault`. The context is not
-    thread-safe. Noise with a known seed starts again in every context."""
+    thread-safe. In every context, the known seed gives the same noise again."""
     rng = public_rng(_KNOWN_SEED, "broken noise")
     originals = [(module, name, getattr(module, name)) for module, name in _CALLERS]
     for module, name, original in originals:

@@ -192,7 +192,7 @@ class HuggingFaceGenerator:
 
 
 def _read(local: LocalModel, completion: Completion) -> Completion:
-    """Return the answer in a completion. Without a chat format, that is the list's first text."""
+    """Return the answer in a completion. Without a chat format, it is the first text of a list."""
     if local.chats:
         return completion
     ended = completion.finish_reason == "stop"

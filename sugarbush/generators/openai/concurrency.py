@@ -25,8 +25,8 @@ class ConcurrencyLimit:
     """Sets `value`, the number of calls that may be in flight: 1 to `ceiling`.
 
     The value starts low and doubles as long as rounds become better. Then the value changes in
-    smaller steps. After a worse round, the value goes back, and the round after that tries the
-    other direction. So the value follows a server that becomes faster or slower.
+    smaller steps. After a worse round, the value goes back, and then changes in the other
+    direction. So the value follows a server that becomes faster or slower.
 
     >>> limit = ConcurrencyLimit(32)
     >>> while limit.value < 32:  # the latency does not depend on the calls in flight

@@ -265,7 +265,7 @@ class _Journal:
         self._unsettled = False
 
     def new_lines(self) -> list[Paid]:
-        """Read the complete lines since the last reading."""
+        """Read the complete lines that were appended since the last call."""
         with _storage(self.path):
             if not self.path.exists() or self.path.stat().st_size <= self._read_to:
                 return []

@@ -254,7 +254,8 @@ def public_data(project: Project) -> PublicData:
 
 def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -> list[str]:
     """Return the charges of the other folders of data/released, because the guarantee on the card
-    covers all of data/released. An example is the folder of a method that is no longer chosen."""
+    covers all of data/released. For example, another folder belongs to a method that is no longer
+    chosen."""
     earlier = {
         i: folder
         for i, folder in charges_of_releases(project.roots, project.settings.privacy).items()
