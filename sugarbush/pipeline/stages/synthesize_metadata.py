@@ -3,9 +3,9 @@
 Reads    data/private/metadata/train.parquet
 Writes   data/released/metadata/     rows.parquet, table.json, labels.npy, metadata.json,
                                      release.json
-Spends   the share of the metadata. The table needs AIM, one Gaussian-DP mechanism. The counts need a
-         histogram with discrete Gaussian noise and L2 sensitivity 1 to a record. A result that no
-         method starts from costs nothing
+Spends   the share of the metadata. The table needs AIM, one Gaussian-DP mechanism. The counts need
+         a histogram with discrete Gaussian noise and L2 sensitivity 1 to a record. The stage draws
+         only the results that a method starts from
 """
 
 from __future__ import annotations
