@@ -85,7 +85,7 @@ def _kind(name: str) -> Any:
     try:
         return generator_class(name)
     except ValueError as error:
-        reason = f"is no setting: {error}"
+        reason = f"is not a setting, and {error}"
 
     def refuse(_: object) -> object:
         raise ValueError(reason)
