@@ -40,7 +40,7 @@ from sugarbush.pipeline.stage import run_stage
 if __name__ == "__main__":
     run_stage("$name")
 ''')
-_TASKS = '"""One thin module per stage, with the name of the stage in dvc.yaml."""\n'
+_TASKS = '"""Contains one module per stage, with the name of the stage in dvc.yaml."""\n'
 
 
 def project_files() -> dict[str, str]:

@@ -24,8 +24,8 @@ DVC_FILE = "dvc.yaml"
 UPDATE = "sugarbush init --update"
 SETTINGS_FILE = "data/stamps/settings.json"
 HEAD = """\
-# Generated from the declarations in sugarbush/pipeline/graph.py; `sugarbush init --update` writes
-# it again. Private files are not outputs: their stages write random names to data/stamps.
+# `sugarbush init --update` generates this file from the declarations in sugarbush/pipeline/graph.py.
+# DVC does not see private files. Their stages write random names to data/stamps.
 
 """
 METRICS: dict[str, Any] = {
@@ -92,7 +92,7 @@ def _entry(stage: Stage) -> dict[str, Any]:
     argument = " --method ${item}" if stage.by_method else ""
     entry: dict[str, Any] = {
         "cmd": f"exec python -m tasks.{stage.name}{argument}",
-        "desc": stage.description + (" (spends its share)" if stage.spends else ""),
+        "desc": stage.description + (" (spends budget)" if stage.spends else ""),
     }
     if stage.inputs:
         entry["deps"] = [_item(path) for path in stage.inputs]
