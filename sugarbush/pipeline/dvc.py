@@ -24,7 +24,7 @@ DVC_FILE = "dvc.yaml"
 UPDATE = "sugarbush init --update"
 SETTINGS_FILE = "data/stamps/settings.json"
 HEAD = """\
-# `sugarbush init --update` generates this file from the declarations in sugarbush/pipeline/graph.py.
+# `sugarbush init --update` generates this file from sugarbush/pipeline/graph.py.
 # DVC does not see private files. Their stages write random names to data/stamps.
 
 """
