@@ -183,9 +183,9 @@ def corpus_of_project(
 ) -> Corpus:
     """Load the corpus that a project's stages prepared. Each part has at most `limit` records.
 
-    The embeddings come from the project's caches. Raises MissingInputError, which names the stage
-    to run first (prepare or extract_metadata). Raises PrivacyError for a `limit` on private data,
-    because one more record would change about half of the chosen records.
+    Its embeddings come from the project's caches. Raises MissingInputError, which names the stage
+    to run first: prepare or extract_metadata. Raises PrivacyError for a `limit` on private data:
+    one record more would change about half of the chosen records.
     """
     if limit is not None and project.settings.privacy.purpose is Purpose.RELEASE:
         raise PrivacyError("a limit is only for public data (privacy.purpose: benchmark)")
