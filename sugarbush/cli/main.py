@@ -137,7 +137,7 @@ def init(
     }
     own = own_data(file, given)
     if update and own is not None:
-        raise ParamsError("--update writes the generated files only; leave out --from")
+        raise ParamsError("--update writes the generated files only. Leave out --from")
     if update:
         update_project(folder, Console())
     else:

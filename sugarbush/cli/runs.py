@@ -41,7 +41,7 @@ _STAGE_LINES = {
 def run(base: Path, *, force: bool, only_example: bool) -> int:
     """Run the pipeline, print where its results are, and return the exit code. If a stage fails,
     the result is the exit code of the stage. Raises ParamsError if another version generated
-    dvc.yaml. If `only_example` is set, other data also raises ParamsError."""
+    dvc.yaml. With `only_example`, raises ParamsError for data other than the example."""
     project = Project(base)
     settings = project.settings
     if only_example and settings.privacy.purpose is not Purpose.EXAMPLE:

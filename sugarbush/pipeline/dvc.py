@@ -2,8 +2,8 @@
 
 Stage `fingerprint` writes data/stamps/settings.json on every run. DVC compares sections of this
 file. The file contains the resolved settings that affect an output, the planned noise, and digests
-of the code of stages that spend no budget. So the defaults of settings can be in code. `python -m
-sugarbush.pipeline.dvc` prints dvc.yaml.
+of the code of stages that spend no budget. So defaults can be in code instead of params.yaml.
+`python -m sugarbush.pipeline.dvc` prints dvc.yaml.
 """
 
 from __future__ import annotations

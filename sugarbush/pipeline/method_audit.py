@@ -80,7 +80,8 @@ _LEARNING = Learning(learning_rate=0.0, decay=Decay.CONSTANT, warmup_steps=0, we
 @dataclass(frozen=True, kw_only=True)
 class AuditRecords:
     """The records of an audit. The first `canaries` records are canaries, and the attacker knows
-    the other records. Shapes: `texts` (n,), `codes` (n, d), `vectors` (n, dim), of length 1."""
+    the other records. Shapes: `texts` (n,), `codes` (n, d), `vectors` (n, dim). Each vector has
+    length 1."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]

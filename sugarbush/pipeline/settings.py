@@ -83,7 +83,7 @@ class EvolveSettings(Section):
 
 
 class RunSettings(Section):
-    """Chooses the processes in which stages compute."""
+    """Settings of the processes in which stages compute."""
 
     cluster: Annotated[str, NOT_IN_OUTPUT] = "local"
     """local, processes (several on this machine, or one per GPU), or a Dask scheduler's address."""

@@ -34,7 +34,7 @@ _IN_BRACKETS = {
 def insert_targets(
     utterances: list[Utterance], context: TextContext, examples: Sequence[str]
 ) -> list[Utterance]:
-    """Return `utterances` after changes that make them show every target.
+    """Return `utterances`, changed to show every target.
 
     The names of the target product come from `examples`.
     """

@@ -190,7 +190,7 @@ class BatchApi:
             file = await self.client.files.create(
                 file=(f"{job.name}.jsonl", content), purpose="batch"
             )
-            # This request is not retried. If only its response was lost, a retry would create a
+            # This request is not retried. If only the response was lost, a retry would create a
             # second batch, and both batches would be billed. The next run finds a lost batch by its
             # name.
             batch = await self.client.batches.create(

@@ -209,9 +209,10 @@ class Meter:
     ) -> None:
         """Store the answer to a reserved call with `store`, and record its cost.
 
-        No kill loses the answer or its cost. The journal line is on disk before the answer is
-        stored. If the journal lacks this line after a kill, the next holder of the lock appends it.
-        If the endpoint reports 0 prompt tokens, the recorded cost is the maximum cost of the call.
+        After a kill, the answer and its cost are not lost. The journal line is on disk before the
+        answer is stored. If the journal lacks this line after a kill, the next holder of the lock
+        appends it. If the endpoint reports 0 prompt tokens, the recorded cost is the maximum cost
+        of the call.
         """
         tokens = completion.prompt_tokens, completion.completion_tokens
         cost = cost_of(self._params.price, prompt_tokens=tokens[0], completion_tokens=tokens[1])
