@@ -99,8 +99,8 @@ class PoolGenerator:
     of the parent or of an example is never returned.
 
     Guarantee: each answer depends only on the seed and its own request. The Gumbel-max trick
-    samples a text. With this trick, rounding errors of the matrix product change fewer answers than
-    with a cumulative sum.
+    samples a text. The Gumbel-max trick is more robust to rounding errors of the matrix product
+    than a cumulative sum.
     """
 
     def __init__(

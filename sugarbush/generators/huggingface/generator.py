@@ -138,7 +138,8 @@ class HuggingFaceGenerator:
         return _Prompt(request=request, ids=ids, limit=limit, left_out=left_out)
 
     def _key(self, local: LocalModel, prompt: _Prompt, attempt: int) -> str:
-        """Return the cache key with a hash of the weights, because a name may get other weights."""
+        """Return the cache key. It contains a hash of the weights, which may change under one
+        name."""
         return call_key(
             provider=PROVIDER,
             model=local.fingerprint,

@@ -97,7 +97,7 @@ class Endpoint:
         return completion
 
     def _heed(self, error: Exception, started: float) -> None:
-        """Delay calls if a 429 has a waiting time. Pause an endpoint after several failures."""
+        """Delay calls after a 429 with a waiting time. Pause an endpoint after several failures."""
         now = time.monotonic()
         if isinstance(error, openai.APIStatusError) and error.status_code < 500:
             asked = asked_wait_s(error)
