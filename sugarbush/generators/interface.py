@@ -56,7 +56,7 @@ class Request:
     `subject` is the public description of the corpus ("customer-service dialogues"). `attributes`
     contains pairs (name, value) in the schema's order. The values come from the DP table or the
     schema. `examples` contains donated texts. `words` is the requested length; None means any
-    length. Equal requests have different values of `sample`.
+    length. Requests that are otherwise equal have different values of `sample`.
     """
 
     subject: str
@@ -73,8 +73,8 @@ class RandomRequest(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class VariationRequest(Request):
-    """A request for a variation of `parent` (VARIATION_API), with `mask_share` of the words
-    changed."""
+    """A request for a variation of `parent` (VARIATION_API). A `mask_share` of its words may
+    change."""
 
     parent: str
     mask_share: float
