@@ -162,8 +162,7 @@ def _plan(project: Project) -> dict[str, Any]:
         library=version("dp-accounting"),
     )
     file = project.base / ".cache" / "plan.json"
-    # then no plan is stored for these settings
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, ValueError, KeyError, TypeError):  # no plan is stored
         if (kept := json.loads(file.read_text()))["key"] == key:
             return cast(dict[str, Any], kept["plan"])
     plan = _computed_plan(project)
