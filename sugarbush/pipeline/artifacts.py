@@ -116,7 +116,7 @@ class Artifacts:
         return Roots(self.base)
 
     def donated(self) -> pd.DataFrame:
-        """The donated examples: a column `text` and one column per attribute."""
+        """Load the donated examples, with a column `text` and one column per attribute."""
         frame = donated_frame(self.roots)
         codes = frame[list(self.schema.names)].to_numpy(dtype=np.int64)
         return pd.DataFrame({"text": frame["text"], **values_of(codes, self.schema)})

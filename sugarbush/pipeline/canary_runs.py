@@ -58,7 +58,8 @@ CanaryRun = Callable[..., Observation]
 
 
 def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i votes for candidate i. The score of canary i is the noisy count of candidate i."""
+    """Audit a noisy histogram. Canary i votes for candidate i. The score of canary i is the noisy
+    count of candidate i."""
     votes: Private[int] = Private(np.flatnonzero(included))
     size = len(included)
     with temporary_session(delta) as session:
@@ -71,9 +72,9 @@ def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i has the embedding of candidate i. The score of canary i is the product of the noisy
-    sum and the canary's row of kernel scores. Each canary is in one round. Each round has 500
-    candidates and its own ledger."""
+    """Audit noisy kernel scores. Canary i has the embedding of candidate i. The score of canary i
+    is the product of the noisy sum and the canary's row of kernel scores. Each canary is in one
+    round. Each round has 500 candidates and its own ledger."""
     stddev = None
     if not math.isinf(epsilon):
         stddev = _allocation(epsilon, delta, count=1, record_l2_sensitivity=RESOLUTION).stddev
@@ -111,9 +112,9 @@ def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
 
 
 def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i is alone in cell i of a two-way marginal. AIM's measurer measures this marginal
-    twice. The score of canary i is the sum of both noisy counts. `epsilon` must be finite, because
-    AIM cannot run without noise."""
+    """Audit AIM's measurer. Canary i is alone in cell i of a two-way marginal. AIM's measurer
+    measures this marginal twice. The score of canary i is the sum of both noisy counts. `epsilon`
+    must be finite, because AIM cannot run without noise."""
     side = math.ceil(math.sqrt(len(included)))
     rows = np.stack(np.divmod(np.flatnonzero(included), side), axis=1)
     mu = _allocation(epsilon, delta, count=0).mu
@@ -130,9 +131,9 @@ def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """The gradients of the canaries are orthogonal. The score of a canary is the product of the
-    noisy gradient sum and the canary's clipped gradient, summed over two steps. The sampling rate
-    is 1, so this function does not audit amplification by sampling."""
+    """Audit DP-SGD. The gradients of the canaries are orthogonal. The score of a canary is the
+    product of the noisy gradient sum and the canary's clipped gradient, summed over two steps. The
+    sampling rate is 1, so this function does not audit amplification by sampling."""
     infinite = math.isinf(epsilon)
     mu = math.inf if infinite else mu_of(epsilon=epsilon, delta=delta)
     noise_multiplier = 0.0 if infinite else math.sqrt(_STEPS) / mu

@@ -173,7 +173,8 @@ class Project:
         return plan
 
     def ledger(self) -> Ledger:
-        """The ledger of `privacy.dataset`. A benchmark and a release have separate ledgers."""
+        """Return the ledger of `privacy.dataset`. A benchmark and a release have separate
+        ledgers."""
         privacy = self.settings.privacy
         return self._ledger(
             purpose=privacy.purpose.value,

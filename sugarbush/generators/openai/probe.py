@@ -1,4 +1,4 @@
-"""Before a run spends budget, checks that the endpoint answers and that its context is long enough.
+"""Checks the endpoint and its context length before a run spends budget.
 
 The probe requests the list of models, which is free. Then the probe makes one call with the
 settings of the run. If the endpoint states its context length, this call is short. Otherwise this
