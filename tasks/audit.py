@@ -1,4 +1,4 @@
-"""Attacks on the texts and on the methods, on public data (internal)."""
+"""Attack the texts and the methods, on public data (internal)."""
 
 from sugarbush.pipeline.stage import run_stage
 

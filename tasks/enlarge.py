@@ -1,4 +1,4 @@
-"""The release: more texts of the same kind, chosen with released values."""
+"""Write further texts up to the size of the release, from released values."""
 
 from sugarbush.pipeline.stage import run_stage
 

@@ -1,4 +1,4 @@
-"""Distance to held-out real texts, by round (internal)."""
+"""Compare the texts of each round with held-out real texts (internal)."""
 
 from sugarbush.pipeline.stage import run_stage
 

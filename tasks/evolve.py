@@ -1,4 +1,4 @@
-"""Rounds of private votes and public variation."""
+"""Run rounds of private votes and public variation."""
 
 from sugarbush.pipeline.stage import run_stage
 

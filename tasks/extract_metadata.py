@@ -1,4 +1,4 @@
-"""One row of attribute values for each text, by the schema."""
+"""Write one row of attribute values for each text."""
 
 from sugarbush.pipeline.stage import run_stage
 

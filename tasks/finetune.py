@@ -1,4 +1,4 @@
-"""A model trained on the private texts."""
+"""Train a model on the private texts."""
 
 from sugarbush.pipeline.stage import run_stage
 

@@ -1,4 +1,4 @@
-"""Stamps of the input files, and the resolved settings."""
+"""Write stamps of the input files, and the resolved settings."""
 
 from sugarbush.pipeline.stage import run_stage
 

@@ -1,4 +1,4 @@
-"""Texts from the trained model."""
+"""Write texts with the trained model."""
 
 from sugarbush.pipeline.stage import run_stage
 

@@ -1,4 +1,4 @@
-"""The first candidates of a method, from DP metadata and donated examples."""
+"""Write the first candidates from DP metadata and donated examples."""
 
 from sugarbush.pipeline.stage import run_stage
 

@@ -1,4 +1,4 @@
-"""The embedded example: its corpus, schema and donated examples."""
+"""Write the embedded example: corpus, schema and donated examples."""
 
 from sugarbush.pipeline.stage import run_stage
 

@@ -1,4 +1,4 @@
-"""Check the data file and split it into a private and a held-out part."""
+"""Check the data file, and split the records into training and held-out records."""
 
 from sugarbush.pipeline.stage import run_stage
 

@@ -1,4 +1,4 @@
-"""The small models that training starts from, trained on public text."""
+"""Train the small models that training starts from, on public text."""
 
 from sugarbush.pipeline.stage import run_stage
 

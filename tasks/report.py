@@ -1,4 +1,4 @@
-"""The release card, and the public and internal pages."""
+"""Write the release card, and the public and internal pages."""
 
 from sugarbush.pipeline.stage import run_stage
 

@@ -1,4 +1,4 @@
-"""The DP metadata: a table by AIM, or DP counts of one label."""
+"""Draw the DP metadata: a table by AIM, or DP counts of one attribute."""
 
 from sugarbush.pipeline.stage import run_stage
 

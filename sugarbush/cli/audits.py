@@ -1,7 +1,7 @@
 """`sugarbush audit`: attacks mechanisms on invented records, and methods on public records.
 
-The command charges ledgers in temporary folders only, and writes nothing. It reads a corpus only if
-you name a method.
+The command charges only ledgers in temporary folders, and writes no file. The command reads a
+corpus only if you name a method.
 """
 
 from __future__ import annotations
@@ -41,23 +41,25 @@ from sugarbush.pipeline.project import Project
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.registry import METHODS, plugin_names
 
-# The lower bound is valid only if all runs together have at most 1 / (2 delta) canaries.
+# The lower bound is valid only for a total of at most 1 / (2 delta) canaries.
 _MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES
 
 
 def show_audit(
     names: Sequence[str], *, epsilon: float, runs: int, seed: int, console: Console
 ) -> None:
-    """Print the claimed epsilon and the lower bound of each mechanism or method, and which faulty
-    copies (controls) the audit detects. Raises PrivacyError after the table if a lower bound is
-    above its claim."""
+    """Print a table with the claimed epsilon, the lower bound and the detected faulty copies
+    (controls) of each mechanism or method. If a lower bound is above its claim, raise PrivacyError
+    after the table."""
     _require(names, epsilon, runs)
     methods = _Methods(seed)
     infinite = math.isinf(epsilon)
     found = []
     for name in names or MECHANISMS:
         if infinite and name in WITHOUT_INFINITY:
-            console.print(f"{name}: always adds noise, so there is no audit at epsilon inf")
+            console.print(
+                f"{name}: no audit at epsilon inf, because this mechanism always adds noise"
+            )
             continue
         tried = [None] if infinite else [None, *Fault]
         findings = []
@@ -75,7 +77,7 @@ def show_audit(
 
 
 class _Methods:
-    """The methods of the project in this folder, with records of its corpus for an audit."""
+    """Contains the methods of the project in this folder, with records for their audits."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -86,11 +88,12 @@ class _Methods:
         return corpus_of_project(Project(Path()))
 
     def of(self, name: str, fault: Fault | None, *, runs: int) -> tuple[Size, CanaryRun]:
-        """Return the size of an audit of a method, and the run to audit."""
         if name not in self._found:
             method = self._corpus.settings.method(name)
             if not is_auditable(method):
-                raise ParamsError(f"method '{name}' cannot be audited with these settings")
+                raise ParamsError(
+                    f"method '{name}' has no attack for these settings. Choose another method"
+                )
             records = audit_records(self._corpus, method, seed=self._seed)
             self._found[name] = method, records, method_run(method, self._corpus, records)
         method, records, run = self._found[name]
@@ -132,11 +135,12 @@ def _print_table(found: Sequence[Sequence[Finding]], console: Console) -> None:
     console.print(
         f"\nEpsilon at delta {DELTA:g}; bounds at {CONFIDENCE:.0%} confidence. 'Gaussian' assumes "
         "the trade-off curve that the ledger claims. The last four columns are copies of the "
-        "mechanism with deliberately wrong noise: 'caught' means that the audit disproves the "
-        "copy's claim. An audit can find a violation; it cannot show that there is none."
+        "mechanism with deliberately wrong noise. 'caught' means that the audit disproves the "
+        "copy's claim. An audit can find a violation, but cannot show that a mechanism has no "
+        "violation."
     )
     if any(not control.violation for _, *controls in found for control in controls):
-        console.print("A control is MISSED: the audit is too weak for this fault. Raise --runs.")
+        console.print("A control is MISSED. The audit is too weak for this fault. Raise --runs.")
 
 
 def _require_no_violation(findings: Sequence[Finding]) -> None:
@@ -144,7 +148,8 @@ def _require_no_violation(findings: Sequence[Finding]) -> None:
         if finding.violation:
             raise PrivacyError(
                 f"{finding.mechanism}: the audit disproves the claimed epsilon "
-                f"{finding.claimed_epsilon:.3g}. For a correct mechanism, at most "
-                f"{1 - finding.confidence:.0%} of audits do so. Repeat the audit with another "
-                "--seed. If it fails again, publish nothing that this version made, and report it."
+                f"{finding.claimed_epsilon:.3g}. With a correct mechanism, this happens in at most "
+                f"{1 - finding.confidence:.0%} of audits. Repeat the audit with another --seed. If "
+                "the audit fails again, report the violation, and publish no release of this "
+                "version."
             )

@@ -1,4 +1,4 @@
-"""`sugarbush budget`: what all runs have spent, and what a run would spend."""
+"""`sugarbush budget`: shows the spent budget, and the budget that a run would spend."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 
-_MANY = 128  # no larger number is computed: 128 weekly releases take more than two years
+# the largest number of runs that is computed; 128 weekly releases take more than two years
+_MANY = 128
 
 
 def show_budget(project: Project, console: Console) -> None:
@@ -27,9 +28,9 @@ def show_budget(project: Project, console: Console) -> None:
     console.print(f"Ledger of '{ledger.dataset}' ({settings.privacy.purpose}): {ledger.path}")
     if missing := len(ledger.missing_charges()):
         console.print(
-            f"[bold red]It lacks {missing} charges of finished results:[/] a run would be refused. "
-            "Set SUGARBUSH_STATE to the state folder of these results, restore the ledger from "
-            "a backup, or run sugarbush budget --repair."
+            f"[bold red]The ledger lacks {missing} charges of finished results:[/] a run would be "
+            "refused. Set SUGARBUSH_STATE to the state folder of these results, restore the ledger "
+            "from a backup, or run sugarbush budget --repair."
         )
     entries = ledger.entries()
     if entries:
@@ -57,7 +58,7 @@ def show_budget(project: Project, console: Console) -> None:
         console.print(f"  {part.name:<16} {described(part.event)}")
     events = tuple(part.event for part in plan.allocations)
     if example_is_made(project) and not would_spend(project):
-        console.print("All of it is finished: a run spends nothing.")
+        console.print("All results are finished, so a run spends nothing.")
         return
     after = ledger.total(*events)
     verdict = "within the cap" if after <= ledger.cap else "past the cap: the run would be refused"
@@ -69,23 +70,23 @@ def show_budget(project: Project, console: Console) -> None:
 
 
 def repair(project: Project, console: Console) -> None:
-    """Add charges that the ledger lacks and that the project's released folders describe. Raises
-    LedgerError if a finished result names a charge that no released folder describes. Only a backup
-    of the ledger helps then."""
+    """Add the charges in the project's released folders that the ledger lacks. Raises LedgerError
+    if the released folders do not describe the charges of a finished result. Only a backup of the
+    ledger helps then."""
     ledger = project.ledger()
     added = ledger.add_missing(entries_of_releases(project.roots, project.settings.privacy))
     console.print(f"Added {added} charges to {ledger.path}.")
     if missing := ledger.missing_charges():
         raise LedgerError(
-            f"{ledger.path}: still lacks {len(missing)} charges, and no folder of data/released "
-            f"describes them. {next(iter(missing.values()))} names the first charge. Restore the "
-            "ledger from a backup."
+            f"{ledger.path}: the ledger still lacks {len(missing)} charges that no folder of "
+            f"data/released describes. {next(iter(missing.values()))} names the first charge. "
+            "Restore the ledger from a backup."
         )
 
 
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """Count how many more runs with `events` the cap allows, at most `_MANY`. A total can take
-    seconds to compute, so the search starts at the estimate of Gaussian DP."""
+    """Return how many more runs with `events` the cap allows, at most `_MANY`. The search starts at
+    the estimate of Gaussian DP, because computing a total can take seconds."""
 
     def fits(runs: int) -> bool:
         return ledger.total(*events * runs) <= ledger.cap
@@ -100,7 +101,7 @@ def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
 
 
 def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """Estimate by Gaussian DP how many runs the cap allows; 0 without a Gaussian DP bound."""
+    """Estimate by Gaussian DP how many runs the cap allows, or 0 without a bound."""
     if math.isinf(ledger.cap):
         return _MANY
     spent = [entry.event for entry in ledger.entries()]

@@ -1,4 +1,4 @@
-"""`sugarbush cache`: the cached answers of models."""
+"""`sugarbush cache`: shows or deletes the cached answers of models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANSWERS, LABELS = "generator", "labels"
 
 
 def show_cache(base: Path, console: Console) -> None:
-    """Print how many answers are cached, where they are, and their size on disk."""
+    """Print the number of cached answers, their folders, and their size on disk."""
     for name, folder in _folders(base).items():
         if not (folder / FOLDER).exists():
             console.print(f"{name}: none cached")
@@ -38,7 +38,5 @@ def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
 
 
 def _folders(base: Path) -> dict[str, Path]:
-    """Return two folders by name: one with the generator's answers, which are released text, and
-    one with the answers about private texts."""
     project = Project(base)
     return {ANSWERS: project.state, LABELS: project.label_answers}

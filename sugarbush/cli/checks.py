@@ -1,4 +1,4 @@
-"""`sugarbush check`: every check that spends no budget."""
+"""`sugarbush check`: runs every check that spends no budget."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ UNMATCHED_NOTICE = (
 
 
 def generator_has_another_domain(settings: ProjectSettings) -> bool:
-    """Whether the data are the user's own and the generator writes texts of one fixed domain."""
+    """Return whether a generator of one fixed domain writes for the user's own data."""
     own = settings.privacy.purpose is not Purpose.EXAMPLE
     asked = any(method.asks_generator for method in settings.chosen)
     return own and asked and settings.generator.chosen.one_domain
 
 
 def check(project: Project, console: Console) -> None:
-    """Print one line for each check that passes. Raises the error of the first check that fails."""
+    """Print one line for each passed check. Raises the error of the first failed check."""
     settings = project.settings
     console.print("settings   ok")
     if not example_is_made(project):
@@ -70,8 +70,6 @@ def check(project: Project, console: Console) -> None:
 
 
 def _check_budget(project: Project, console: Console) -> None:
-    """Print what a run plans to spend. Raises BudgetExceededError when the run would exceed the
-    cap."""
     plan, ledger = project.plan, project.ledger()
     if example_is_made(project) and not would_spend(project):
         console.print("budget     ok: every stage that spends is up to date; a run spends nothing")
@@ -84,7 +82,7 @@ def _check_budget(project: Project, console: Console) -> None:
 
 
 def example_is_made(project: Project) -> bool:
-    """Whether the corpus exists. If it is the embedded example, the first run writes it."""
+    """Return whether the corpus exists. The first run writes the corpus of the embedded example."""
     settings = project.settings
     example = settings.privacy.purpose is Purpose.EXAMPLE
     return not example or (project.base / settings.prepare.file).exists()
@@ -94,14 +92,14 @@ def schema_of(project: Project) -> Schema:
     """Return the schema. Raises InputError if no run has written the embedded example."""
     if not example_is_made(project):
         path = project.find(project.settings.prepare.schema_)
-        raise InputError(f"{path}: the example is not written yet; run: sugarbush run")
+        raise InputError(f"{path}: the example does not exist yet. Write it with: sugarbush run")
     return project.schema
 
 
 def would_spend(project: Project) -> bool:
-    """Whether a run would start a stage that spends budget. Such a stage may restore finished
-    results. This function first updates data/stamps, as every run does, to notice a changed corpus.
-    It returns True if the settings differ from params.yaml."""
+    """Return whether a run would start a stage that spends budget. A stage counts even if it only
+    restores results. If the settings differ from params.yaml, return True. To notice a changed
+    corpus, this function first updates data/stamps, as every run does."""
     from dvc.lock import LockError
 
     if project.settings != load_params(project.base / FILE):

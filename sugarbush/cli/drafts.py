@@ -1,4 +1,4 @@
-"""`sugarbush schema draft`: drafts a schema from the donated examples alone."""
+"""`sugarbush schema draft`: drafts a schema from the donated examples."""
 
 from __future__ import annotations
 
@@ -17,17 +17,23 @@ SETTING = "prepare.donated"
 
 
 def draft(project: Project, *, subject: str, output: Path, seed: int, console: Console) -> None:
-    """Write a drafted schema to the new file `output`, and print its attributes. Reads the donated
-    file that the settings name, and no private file. Raises ParamsError, InputError and
+    """Write a drafted schema to the new file `output`, and print its attributes. The function reads
+    the donated file in the settings, and no private file. Raises ParamsError, InputError or
     SchemaError."""
     if output.exists():
-        raise ParamsError(f"{output}: exists already. Name another file with --output")
+        raise ParamsError(f"{output}: the file exists already. Name another file with --output")
     settings = project.settings.prepare
     if settings.donated is None:
-        raise ParamsError(f"params.yaml: {SETTING} is null; a draft needs donated examples")
+        raise ParamsError(
+            f"params.yaml: {SETTING} is null, but a draft needs donated examples. Set it to the "
+            "file of donated examples"
+        )
     own = project.find(settings.file.removeprefix("file://"))
     if project.find(settings.donated).resolve() == own.resolve():
-        raise ParamsError(f"params.yaml: {SETTING} names the private file itself (prepare.file)")
+        raise ParamsError(
+            f"params.yaml: {SETTING} is the private file (prepare.file). Name a file of donated "
+            "examples"
+        )
     texts, columns = donated_examples(project.base, settings)
     embed = project.encoder(private=False).encode
     schema = draft_schema(texts, subject=subject, columns=columns, embed=embed, seed=seed)
@@ -45,8 +51,8 @@ def draft(project: Project, *, subject: str, output: Path, seed: int, console: C
 def donated_examples(
     base: Path, settings: PrepareSettings
 ) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
-    """Read the donated texts, and the other columns of the file with one entry for each text. The
-    id column and the user column are left out."""
+    """Read the donated texts and all other columns of their file, except the id and user columns.
+    Each column has one entry per text."""
     path = find_input(base, settings.donated or "")
     wanted = {settings.text_column: "prepare.text_column"}
     rows = [

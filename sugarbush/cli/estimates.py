@@ -1,7 +1,7 @@
-"""`sugarbush estimate`: the calls, tokens and cost of a run. Sends nothing.
+"""`sugarbush estimate`: estimates the calls, tokens and cost of a run, and sends nothing.
 
-The number of the generator's calls follows from settings and public files alone. Calls for labels
-are counted on the private texts. That exact count is for the operator's terminal only.
+The number of the generator's calls depends only on settings and public files. The number of calls
+for labels is an exact count of private texts, so only the operator's terminal shows this number.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from sugarbush.pipeline.released import read_record_count
 
 
 def show_estimate(project: Project, console: Console) -> None:
-    """Print calls and tokens by stage, their cost if the model has a price, and the least time that
-    the endpoint's rate limits allow."""
+    """Print the calls and tokens of each stage. Also print the cost and the least time that the
+    rate limits allow, if they are known."""
     schema, settings = schema_of(project), project.settings
     donated = tuple(read_donated(project)["text"])
     count = read_record_count(project.roots)
@@ -32,7 +32,7 @@ def show_estimate(project: Project, console: Console) -> None:
         _print(found, labels, console)
     for method in settings.chosen:
         if not method.asks_generator:
-            console.print(f"{method.name} needs no generator: it trains a model of its own.")
+            console.print(f"{method.name} needs no generator, because it trains its own model.")
     if not any(method.asks_generator for method in settings.chosen):
         return
     planned = planned_calls(project, donated, record_count=count)
@@ -46,13 +46,12 @@ def show_estimate(project: Project, console: Console) -> None:
         _print_paid(project, console)
     if count is None and any(getattr(m, "candidates", 0) is None for m in settings.chosen):
         console.print(
-            "The DP record count is not known yet, so the estimate assumes the most calls. Set "
-            "evolve.<method>.candidates and release.texts to fix their number."
+            "The DP record count is not known yet, so the estimate assumes the most calls. To fix "
+            "the number of calls, set evolve.<method>.candidates and release.texts."
         )
 
 
 def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
-    """Print a table of calls. With an endpoint, also print tokens, cost and the least time."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("stage")
     table.add_column("what")

@@ -1,4 +1,4 @@
-"""`sugarbush init`: a new project, and the generated files of an existing one."""
+"""`sugarbush init`: writes a new project, or the generated files of an existing project."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ _SEED = 1  # seed of the clusters that become topics
 
 @dataclass(frozen=True, kw_only=True)
 class OwnData:
-    """The options of `--from`: the user's own file, its columns, and the donated examples. Paths
-    are as the user wrote them."""
+    """The options about the user's own data. Paths are as the user wrote them."""
 
     file: Path
     text_column: str = "text"
@@ -42,15 +41,15 @@ class OwnData:
 
     @property
     def required(self) -> dict[str, str]:
-        """The columns that the file must have, and the option that names each column."""
+        """Maps each required column to the option that names the column."""
         options = {self.text_column: "--text", self.id_column: "--id", self.user_column: "--user"}
         return {column: option for column, option in options.items() if column is not None}
 
 
 def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
-    """Write a project into `folder`, for the embedded example or the user's own file. Does not
-    overwrite an existing file that differs. On failure, removes the files that it wrote. Reads only
-    the column names of the private file. Raises ParamsError, InputError and FailureError."""
+    """Write a project into `folder`, for the embedded example or the user's own file. Only the
+    column names of the private file are read. No existing file is overwritten. After a failure, the
+    new files are removed. Raises ParamsError, InputError or FailureError."""
     project = project_files()
     if own is not None:
         project |= _files_for(folder, own)
@@ -124,20 +123,22 @@ def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
 
 
 def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
-    """Draft a schema from column names of the private file, and from the donated examples if any. A
+    """Draft a schema from column names of the private file, and from donated examples if given. A
     column with unknown values becomes a comment. Raises ParamsError if the donated file is the
-    private file itself."""
+    private file."""
     subject = own.subject or "texts"
     attributes: tuple[Attribute, ...] = ()
     if own.donated is not None:
         if own.donated.resolve() == own.file.resolve():
-            raise ParamsError("--donated names the private file itself (--from)")
+            raise ParamsError(
+                "--donated is the private file (--from). Name a file of donated examples"
+            )
         settings = params.prepare.model_copy(update={"donated": str(own.donated)})
         texts, values = donated_examples(Path(), settings)
         with (
             tempfile.TemporaryDirectory() as cache,
             suppress(SchemaError),
-        ):  # raised for too few examples
+        ):  # too few examples
             encoder = Project(Path(cache), settings=params).encoder(private=False)
             attributes = draft_schema(
                 texts,
@@ -152,7 +153,7 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
 
 
 def _path_setting(file: Path, folder: Path) -> str:
-    """Return a path for params.yaml: relative, unless it is absolute and outside `folder`."""
+    """Return the path for params.yaml: relative, except for an absolute path outside `folder`."""
     path = file.absolute().parent.resolve() / file.name
     if file.is_absolute() and not path.is_relative_to(folder.resolve()):
         return str(file)
@@ -160,7 +161,6 @@ def _path_setting(file: Path, folder: Path) -> str:
 
 
 def _has(path: Path, text: str) -> bool:
-    """Whether the file exists and contains exactly this text."""
     return path.is_file() and path.read_bytes() == text.encode()
 
 
@@ -171,8 +171,8 @@ def _write(path: Path, text: str) -> None:
 
 @contextmanager
 def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
-    """Records the files that the block writes. If the block fails, removes these files and the
-    folders that are then empty."""
+    """Yield a list to which the block adds each file that it writes. If the block fails, remove
+    these files, and then the empty folders."""
     above = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     written: list[Path] = []
     try:
@@ -188,18 +188,17 @@ def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
 
 
 def _start_git(folder: Path) -> None:
-    """Run `git init`, unless the folder is in a repository."""
     try:
         inside = _git(folder, "rev-parse", "--is-inside-work-tree").returncode == 0
         if inside or _git(folder, "init", "--quiet").returncode == 0:
             return
     except FileNotFoundError:
-        raise FailureError("git is not installed; DVC needs it. Install git") from None
-    raise FailureError(f"{folder}: `git init` failed. Run it there to see why")
+        raise FailureError("git is not installed, but DVC needs it. Install git") from None
+    raise FailureError(f"{folder}: `git init` failed. Run `git init` there to see the reason")
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    # Inside a git hook, variables such as GIT_DIR name another repository.
+    # In a git hook, variables such as GIT_DIR name another repository.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     return subprocess.run(
         ["git", *arguments], cwd=folder, capture_output=True, check=False, env=environment

@@ -1,4 +1,4 @@
-"""Turn a private text corpus into a synthetic one under differential privacy."""
+"""Turn a private text corpus into a synthetic corpus under differential privacy."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Turn a private text corpus into a synthetic one under differential privacy."""
+    """Turn a private text corpus into a synthetic corpus under differential privacy."""
 
 
 def _changed_project(settings: Path | None, assignments: list[str] | None) -> Project:
@@ -95,21 +95,25 @@ def init(
         typer.Option("--from", help="Your private file: csv, jsonl or parquet."),
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="The column with the text; `text` if not given.")
+        str | None, typer.Option(help="The column with the text. Default: text.")
     ] = None,
     donated: Annotated[
         Path | None,
-        typer.Option(help="Examples that their authors gave away. They are not protected."),
+        typer.Option(help="A file of unprotected examples, which their authors gave away."),
     ] = None,
     subject: Annotated[
-        str | None, typer.Option(help="What the texts are, in public words: support tickets.")
+        str | None,
+        typer.Option(help=("A public description of the texts, such as: support tickets.")),
     ] = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="The column with the record's id.")
     ] = None,
     user_column: Annotated[
         str | None,
-        typer.Option("--user", help="The column with the user; the guarantee is then per user."),
+        typer.Option(
+            "--user",
+            help=("The column with the user. With this option, the guarantee is per user."),
+        ),
     ] = None,
     update: Annotated[
         bool,
@@ -133,7 +137,7 @@ def init(
     }
     own = own_data(file, given)
     if update and own is not None:
-        raise ParamsError("--update writes the generated files only; leave out --from")
+        raise ParamsError("--update writes the generated files only. Leave out --from")
     if update:
         update_project(folder, Console())
     else:
@@ -165,8 +169,8 @@ def run(
 ) -> None:
     """Run every stage that is out of date, and print where the results are.
 
-    A stage that is up to date is skipped, and finished results are restored: neither spends budget.
-    Changed settings (`-S`, `--settings`) are written to params.yaml.
+    Up-to-date stages are skipped, and finished results are restored. Both spend no budget. Changed
+    settings (`-S`, `--settings`) are written to params.yaml.
     """
     from sugarbush.cli import runs
     from sugarbush.cli.settings import changed_settings, write_settings
@@ -186,7 +190,10 @@ def report(
     ] = False,
     internal: Annotated[
         bool,
-        typer.Option("--internal", help="Print the internal report too (not DP); --open opens it."),
+        typer.Option(
+            "--internal",
+            help=("Also print the internal report's path (not DP). With --open, open this report."),
+        ),
     ] = False,
 ) -> None:
     """Print where the release card and the report are."""
@@ -201,7 +208,7 @@ def show_settings(
         str | None, typer.Argument(help="A section or a setting, such as evolve.maple.")
     ] = None,
 ) -> None:
-    """Show every setting: its default, its value here if it differs, and its meaning."""
+    """Show every setting with its default and its meaning. Also show your value if it differs."""
     from sugarbush.cli import settings_table
 
     settings_table.show_settings(BASE, section, Console())
@@ -216,7 +223,7 @@ def budget(
         typer.Option("--repair", help="Add charges that data/released names but the ledger lacks."),
     ] = False,
 ) -> None:
-    """Show where the ledger of the dataset is, what it contains, and what a run would spend."""
+    """Show the dataset's ledger, its path, and the budget that a run would spend."""
     from sugarbush.cli import budgets
 
     project = _changed_project(settings, assignments)
@@ -236,17 +243,20 @@ def estimate(settings: Settings = None, assignments: Assignments = None) -> None
 @app.command()
 def show(
     stage: Annotated[
-        str, typer.Argument(help="metadata, initial, evolve, model, synthetic, card, metrics.")
+        str,
+        typer.Argument(
+            help=("One of: metadata, initial, evolve, model, synthetic, card, metrics.")
+        ),
     ],
     method: Annotated[
-        str | None, typer.Option(help="The method; the first one if not given.")
+        str | None, typer.Option(help="The method. Default: the first method.")
     ] = None,
     rows: Annotated[int, typer.Option(help="How many rows to show.", min=1)] = 10,
     internal: Annotated[
         bool, typer.Option("--internal", help="Also show values computed on real texts (not DP).")
     ] = False,
 ) -> None:
-    """Show what a stage wrote: released files, and internal ones with `--internal`."""
+    """Show the released files of a stage and, with `--internal`, the internal files."""
     from sugarbush.cli import shows
 
     shows.show(BASE, stage, method=method, rows=rows, internal=internal, console=Console())
@@ -258,7 +268,10 @@ def cache(
         bool, typer.Option("--clear", help="Delete the answers of the generator.")
     ] = False,
     labels: Annotated[
-        bool, typer.Option("--labels", help="With --clear: also the answers about private texts.")
+        bool,
+        typer.Option(
+            "--labels", help=("With --clear, also delete the answers about private texts.")
+        ),
     ] = False,
 ) -> None:
     """Show how many answers of models are cached, and their size.
@@ -277,7 +290,7 @@ def cache(
 def audit(
     mechanisms: Annotated[
         list[str] | None,
-        typer.Argument(help="table, votes, 'kernel scores', dp-sgd; or methods."),
+        typer.Argument(help="Mechanisms (table, votes, 'kernel scores', dp-sgd) or methods."),
     ] = None,
     epsilon: Annotated[
         float, typer.Option(help="The claimed epsilon; inf audits the code without noise.")
@@ -291,9 +304,9 @@ def audit(
 
     The same attack runs on copies of the mechanisms with deliberately wrong noise, to show which
     faults it detects. A method (mosaic, maple, augpe, dpft, crt) is attacked as a whole, on records
-    of the prepared project in this folder. These records must be public. Charges none of your
-    ledgers and writes nothing. Takes one to two minutes. Exit code 1: a lower bound is above the
-    claimed bound.
+    of the prepared project in this folder. These records must be public. The command charges none
+    of your ledgers and writes no file. An audit takes one to two minutes. Exit code 1: a lower
+    bound is above the claimed bound.
     """
     from sugarbush.cli import audits
 
@@ -302,7 +315,11 @@ def audit(
 
 Detectors = Annotated[
     list[str],
-    typer.Option(help="regex, learned, presidio, spacy:PIPELINE, installed, or a model's folder."),
+    typer.Option(
+        help=(
+            "A detector: regex, learned, presidio, spacy:PIPELINE, installed, or a model's folder."
+        )
+    ),
 ]
 
 
@@ -325,8 +342,8 @@ def redact(
 ) -> None:
     """Write a copy of a file in which secrets are masked, and print what was found.
 
-    No guarantee: detectors miss some secrets. The output has the text, the spans that were replaced
-    and the columns of `--keep`.
+    The command gives no guarantee, because detectors miss some secrets. The output has the text,
+    the spans that were replaced and the columns of `--keep`.
     """
     from sugarbush.cli import redaction
 
@@ -348,15 +365,18 @@ def train_redactor(
     share: Annotated[
         float,
         typer.Option(
-            help="Share of labelled texts to train on; the others measure gamma.", min=0, max=1
+            help=("Share of labelled texts for training. The other texts measure gamma."),
+            min=0,
+            max=1,
         ),
     ] = 0.5,
 ) -> None:
     """Train the detector `learned`, or tune it on your own labels.
 
-    Without `--labelled`, this trains the default redactor on generated text, once on a machine, and
-    reads no private file. With `--labelled`, it tunes the default redactor on a share of the
-    labelled texts. The folder of the tuned redactor is as private as these texts.
+    Without `--labelled`, the command trains the default redactor on generated text, and reads no
+    private file. Each machine needs this training once. With `--labelled`, the command tunes the
+    default redactor on a share of the labelled texts. The folder of the tuned redactor is as
+    private as these texts.
     """
     from sugarbush.cli import redaction
 

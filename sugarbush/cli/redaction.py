@@ -1,4 +1,4 @@
-"""`sugarbush redact`, `train-redactor` and `label`: redaction alone, on your own files."""
+"""`sugarbush redact`, `train-redactor` and `label`: redact your own files, without a release."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def redact(
 ) -> None:
     """Write a redacted copy of a file, and print the number of findings by kind."""
     if output.exists() and output.samefile(source):
-        raise ParamsError(f"{output}: is the input; name another output")
+        raise ParamsError(f"{output}: this is the input file. Name another output")
     if source.is_dir() and output.parent.resolve() == source.resolve():
-        raise ParamsError(f"{output}: is in the folder of the input; name another folder")
+        raise ParamsError(f"{output}: this is in the folder of the input. Name another folder")
     rewriter = Rewriter(
         detectors, threshold=threshold, state=state_root(Path()) if surrogates else None
     )
@@ -48,7 +48,7 @@ def redact(
     for kind, number in found.most_common():
         table.add_row(kind, f"{number:,}")
     console.print(table)
-    console.print("Detectors miss some secrets: label some texts to measure how many.")
+    console.print("Detectors miss some secrets. Label some texts to measure how many.")
 
 
 def train(
@@ -59,10 +59,12 @@ def train(
     share: float,
     console: Console,
 ) -> None:
-    """Train the redactor of the default recipe, or tune it on labelled files into `output`."""
+    """Train the default redactor. With labelled files, write a tuned copy to `output`."""
     if not labelled:
         if output is not None:
-            raise ParamsError("--output needs --labelled: the default redactor is in the cache")
+            raise ParamsError(
+                "--output needs --labelled, because the default redactor is in the cache"
+            )
         redactor = cache.default_redactor()
         folder = cache.redactor_folder(Recipe())
         seconds = redactor.description["seconds"]
@@ -74,7 +76,8 @@ def train(
     own = for_training(every, share=share)
     if not any(label for one in own for *_, label in one.spans):
         raise InputError(
-            f"{labelled[0]}: no labelled secret is in the training share of {share:g}; label more"
+            f"{labelled[0]}: no labelled secret is in the training share of {share:g}. Label more "
+            "texts"
         )
     base = cache.default_redactor()
     with cache.progress("The redactor learns the labels") as report:
@@ -84,8 +87,8 @@ def train(
         )  # fmt: skip
     console.print(
         f"{output}: tuned on {len(own)} of {len(every)} texts in "
-        f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}], and "
-        "name a labelled file in crt.labelled: its other texts measure gamma.",
+        f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}], and name a "
+        "labelled file in crt.labelled. The other texts of this file measure gamma.",
         markup=False,
     )
 

@@ -1,4 +1,4 @@
-"""`sugarbush run`: run the stages with DVC, and print where the results are."""
+"""`sugarbush run`: runs the stages with DVC, and prints where the results are."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _STAGE_LINES = {
 
 
 def run(base: Path, *, force: bool, only_example: bool) -> int:
-    """Run the pipeline, print where its results are, and return the exit code. A failed stage
-    prints the reason; the run has the exit code of that stage. Raises ParamsError if another
-    version generated dvc.yaml, or if `only_example` is set and the settings name other data."""
+    """Run the pipeline, print where its results are, and return the exit code. If a stage fails,
+    the result is the exit code of the stage. Raises ParamsError if another version generated
+    dvc.yaml. With `only_example`, raises ParamsError for data other than the example."""
     project = Project(base)
     settings = project.settings
     if only_example and settings.privacy.purpose is not Purpose.EXAMPLE:
@@ -56,8 +56,8 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
     if _reproduce(base, settings, force=force) != 0:
         code = json.loads(last_error.read_text())["exit_code"] if last_error.exists() else 1
         print(
-            "sugarbush: the pipeline stopped. Finished work is kept: `sugarbush run` continues "
-            "from there.",
+            "sugarbush: the pipeline stopped. Finished results are stored, and `sugarbush run` "
+            "continues from there.",
             file=sys.stderr,
         )
         return int(code)
@@ -66,7 +66,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
 
 
 def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
-    """Run DVC. Print what the stages print, and shorten DVC's own lines."""
+    """Run DVC. Print the output of the stages, and shorten DVC's own lines."""
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro"]
     if force:
         command.append("--force")
@@ -81,9 +81,8 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
 
 
 def shortened(line: str, settings: ProjectSettings) -> str | None:
-    """Return what the terminal shows for a line that DVC or a stage printed; None for nothing.
-    DVC's line about a stage becomes a few words. It becomes None if no chosen method needs the
-    stage."""
+    """Shorten a line that DVC or a stage printed. The result is None for a line that nobody needs,
+    such as DVC's line about an unneeded stage."""
     for pattern, state in _STAGE_LINES.items():
         if found := re.fullmatch(pattern, line):
             return f"{found[1]}: {state}" if is_needed(found[1], settings) else None
@@ -91,7 +90,7 @@ def shortened(line: str, settings: ProjectSettings) -> str | None:
 
 
 def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
-    """Print where the results are, and the main metrics."""
+    """Print the paths of the results, and the main metrics."""
     roots = Roots(base)
     card = json.loads((roots.published / "release_card.json").read_text())
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -113,7 +112,6 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
 
 
 def _figures(roots: Roots, console: Console) -> None:
-    """Print a table of metrics; a dash means that there were too few texts for the metric."""
     final = json.loads((roots.internal / "metrics.json").read_text())["final"]
     table = Table(title="Against held-out real texts (internal)", box=None, padding=(0, 2, 0, 0))
     for column in ("", "MAUVE", "MAUVE, tf-idf", "mean JSD of attributes"):

@@ -1,4 +1,5 @@
-"""Changes settings for one command, or writes them to params.yaml with its comments unchanged."""
+"""Changes settings for one command, or writes changed settings to params.yaml. Comments are
+preserved."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, p
 
 
 class _Representer(RoundTripRepresenter):
-    """Writes null as `null`; by default, ruamel.yaml writes an empty value."""
+    """Writes null as `null`, because ruamel.yaml's default is an empty value."""
 
 
 _Representer.add_representer(
@@ -40,13 +41,14 @@ class Changed:
 def changed_settings(
     base: Path, *, overlay: Path | None = None, assignments: Sequence[str] = ()
 ) -> Changed:
-    """Change the settings of params.yaml by an overlay file and by `key=value` assignments. A
-    setting that is not in the file is added, unless it is changed to its default. Writes nothing.
-    Raises ParamsError when the result is not valid."""
+    """Return the settings of params.yaml after changes by an overlay file and `key=value`
+    assignments. No file is written. New settings are added to the text if they differ from their
+    default. Raises ParamsError if the result is invalid."""
     path = base / FILE
     if not path.is_file():
         raise ParamsError(
-            f"{path}: not found. Run in the folder of a project, or make one: sugarbush init"
+            f"{path}: not found. Run the command in the folder of a project, or make a project "
+            "with: sugarbush init"
         )
     yaml = _yaml()
     changes: list[Any] = []
@@ -79,10 +81,10 @@ def _changed(yaml: YAML, settings: Any, changes: Sequence[Mapping[str, Any]]) ->
     yaml.dump(settings, text)
     try:
         fields = YAML(typ="safe").load(text.getvalue())
-    except YAMLError:  # libyaml reads less than ruamel.yaml, and DVC uses libyaml
+    except YAMLError:  # DVC uses libyaml, which refuses some YAML that ruamel.yaml accepts
         raise ParamsError(
-            f"{FILE}: DVC cannot read it. Write addresses inside [ ] with quotes, or each on its "
-            "own line"
+            f"{FILE}: DVC cannot read this YAML. Write addresses inside [ ] with quotes, or each "
+            "on its own line"
         ) from None
     params = parse_params(fields, source=FILE)
     return Changed(params=params, names=tuple(names), text=text.getvalue())
@@ -119,5 +121,5 @@ def _parsed(yaml: YAML, value: str) -> Any:
     except YAMLError:
         raise ParamsError(f"-S …={value}: is not YAML") from None
     if isinstance(parsed, CommentedSeq):
-        parsed.fa.set_block_style()  # libyaml, and so DVC, cannot read [http://host:8000/v1]
+        parsed.fa.set_block_style()  # DVC's parser, libyaml, cannot read [http://host:8000/v1]
     return parsed

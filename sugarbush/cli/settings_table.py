@@ -1,4 +1,4 @@
-"""`sugarbush settings`: every setting, its default and its meaning, from the pydantic models."""
+"""`sugarbush settings`: shows every setting, its default and its meaning."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
 from sugarbush.pipeline.settings import FILE, complete_fields, load_params, parse_params, value_at
 from sugarbush.settings import meanings
 
-_SHARED = "as generator.openai"  # the default of a limit that extract_metadata.llm shares
-_WIDTH = 120  # number of columns of a table that is written to a file
+# shown as default of a limit that extract_metadata.llm takes from generator.openai
+_SHARED = "as generator.openai"
+_WIDTH = 120  # width of the table in a file, in characters
 
 
 def show_settings(base: Path, section: str | None, console: Console) -> None:
-    """Print all settings, or one section. Raises ParamsError for an unknown section. The table has
-    the settings of every installed generator and method. It also has the project's own value if
-    that differs from the default."""
+    """Print all settings, or one section. Raises ParamsError for an unknown section. The table
+    contains the settings of every installed generator and method. If the project's own value
+    differs from the default, the table contains both."""
     defaults = complete_fields(_endpoint_for_labels())
     complete = copy.deepcopy(defaults)
     if (base / FILE).exists():
-        load_params(base / FILE)  # its error messages name the file
+        load_params(base / FILE)  # errors must name the file
         deep_merge(complete, yaml.safe_load((base / FILE).read_text(encoding="utf-8")))
     params = parse_params(complete)
     values = params.model_dump(mode="json", by_alias=True)
@@ -65,8 +66,8 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
 
 
 def _endpoint_for_labels() -> dict[str, Any]:
-    """Return the section extract_metadata.llm, which only some projects have, without the limits
-    that it shares with generator.openai."""
+    """Return the section extract_metadata.llm, without the limits that it shares with
+    generator.openai. Only some projects have this section."""
     endpoint = LabelEndpoint(model="required").model_dump(mode="json")
     own = {name: value for name, value in endpoint.items() if name not in SHARED_BY_ENDPOINTS}
     return {"extract_metadata": {"llm": own}}

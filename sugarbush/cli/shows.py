@@ -1,4 +1,4 @@
-"""`sugarbush show` and `sugarbush report`: what a stage wrote, and where the report is."""
+"""`sugarbush show` prints what a stage wrote. `sugarbush report` prints where the report is."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     for _, row in frame.head(rows).iterrows():
         text = row["text"]
         shown = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
-        # Rich would read some strings as markup, so texts are passed as Text objects.
+        # Texts are passed as Text objects, because Rich would read some strings as markup.
         table.add_row(*(Text(str(row[name])) for name in names), Text(shown))
     console.print(table)
     console.print(f"{min(rows, len(frame))} of {len(frame)}")
@@ -105,8 +105,8 @@ def _json(public: Path, internal: Path | None, console: Console) -> None:
 
 
 def show_report(base: Path, *, open_page: bool, internal: bool, console: Console) -> None:
-    """Print the paths of the card and the page. With `open_page`, open the page in the browser;
-    with `internal`, open the internal page instead. Raises MissingInputError before the first
+    """Print the paths of the card and the page. With `open_page`, open the page in the browser.
+    With `internal`, use the internal page instead. Raises MissingInputError before the first
     run."""
     roots = Roots(base)
     card, page = roots.published / "release_card.md", roots.published / "index.html"
@@ -117,7 +117,9 @@ def show_report(base: Path, *, open_page: bool, internal: bool, console: Console
     if not page.exists():
         raise MissingInputError(f"{page}: not found. Write the report with: sugarbush run")
     if (base / FILE).exists() and has_old_card(Project(base)):
-        console.print("The ledger was charged after this card was written: run sugarbush run first")
+        console.print(
+            "The ledger was charged after this card was written. For a new card, run: sugarbush run"
+        )
     for name, path in shown.items():
         console.print(f"{name:<16} {path}", markup=False, highlight=False, soft_wrap=True)
     if open_page and not webbrowser.open(page.absolute().as_uri()):

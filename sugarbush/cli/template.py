@@ -1,4 +1,5 @@
-"""The files of a project: `sugarbush init` writes them, and this repository's root has them.
+"""Returns the files of a project. `sugarbush init` writes these files. The root of this repository
+also contains these files.
 
 dvc.yaml and tasks/ are generated from the declarations of the stages. The other files are in
 sugarbush/template.
@@ -19,7 +20,8 @@ from sugarbush.pipeline.settings import FILE
 
 SCHEMA = "data/public/schema.yaml"
 IGNORED = ".gitignore"
-# Maps names in sugarbush/template, which do not start with a dot, to names in a project.
+# Maps file names in sugarbush/template to file names in a project. Template names start without a
+# dot.
 _NAMES = {
     "params.yaml": FILE,
     "prefect.yaml": "prefect.yaml",
@@ -38,7 +40,7 @@ from sugarbush.pipeline.stage import run_stage
 if __name__ == "__main__":
     run_stage("$name")
 ''')
-_TASKS = '"""One thin module per stage, with the name of the stage in dvc.yaml."""\n'
+_TASKS = '"""Contains one module per stage, with the name of the stage in dvc.yaml."""\n'
 
 
 def project_files() -> dict[str, str]:
@@ -59,7 +61,7 @@ def generated_files() -> dict[str, str]:
 
 
 def outdated_tasks(base: Path) -> Iterator[str]:
-    """Yield the generated modules in tasks/ that belong to stages that no longer exist."""
+    """Yield the generated modules in tasks/ without an existing stage."""
     names = {stage.name for stage in STAGES}
     for path in sorted((base / "tasks").glob("*.py")):
         calls = re.search(r'^    run_stage\("(\w+)"\)$', path.read_text("utf-8"), re.MULTILINE)

@@ -1,10 +1,4 @@
-"""The embedded example corpus, and a generator that needs no model.
-
-corpus.py     writes the corpus of an invented shop, its donated examples and its schema
-shop/         attributes, vocabulary and sentences of the shop's records
-simulator/    the generator, which writes customer-service texts and never reads shop/
-grammar.py, people.py, seeded_random.py, data_files.py   code for both
-"""
+"""Contains the embedded example corpus (`shop`), and a generator without a model (`simulator`)."""
 
 from sugarbush.lazy_names import lazy_names
 

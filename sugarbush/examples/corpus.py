@@ -1,4 +1,4 @@
-"""The embedded example: the customer-service corpus of an invented shop, and its schema."""
+"""Writes the embedded example: the customer-service corpus of an invented shop, and its schema."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA_FILE = Path(__file__).parent / "shop" / "schema.yaml"
 
 
 def example_records(seed: int) -> Iterator[Record]:
-    """Yield records without end. A record with the text of an earlier record is skipped."""
+    """Yield an infinite series of records with different texts."""
     seen: set[str] = set()
     number = 0
     while True:

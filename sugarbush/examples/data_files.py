@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-# The parser in C is ten times as fast, but a few builds of PyYAML lack it.
+# The parser in C is ten times faster, but a few builds of PyYAML lack this parser.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

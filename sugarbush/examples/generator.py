@@ -1,4 +1,4 @@
-"""The simulator as a generator plug-in. It is registered like any other plug-in."""
+"""Registers the simulator as a generator plug-in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sugarbush.generators.interface import Generator, GeneratorContext, Generato
 
 
 class Simulator(GeneratorSettings):
-    """A generator that writes customer-service texts from a grammar. It needs no key and no model.
+    """Writes customer-service texts from a grammar, without a key or a model.
 
     >>> Simulator().facts().provider
     'simulator'

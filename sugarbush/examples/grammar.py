@@ -1,11 +1,11 @@
-"""Sentence templates with choices, rules and marked values.
+"""Writes sentences from templates with choices, rules and marked values.
 
-A template may contain `{name}` and `[this|that|]`. `{name}` is a slot that the caller fills, or
-else a rule of the grammar. Brackets contain alternatives, and one of them may be empty. Choices can
-be nested.
+A template may contain `{name}` and `[this|that|]`. `{name}` is a slot that the caller fills, or a
+rule of the grammar. Brackets contain alternatives. An alternative may be empty. Brackets can be
+nested.
 
-`mark` marks values that identify a person, before they fill a slot. `unmark` removes the marks from
-the finished text and returns the spans of these values.
+`mark` marks a value that identifies a person, before the value fills a slot. `unmark` removes the
+marks from the finished text and returns the spans of the values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MARKED = re.compile(f"{_OPEN}([A-Z_]+){_MIDDLE}([^{_CLOSE}]*){_CLOSE}")
 
 @dataclass(frozen=True)
 class LabelledSpan:
-    """A span of a text, with its label: text[start:end] == value."""
+    """A span of a text, with a label. `text[start:end] == value`."""
 
     start: int
     end: int
@@ -49,17 +49,16 @@ _Template = tuple[str | _Name | _Choice, ...]
 
 
 class Grammar:
-    """Rules by name. Each rule has one or more templates."""
+    """Maps names to rules. Each rule has one or more templates."""
 
     def __init__(self, rules: Mapping[str, Sequence[str]]) -> None:
         self._rules = {name: tuple(map(_compile, templates)) for name, templates in rules.items()}
 
     def write(self, rule: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
-        """Write one text from a rule of the grammar. The text contains marks."""
+        """Write one text, with marks, from a rule of the grammar."""
         return self._expand(rng.choice(self._rules[rule]), rng, slots)
 
     def fill(self, template: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
-        """Write one text from `template`, which need not belong to a rule of the grammar."""
         return self._expand(_compile(template), rng, slots)
 
     def _expand(self, template: _Template, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
@@ -87,7 +86,7 @@ def mark(label: str, value: str) -> str:
 
 
 def unmark(text: str) -> tuple[str, tuple[LabelledSpan, ...]]:
-    """Remove all marks. Returns the plain text, and the spans of the marked values in this text."""
+    """Remove all marks. Return the plain text, and the spans of the marked values in this text."""
     plain: list[str] = []
     spans = []
     done = length = 0
@@ -112,7 +111,7 @@ def tidy(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _compile(template: str) -> _Template:
-    # `choices` contains the choices with an open bracket. Its last item is the current one.
+    # `choices` contains the choices with an open bracket. The last item is the innermost choice.
     choices: list[list[list[str | _Name | _Choice]]] = [[[]]]
     end = 0
     for token in _TOKEN.finditer(template):

@@ -1,4 +1,4 @@
-"""Invented people, addresses and codes."""
+"""Invents people, addresses and codes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def random_person(
 ) -> Person:
     """Invent a person. Address and phone are marked.
 
-    The default phone numbers begin with 555-01, a prefix without subscribers.
+    The default phone numbers begin with 555-01, because nobody has such a number.
     """
     street = f"{rng.between(1, 240)} {rng.choice(STREETS)} {rng.choice(STREET_KINDS)}"
     return Person(
@@ -44,6 +44,6 @@ def random_person(
 
 
 def random_code(pattern: str, rng: SeededRandom) -> str:
-    """Replace every `#` in `pattern` by a random digit, and every `@` by a random capital."""
+    """Replace each `#` in `pattern` by a random digit, and each `@` by a random capital letter."""
     drawn = {"#": lambda: str(rng.below(10)), "@": lambda: chr(ord("A") + rng.below(26))}
     return "".join(drawn[c]() if c in drawn else c for c in pattern)

@@ -1,4 +1,4 @@
-"""Random choices for one text."""
+"""Makes random choices for one text."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _BLOCK = 256
 
 
 class SeededRandom:
-    """Random choices for one text. Equal seeds and names give equal choices.
+    """Makes random choices for one text. Equal seeds and names give equal choices.
 
-    A text needs a few hundred random numbers. numpy computes them in blocks, which is faster.
+    A text needs a few hundred random numbers. For speed, numpy computes these numbers in blocks.
     """
 
     def __init__(self, seed: int, *names: str | int) -> None:
@@ -29,11 +29,11 @@ class SeededRandom:
         return self._uniforms.pop()
 
     def below(self, count: int) -> int:
-        """Draw a whole number from 0 to count - 1."""
+        """Return a random integer from 0 to count - 1."""
         return int(self.uniform() * count)
 
     def between(self, low: int, high: int) -> int:
-        """Draw a whole number from low to high."""
+        """Return a random integer from low to high."""
         return low + self.below(high - low + 1)
 
     def chance(self, probability: float) -> bool:

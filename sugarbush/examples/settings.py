@@ -10,7 +10,7 @@ from sugarbush.settings import AtLeastOne, Section
 
 
 class MakeExampleSettings(Section):
-    """The embedded example corpus."""
+    """Settings of the embedded example corpus."""
 
     records: Annotated[int, Field(ge=100)] = 5600
     """Number of records in the corpus."""

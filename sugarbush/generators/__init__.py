@@ -1,10 +1,6 @@
-"""Generators: they receive requests and return texts, with token counts.
+"""A generator receives requests and returns texts, with token counts.
 
-interface                       requests, answers, and the interface of a generator plug-in
-settings                        the section `generator`, which finds plug-ins by name
-prompts, answer_checks, answers prompts for language models, and checks of their answers
-answer_cache, progress          a cache of answers, a progress bar
-openai/, huggingface/, pool     the built-in generators; the simulator is in sugarbush.examples
+`openai`, `huggingface` and `pool` are built in. The simulator is in `sugarbush.examples`.
 """
 
 from sugarbush.lazy_names import lazy_names

@@ -1,11 +1,11 @@
-"""A cache of model answers, so that nobody pays twice for an answer.
+"""Caches model answers, so that no answer is paid twice.
 
     <state>/answers/      one SQLite file (diskcache) in write-ahead mode, mode 0700
 
-A key is the SHA-256 of everything that determines an answer: endpoint, model, sampling settings,
-messages, sample and attempt. A value is the answer as JSON, without the prompt. The cache stores an
-answer before a run uses it, so a killed process loses no answer. It has no size limit and never
-deletes an answer. It refuses pickled values, because loading a pickle can run code.
+A key is the SHA-256 of everything that determines an answer, such as the endpoint, the model and
+the messages. A value is the answer as JSON, without the prompt. The cache stores an answer before a
+run uses it, so a killed process loses no answer. The cache has no size limit and never deletes an
+answer. The cache refuses pickled values, because loading a pickle can run code.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ class CacheSize:
 
 
 def call_key(**parts: Any) -> str:
-    """Return the key of a call. Equal parts give equal keys on every machine."""
+    """Return the cache key of a call. Equal `parts` give equal keys on every machine."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class AnswerCache:
-    """An open cache, made by `open_cache`. Every method raises StorageError if the disk fails."""
+    """An open cache, made by `open_cache`. All methods raise StorageError if the disk fails."""
 
     def __init__(self, cache: diskcache.Cache, folder: Path) -> None:
         self._cache, self._folder = cache, folder
 
     def get(self, key: str) -> Completion | None:
-        """Return the cached answer for `key`; None if there is none or it is unreadable."""
+        """Return the cached answer for `key`, or None without a readable answer."""
         with _storage(self._folder):
             try:
                 fields = self._cache.get(key)
@@ -83,7 +83,7 @@ class AnswerCache:
                 self._cache.set(key, asdict(completion))
 
     def find(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """Return the cached answers for `keys`. A key without an answer is left out."""
+        """Return the cached answers by key. Keys without an answer are omitted."""
         return {key: found for key in keys if (found := self.get(key)) is not None}
 
     def size(self) -> CacheSize:
@@ -91,7 +91,7 @@ class AnswerCache:
             return CacheSize(answers=len(self._cache), size_bytes=int(self._cache.volume()))
 
     def clear(self) -> int:
-        """Delete all answers and return their number. A later run pays for them again."""
+        """Delete all answers and return their number. A later run pays for the answers again."""
         with _storage(self._folder):
             return int(self._cache.clear())
 
@@ -107,7 +107,7 @@ class _Json(diskcache.JSONDisk):  # type: ignore[misc]
 
 @contextmanager
 def open_cache(state: Path) -> Iterator[AnswerCache]:
-    """Open the cache of answers in the folder `state`. Raises StorageError if this fails."""
+    """Open the cache of answers in the folder `state`. Raises StorageError if the disk fails."""
     folder = state / FOLDER
     with _storage(folder):
         make_owner_only(folder)
@@ -119,7 +119,8 @@ def open_cache(state: Path) -> Iterator[AnswerCache]:
             size_limit=_UNLIMITED,
             cull_limit=0,
             eviction_policy="none",
-            # Large answers would otherwise be separate files, outside the transaction.
+            # Without this setting, diskcache writes large answers to separate files, outside the
+            # transaction.
             disk_min_file_size=_UNLIMITED,
         )
     try:
@@ -135,6 +136,6 @@ def _storage(folder: Path) -> Iterator[None]:
     except (OSError, sqlite3.Error, diskcache.Timeout) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise StorageError(
-            f"{folder}: the cache of answers cannot be used: {reason or type(error).__name__}. "
-            "Stored answers are safe. Free disk space or fix the folder's permissions; run again."
+            f"{folder}: the cache of answers cannot be used: {reason or type(error).__name__}. No "
+            "stored answer is lost. Free disk space or fix the folder's permissions; run again."
         ) from None

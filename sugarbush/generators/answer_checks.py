@@ -1,15 +1,15 @@
 """Checks whether an answer can be used as a candidate.
 
-A property is not a problem if a text of the request (an example or the parent) has it too. For
-example, JSON lines are correct answers for a corpus of JSON lines.
+A property of an answer is no problem if an example or the parent has the same property. For
+example, JSON is a correct answer for a corpus of JSON lines.
 
-Limits: refusals are recognized by their usual first words in five languages. The language is
-recognized by the script. In the Latin script it is recognized by the frequent words of seven
-languages, so short texts, mixed texts and texts in other languages pass. Copies are recognized by
-runs of eight words, so paraphrases pass.
+Limits: refusals are recognized by their usual first words in five languages. Languages are
+recognized by the script and, in the Latin script, by frequent words of seven languages. So texts in
+the wrong language may pass if they are short, mixed, or in another language of the Latin script.
+Copies are recognized by runs of eight words, so paraphrases pass.
 
-A text with half a surrogate pair or with control characters is refused, because it cannot be stored
-or printed.
+Texts with half a surrogate pair or with control characters are refused, because they cannot be
+stored or printed.
 """
 
 from __future__ import annotations
@@ -26,22 +26,20 @@ from sugarbush.generators.prompts import BLANK, instructions
 
 Run = tuple[str, ...]
 
-# Copies are found by common n-grams of words (runs). Two people rarely write the same eight words
-# in a row, so n is 8.
+# The number of words in an n-gram (run). Two people rarely write the same eight words in a row.
 _RUN = 8
-# The largest share of n-grams that an answer and an example may have in common.
+# The largest share of n-grams that an answer and an example may have in common
 _COPIED_EXAMPLE_SHARE = 0.3
-# A variation always shares n-grams with its parent. If 5% of the words change, which is the
-# smallest setting, about 0.66 of the n-grams are shared. If one word in eighty changes, 0.9 are
-# shared.
+# A variation always shares n-grams with its parent. If 5% of the words change (the smallest
+# setting), the shared part is about 0.66. If one word in eighty changes, the shared part is 0.9.
 _COPIED_PARENT_SHARE = 0.9
 # Only the first characters are searched, because a refusal or a comment comes before the text.
 _OPENING_CHARACTERS = 240
 
 _TOKEN = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
 
-# Patterns of refusals, for a text from `_plain_opening`. A support ticket may begin with "I cannot
-# create an account", so a pattern must also contain a word for the requested text.
+# These patterns match refusals in the output of `_plain_opening`. A support ticket may begin with
+# "I cannot create an account", so a pattern must also contain a word for the requested text.
 _CANNOT = r"i (?:cannot|am unable to|am not able to|will not|must decline to)"
 _WRITE = (
     r"(?:(?:help|assist)(?: you)?(?: with)?|comply with|fulfill?|provide|generate|create|write"
@@ -64,7 +62,7 @@ _REFUSALS = tuple(
         r"^mi dispiace\W{1,3}(?:ma )?non posso (?:aiutar|scrivere|creare|generare)",
     )
 )
-# Patterns of comments that announce the text, offer help with it, or describe it.
+# These patterns match comments that announce the text, offer help, or describe the text.
 _ANNOUNCEMENTS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -87,24 +85,21 @@ _MARKUP = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _OBJECT = re.compile(r"""\s*[\[{]\s*+(?:\{\s*)?"[^"\n]*"\s*:""")
-# Half of a surrogate pair, or a control character that nobody types.
+# Matches half of a surrogate pair, or a control character that nobody types.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
-# The end of a model's thoughts. Some servers do not remove the thoughts.
+# Matches the end of a model's thoughts, because some servers do not remove the thoughts.
 _THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]", re.IGNORECASE)
 _QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*example\s+\d+\s*:", re.IGNORECASE)
 
-# A text has a language if it contains enough different frequent words of the language. They must
-# be a large enough share of all words, and at least _LEAST_LEAD times as many as the frequent words
-# of any other language. The first letters decide the script.
-_FEWEST_WORDS = 20
-_FEWEST_FREQUENT = 4
-_LEAST_SHARE = 0.1
-_LEAST_LEAD = 2
-_LETTERS = 400
+_FEWEST_WORDS = 20  # minimum number of words for `language`
+_FEWEST_FREQUENT = 4  # minimum number of different frequent words of the language
+_LEAST_SHARE = 0.1  # minimum share of the language's frequent words among all words
+_LEAST_LEAD = 2  # minimum ratio to the number of frequent words of any other language
+_LETTERS = 400  # the first letters decide the script
 
-# The frequent words of each language. A word may belong to several languages.
+# Frequent words of each language. A word may belong to several languages.
 _FREQUENT = {
     "en": "the and of to is that it was for with you this have not are but they from he she his "
     "her my we were been which would there what your a as do no me in on at an so",
@@ -131,7 +126,7 @@ _LANGUAGES_OF: dict[str, tuple[str, ...]] = {
 def check(text: str | None, request: Request, finish_reason: str | None) -> Problem | None:
     """Return the problem of an answer to `request`, or None if the answer is usable.
 
-    `finish_reason` has the values of OpenAI's API; "length" means that the answer was cut off.
+    `finish_reason` has the values of OpenAI's API. "length" means that the answer was cut off.
     """
     if finish_reason in _BAD_ENDINGS:
         return _BAD_ENDINGS[finish_reason]
@@ -154,8 +149,8 @@ def without_thoughts(text: str) -> str:
 def bare_text(said: str, request: Request) -> str:
     """Return an answer without the model's thoughts and without quotation marks around the text.
 
-    The marks stay if the text also contains such marks inside, or if a text of the request has
-    marks around it.
+    The marks stay if the text also contains such marks inside. The marks also stay if an example or
+    the parent has marks around its text.
     """
     text = without_thoughts(said).strip()
     if _in_quotes(text) and not any(map(_in_quotes, _shown(request))):
@@ -166,7 +161,8 @@ def bare_text(said: str, request: Request) -> str:
 def language(text: str) -> str | None:
     """Return the ISO 639-1 code of the text's language.
 
-    Knows seven languages in the Latin script, and returns None for all others.
+    The function knows seven languages in the Latin script. For all other languages, the result is
+    None.
     """
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _FEWEST_WORDS:
@@ -179,7 +175,7 @@ def language(text: str) -> str | None:
 
 
 def script(text: str) -> str | None:
-    """Return the script of most letters ("LATIN", "CYRILLIC", "CJK"); None without letters."""
+    """Return the script of most letters ("LATIN", "CYRILLIC", "CJK"), or None without letters."""
     letters = [c for c in text if c.isalpha()][:_LETTERS]
     if all(c.isascii() for c in letters):
         return "LATIN" if letters else None
@@ -193,7 +189,7 @@ def _copied(text: str, request: Request) -> Problem | None:
         if _share(answer & parent, answer, parent) > _COPIED_PARENT_SHARE:
             return Problem.COPIED_PARENT
     held = [word_runs(example) for example in set(request.examples)]
-    # An n-gram that many examples share, such as a greeting, may also be in an answer.
+    # An answer may contain an n-gram that many examples share, such as a greeting.
     count = Counter(run for runs in held for run in runs & answer)
     own = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
     copied = any(_share(own & runs, answer, runs) > _COPIED_EXAMPLE_SHARE for runs in held)
@@ -201,7 +197,7 @@ def _copied(text: str, request: Request) -> Problem | None:
 
 
 def _repeats_prompt(text: str, request: Request) -> bool:
-    """Whether the text repeats a label, a blank or instructions of the prompt."""
+    """Return whether the text repeats a label, a blank or instructions of the prompt."""
     shown = _shown(request)
     if _LABEL.match(text) and not any(map(_LABEL.match, shown)):
         return True
@@ -216,7 +212,7 @@ def _repeats_prompt(text: str, request: Request) -> bool:
 
 
 def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
-    """Return WRONG_LANGUAGE if no text of the request has the same script, or the same language."""
+    """Return WRONG_LANGUAGE if all examples and the parent have another script or language."""
     tongues = {_tongue(other) for other in shown}
     own = _tongue(text)
     for part in (0, 1):
@@ -259,7 +255,7 @@ def _plain_opening(text: str) -> str:
 
 
 def _is_json(text: str) -> bool:
-    """Whether the text is JSON, or begins like a JSON object."""
+    """Return whether the text is JSON or begins like a JSON object."""
     if text.lstrip()[:1] not in {"{", "["}:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Turns completions into answers: checks them, and requests each unusable one once more.
+"""Checks completions and turns them into answers. Each unusable completion is requested once more.
 
 The cache contains unchecked completions, so every run checks them again.
 """
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _ATTEMPTS = 2
 
-# Placeholder answers: to a request that will be sent, and to a request that is never sent.
+# Placeholders for the answer to a request that will be sent, and to a request that is never sent
 _NOT_YET = Answer(text=None, problem=Problem.FAILED, cached=True)
 _NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 
@@ -27,8 +27,9 @@ _NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 class Asked:
     """The completions of some requests.
 
-    `keys` maps the index of a request to its cache key, and `completions` maps a key to its
-    completion. A failed request has no completion. `fresh` are the keys that were not in the cache.
+    `keys` maps the index of a request to its cache key. `completions` maps a cache key to its
+    completion. A failed request has no completion. `fresh` contains the keys that were not in the
+    cache.
     """
 
     keys: Mapping[int, str]
@@ -43,10 +44,11 @@ def fitting_prompts(
     what: str,
     say: Callable[[str], None],
 ) -> dict[int, T]:
-    """Return the prompts by index. `prompt` raises GeneratorError for a prompt that is too long.
+    """Return the prompts of `wanted` by index. `prompt` raises GeneratorError if a prompt is too
+    long.
 
-    Such a request is left out, and `say` prints the number of these requests. If all prompts are
-    too long, raises the last error.
+    A request is left out if its prompt is too long. `say` prints the number of such requests. If
+    all prompts are too long, the function raises the last error.
     """
     prompts, too_long = dict[int, T](), None
     for place, request in enumerate(wanted):
@@ -66,7 +68,7 @@ def answer_all(
 ) -> tuple[Answer, ...]:
     """Return one answer per request, in order.
 
-    Only the requests with an index in `places` are answered; the others fail.
+    Only the requests with an index in `places` are answered. All other requests fail.
 
     `ask` receives the indices without a usable answer, and the number of the attempt.
     """
@@ -77,7 +79,7 @@ def answer_all(
         fresh = set(asked.fresh)
         for i, key in asked.keys.items():
             paid = key in fresh
-            fresh.discard(key)  # equal requests cost only once
+            fresh.discard(key)  # equal requests are paid once
             answers[i] = _answer(
                 asked.completions.get(key), wanted[i], before=answers[i], paid=paid
             )

@@ -1,4 +1,4 @@
-"""Chooses donated examples for a prompt: those nearest to the requested metadata."""
+"""Chooses the donated examples nearest to the requested metadata, for a prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
 
-_BLOCK = 1024  # targets at a time, to limit the memory of the comparison (block, m, d)
+_BLOCK = 1024  # number of targets per block; limits the memory of the comparison (block, m, d)
 
 
 def choose_examples(
@@ -20,9 +20,9 @@ def choose_examples(
     The distance is the Hamming distance: the number of attributes in which two rows of codes
     differ. Ties are broken at random for each target, so the order of the file has no effect.
 
-    Guarantee: costs no budget. Targets are post-processed DP metadata, and donated examples are
-    public. Shapes: `target` (d,) and result (k,), or `target` (n, d) and result (n, k);
-    `donated_codes` (m, d). If there are fewer than k examples, the result contains all of them.
+    Guarantee: this function costs no budget. Targets are post-processed DP metadata, and donated
+    examples are public. Shapes: `target` (d,) and result (k,), or `target` (n, d) and result (n,
+    k); `donated_codes` (m, d). If there are fewer than k examples, the result contains all of them.
     Source: MAPLE (Chien et al. 2026), the choice of in-context examples.
     """
     targets = np.atleast_2d(target)

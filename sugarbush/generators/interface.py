@@ -1,13 +1,12 @@
-"""The interface of a generator, which receives requests and returns texts.
+"""Defines the interface of a generator. A generator receives requests and returns texts.
 
 A generator is one module and one entry point in the group `sugarbush.generators`. The entry point
-names a subclass of `GeneratorSettings`. This class contains the generator's settings, opens the
-generator, and describes the generator to the rest of the library. The shortest example is
-`sugarbush/examples/generator.py`.
+names a subclass of `GeneratorSettings`. The subclass contains the settings of the generator, and
+opens the generator. The shortest example is `sugarbush/examples/generator.py`.
 
 A `Request` describes one text. `sugarbush.generators.prompts` turns a request into a message for a
-language model; other generators read its fields. Generators accept only `Released` requests, so
-private text cannot reach them.
+language model. Other generators read the fields of the request. Generators accept only `Released`
+requests, so private text cannot reach them.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from sugarbush.settings import Section
 if TYPE_CHECKING:
     from sugarbush.generators.openai.settings import EndpointSettings
 
-# Maps texts (n,) to unit vectors (n, dim).
+# Maps texts (n,) to unit vectors (n, dim)
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 class Problem(StrEnum):
-    """Why an answer cannot be used."""
+    """The reason why an answer is unusable."""
 
     EMPTY = "empty"
     REFUSAL = "refusal"
@@ -52,12 +51,12 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One text to write.
+    """Describes one text that a generator should write.
 
     `subject` is the public description of the corpus ("customer-service dialogues"). `attributes`
-    are pairs of name and value, from the DP table or the schema, in the schema's order. `examples`
-    are donated texts. `words` is the requested length; None means any length. `sample`
-    distinguishes requests that are otherwise equal.
+    contains pairs (name, value) in the schema's order. The values come from the DP table or the
+    schema. `examples` contains donated texts. `words` is the requested length; None means any
+    length. Requests that are otherwise equal have different values of `sample`.
     """
 
     subject: str
@@ -74,25 +73,25 @@ class RandomRequest(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class VariationRequest(Request):
-    """A request for a text near `parent` (VARIATION_API). It may change `mask_share` of the
-    words."""
+    """A request for a variation of `parent` (VARIATION_API). A `mask_share` of its words may
+    change."""
 
     parent: str
     mask_share: float
     tone: str = ""
 
     def __repr__(self) -> str:
-        # Generators derive the seed of a text from this string. So the string stays as in version
-        # 0.1, in which a request also had the fields `good` and `bad`.
+        # Generators derive the seed of a text from this string, so another string would change all
+        # variations. `good` and `bad` were fields in version 0.1.
         own = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
         return f"VariationRequest({own}, good=(), bad=())"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A text or a problem. `text` is None exactly if `problem` is set.
+    """The text or the problem of one request. `text` is None exactly if `problem` is set.
 
-    The numbers of tokens are 0 if the generator counts no tokens.
+    If the generator counts no tokens, the numbers of tokens are 0.
     """
 
     text: str | None
@@ -126,9 +125,9 @@ def usage_of(answers: Sequence[Answer]) -> Usage:
 
 
 def released_requests(requests: object) -> tuple[Request, ...]:
-    """Check at run time that the requests are released, and return them.
+    """Return the requests, after a run-time check that they are released.
 
-    Raises PrivacyError if they are not released, before any request is sent.
+    Raises PrivacyError for other requests, before any request is sent.
     """
     if not isinstance(requests, Released) or not all(
         isinstance(request, Request) for request in requests.value
@@ -159,13 +158,13 @@ class Generator(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorContext:
-    """The values that a generator may use besides its own settings.
+    """Values that a generator may use besides its own settings.
 
     `seed` is public. `state` is a folder for answers and for the journal of paid calls. `account`
-    is the value of `privacy.dataset`; the caps apply to it. `stage` is the stage that needs the
-    texts. Relative paths in settings start at `base`. `embed` is for public text. `say` prints a
-    line for the operator. `memory` keeps objects that are slow to open, such as public files, for
-    later contexts of the same corpus.
+    is the value of `privacy.dataset`. Each account has its own caps on calls and cost. `stage` is
+    the stage that needs the texts. Relative paths in settings start at `base`. `embed` embeds
+    public texts. `say` prints a line for the operator. `memory` keeps objects that are slow to
+    load, such as public files. Later contexts of the same corpus reuse these objects.
     """
 
     seed: int
@@ -180,9 +179,9 @@ class GeneratorContext:
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorFacts:
-    """The entries of the release card about a generator.
+    """Facts about a generator, for the release card.
 
-    `endpoint` is None if no request leaves this machine. `sources` are names of public files.
+    `endpoint` is None if no request leaves this machine. `sources` contains names of public files.
     """
 
     provider: str
@@ -199,27 +198,26 @@ class Price(Section):
     output: Annotated[float, Field(ge=0)]
     """Price of a million answer tokens."""
     date: str
-    """The day on which you looked up the price, in quotes: '2026-11-01'."""
+    """The date of the price, in quotes: '2026-11-01'."""
 
     @field_validator("date", mode="before")
     @classmethod
     def _is_quoted(cls, date: object) -> object:
-        """Refuse a date without quotes. YAML reads it as a date, and then DVC cannot read the
-        file."""
+        """Refuse a date without quotes, because DVC cannot read a file with a YAML date."""
         if not isinstance(date, str):
             raise ValueError("must be a date in quotes, such as '2026-11-01'")
         return datetime.date.fromisoformat(date).isoformat()
 
 
 def cost_of(price: Price | None, *, prompt_tokens: float, completion_tokens: float) -> float | None:
-    """Return the cost of the tokens in the currency of the price; None without a price."""
+    """Return the cost of the tokens in the currency of `price`, or None without a price."""
     if price is None:
         return None
     return (price.input * prompt_tokens + price.output * completion_tokens) / 1_000_000
 
 
 class GeneratorSettings(Section):
-    """The settings of one generator, and the method that opens it. A plug-in is a subclass.
+    """The settings of one generator. A plug-in is a subclass.
 
     Mark a field as `Annotated[T, NOT_IN_OUTPUT]` if it does not affect the texts.
 
@@ -235,7 +233,7 @@ class GeneratorSettings(Section):
     """
 
     name: ClassVar[str]
-    """The name of the entry point, and of its section under `generator` in params.yaml."""
+    """The name of the entry point, and of the generator's section in params.yaml."""
     one_domain: ClassVar[bool] = False
     """Whether the generator writes texts of one fixed domain, regardless of the corpus."""
 
@@ -248,14 +246,13 @@ class GeneratorSettings(Section):
         return self.output_settings()
 
     def facts(self) -> GeneratorFacts:
-        """Return the entries for the release card. It is public: show only the last part of a
-        path."""
+        """Return the entries for the public release card. Show only the last part of a path."""
         return GeneratorFacts(provider=self.name)
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
-        """Check that the generator can answer `planned`, the longest requests of a run.
+        """Check that the generator can answer the longest requests of a run, `planned`.
 
-        Raises a SugarbushError that says what to change. Does nothing by default.
+        Raises a SugarbushError that says what to change. The default implementation does nothing.
         """
 
     def public_files(self) -> tuple[str, ...]:
@@ -263,23 +260,23 @@ class GeneratorSettings(Section):
         return ()
 
     def public_texts(self, base: Path) -> tuple[str, ...]:
-        """Return public texts that the generator may return unchanged.
+        """Return the public texts that the generator may copy.
 
-        No private record may equal one of them.
+        No private record may equal such a text.
         """
         return ()
 
     @property
     def answer_token_limit(self) -> int | None:
-        """The maximum number of tokens in an answer; None if there is no limit."""
+        """The maximum number of tokens in an answer, or None."""
         return None
 
     @property
     def price(self) -> Price | None:
-        """The price of tokens; None if they are free or the price is unknown."""
+        """The price of tokens, or None if tokens are free or their price is unknown."""
         return None
 
     @property
     def endpoint(self) -> EndpointSettings | None:
-        """The endpoint that receives the requests; None if the generator runs on this machine."""
+        """The endpoint that receives the requests, or None for a generator on this machine."""
         return None

@@ -1,10 +1,10 @@
-"""A public corpus as a generator: it finds human texts by their embeddings.
+"""Uses a public corpus as a generator. Texts are found by their embeddings.
 
-For RANDOM_API, it samples pool texts near the prompt; for VARIATION_API, neighbours of the parent.
-It writes no new text, so the requested length and mask share have no effect.
+RANDOM_API samples pool texts near the prompt. VARIATION_API samples neighbours of the parent. The
+pool writes no new text, so the requested length and mask share have no effect.
 
-The pool must be public and must not contain a private record. If a part of the user's data set is
-public, a hash of each text decides whether the text is public (`randomness.hash_share`, `prepare`).
+The pool must be public and must not contain a private record. `sugarbush.generators.pool_files`
+describes a pool that is part of a private file.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import Rng, public_rng
 
-_EXAMPLES_A_QUERY = 3  # the search is near the mean embedding of this many examples
-_PAIRS_A_BLOCK = 1 << 24  # pairs (request, pool text) at a time; their cosines need 64 MiB
+_EXAMPLES_A_QUERY = 3  # the search starts from the mean embedding of this many examples
+_PAIRS_A_BLOCK = 1 << 24  # pairs (request, pool text) in one block; their cosines need 64 MiB
 _TINY = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Prompt:
-    """A search near the mean embedding of `texts`. It never returns a copy of `parent`."""
+    """A search near the mean embedding of `texts`. The search never returns a copy of `parent`."""
 
     texts: tuple[str, ...] = ()
     parent: str | None = None
@@ -50,7 +50,7 @@ _NOTHING = _Prompt()
 
 
 class Pool(GeneratorSettings):
-    """A public corpus as a generator. It finds texts by their embeddings.
+    """Uses a public corpus as a generator. Texts are found by their embeddings.
 
     >>> pool = Pool(sources=[{"file": "reviews.csv", "text_column": "text"}])
     >>> pool.public_files()
@@ -62,9 +62,10 @@ class Pool(GeneratorSettings):
     sources: tuple[PoolSource, ...] = ()
     """The public files."""
     temperature: Annotated[float, Field(gt=0)] = 0.05
-    """A text is e times as likely as a text with a cosine that is lower by this number."""
+    """Sampling temperature: the probability of a text is proportional to exp(cosine /
+    temperature)."""
     neighbours: Annotated[int, Field(ge=1)] = 200
-    """Number of texts near a parent that may become its variations."""
+    """Number of nearest pool texts from which a variation is sampled."""
 
     def open(self, context: GeneratorContext) -> PoolGenerator:
         key = (self.name, self.sources, context.base)
@@ -93,13 +94,13 @@ class Pool(GeneratorSettings):
 class PoolGenerator:
     """Samples pool texts for requests.
 
-    `embeddings` (n, d) float32 are the unit vectors of `texts` (n,). `embed` returns such vectors
-    for other texts. A text that the pool contains twice is twice as likely. A copy of the parent or
-    of an example is never returned.
+    `embeddings` (n, d) float32 contains the unit vectors of `texts` (n,). `embed` returns unit
+    vectors of other texts. If the pool contains a text twice, the text is twice as likely. A copy
+    of the parent or of an example is never returned.
 
-    Guarantee: each answer depends only on the seed and its own request. The text with
-    the largest similarity / temperature plus Gumbel noise is chosen. If an answer were sampled by a
-    cumulative sum, rounding errors of the matrix product would change it more often.
+    Guarantee: each answer depends only on the seed and its own request. The Gumbel-max trick
+    samples a text. The Gumbel-max trick is more robust to rounding errors of the matrix product
+    than a cumulative sum.
     """
 
     def __init__(
@@ -112,7 +113,9 @@ class PoolGenerator:
         embed: Embed,
     ) -> None:
         if len(embeddings) != len(texts):
-            raise InvariantError(f"{len(texts)} pool texts have {len(embeddings)} embeddings")
+            raise InvariantError(
+                f"the pool has {len(texts)} texts but {len(embeddings)} embeddings"
+            )
         self._texts = tuple(texts)
         self._embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
         self._params = params
@@ -123,18 +126,19 @@ class PoolGenerator:
             self._places.setdefault(text, []).append(place)
         if len(self._places) < 2:
             raise GeneratorError(
-                "the pool has fewer than two different texts: add files to generator.pool.sources"
+                "the pool has fewer than two different texts. Add files to generator.pool.sources"
             )
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """Return one pool text per request, in order. No tokens are counted.
+        """Return one pool text per request, in order. The answers contain no token counts.
 
-        A text's probability is proportional to exp(cosine / temperature). The cosine compares the
-        text with the mean of three examples or, without examples, with the attribute values. If
-        there are neither, the choice is uniform. VARIATION_API chooses from the `neighbours`
-        nearest to the parent. An answer fails if no text is left to choose.
+        A text's probability is proportional to exp(cosine / temperature). RANDOM_API compares the
+        text with the mean of three examples or, without examples, with the attribute values.
+        Without examples and attributes, all texts are equally likely. VARIATION_API compares the
+        text with the parent, and samples from the `neighbours` nearest texts. An answer fails if no
+        text is left.
         """
         return requests.map(self._answers)
 
@@ -175,9 +179,9 @@ class PoolGenerator:
     def _draw(
         self, near: NDArray[np.int64], scores: NDArray[np.float32], request: Request, rng: Rng
     ) -> Answer:
-        """Choose one text with probability proportional to exp(score), by the Gumbel-max trick.
+        """Sample one text with probability proportional to exp(score), by the Gumbel-max trick.
 
-        Never chooses an example of the request.
+        An example of the request is never sampled.
         """
         # -log(Exp(1)) is a standard Gumbel variate.
         exponential = rng.standard_exponential(len(near), dtype=np.float32)
@@ -191,7 +195,7 @@ class PoolGenerator:
         return Answer(text=self._texts[near[best]])
 
     def _directions(self, prompts: Sequence[_Prompt]) -> NDArray[np.float32]:
-        """Compute the mean embedding of each prompt's texts, scaled to length 1: (m, d)."""
+        """Return the mean embedding of each prompt's texts, scaled to length 1: (m, d)."""
         texts = dict.fromkeys(text for prompt in prompts for text in prompt.texts)
         new = [text for text in texts if text not in self._places]
         embedded = dict(zip(new, self._embed(new), strict=True)) if new else {}

@@ -3,8 +3,7 @@
 A part of the user's data set may be public, for example 10% of a file. `PoolSource.share` selects
 the texts with a `hash_share` below this number. `prepare.exclude_share` with the same number
 removes exactly these texts from the private records. Only the hash of a text decides whether the
-text is public. So no text is both public and private, and a new record never changes this for
-another record.
+text is public. So no text is both public and private, and a new record does not move other records.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ SETTING = "generator.pool.sources"
 
 
 class PoolSource(Section):
-    """A public file. A hash selects the texts, so the order of rows has no effect."""
+    """A public file. Texts are selected by their hashes, so the order of rows has no effect."""
 
     file: str
     """A csv, jsonl or parquet file."""
     text_column: str
-    """The column of the texts."""
+    """The column with the texts."""
     rows: Annotated[int, Field(ge=1)] | None = None
     """Maximum number of texts to use; null: all."""
     share: Share | None = None
@@ -55,7 +54,7 @@ def load_pool(
 
 
 def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
-    """Read the texts of a file with a hash below `share`, in the order of the file.
+    """Return the texts of a file with a hash below `share`, in the order of the file.
 
     If `rows` is set, keep only the `rows` texts with the lowest hashes.
     """

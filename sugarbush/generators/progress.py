@@ -31,9 +31,9 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress(total: int, *, what: str, console: Console | None = None) -> Iterator[Advance]:
-    """Show a progress bar on a terminal; elsewhere print a line every half minute.
+    """Show a progress bar on a terminal. Without a terminal, print a line every half minute.
 
-    Yields a function `advance(answers, note)`; `note` is the cost so far.
+    Yields a function `advance(answers, note)`. `note` describes the cost so far.
     """
     console = console or Console(file=sys.stderr)
     if console.is_terminal:

@@ -1,8 +1,8 @@
 """Writes the prompts of a language model from requests.
 
-`render` is for models that follow instructions. It writes one user message, because several chat
-formats have no system role. `continuation` is for models that only continue a text (GPT-2). It
-writes a list of texts, and the model adds the next text.
+`render` is for models that follow instructions. The result is one user message, because several
+chat formats have no system role. `continuation` is for models that only continue a text (GPT-2).
+The result is a list of texts, and the model adds the next text.
 
 Every word of a prompt comes from this file, the schema or the request. So a prompt contains only
 released or public text.
@@ -22,21 +22,20 @@ from sugarbush.randomness import public_rng
 CountTokens = Callable[[str], int]
 
 BLANK = "_"
-SEPARATOR = "###"  # a line with this mark separates the texts in a prompt of `continuation`
+SEPARATOR = "###"  # the line between two texts in a prompt of `continuation`
 
 TEXT_ALONE = (
     "Answer with the text alone: no introduction, no title, no comment, no quotation marks around "
     "it, no JSON and no markup."
 )
 
-# With a smaller share, a text has almost no blanks to fill, so the prompt requests a rephrasing.
+# With a smaller `mask_share`, a text has almost no blanks, so the prompt requests a rephrasing.
 _REPHRASE_BELOW = 0.05
-# Reserved for the chat format, which may add a system message of 20 to 40 tokens.
+# Tokens reserved for the chat format. Some formats add a system message of 20 to 40 tokens.
 _TEMPLATE_TOKENS = 64
-# English has about four bytes per token, and most other languages have three. Some vocabularies
-# need more tokens for a language, so a caller can pass another counter.
+# English has about four bytes per token, and most other languages have three.
 _BYTES_PER_TOKEN = 3
-# A word, or one character of a script without spaces.
+# Matches a word, or one character of a script without spaces
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’-][^\W_]+)*")
 
 
@@ -52,11 +51,10 @@ def render(
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
 ) -> str:
-    """Write the message for `request`, and leave room for `max_tokens` in the context.
+    """Return the message for `request`. The context keeps room for `max_tokens` answer tokens.
 
-    While the prompt is too long, its longest example is removed. If several examples are equally
-    long, the last of them is removed. Raises GeneratorError if the prompt is too long without any
-    example.
+    The longest example is removed until the prompt fits. Among equally long examples, the last
+    example is removed first. Raises GeneratorError if the prompt is too long without examples.
     """
     room = context_tokens - max_tokens - _TEMPLATE_TOKENS
     return _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)
@@ -69,19 +67,19 @@ def continuation(
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
 ) -> str:
-    """Write the text that a model without a chat format continues.
+    """Return the text that a model without a chat format continues.
 
-    The text is shortened as in `render`. The answer ends at the next line that is SEPARATOR. Such
-    models cannot fill in blanks. So for a variation, the list of texts ends with the parent, and
-    `mask_share` and `tone` have no effect.
+    Long prompts are shortened as in `render`. The answer ends at the next line that is SEPARATOR.
+    Models without a chat format cannot fill in blanks. So for a variation, the list of texts ends
+    with the parent, and `mask_share` and `tone` have no effect.
     """
     room = context_tokens - max_tokens
     return _longest_that_fits(request, _list, room=room, count_tokens=count_tokens)
 
 
 def instructions(request: Request) -> str:
-    """Return the prompt of `render` without examples and parent. Answers must not repeat it."""
-    # One empty example replaces all examples, so that the sentences about examples remain.
+    """Return the prompt of `render` without examples and parent, for a check of answers."""
+    # With one empty example, the prompt still contains the sentences about examples.
     bare = replace(request, examples=("",) if request.examples else ())
     if isinstance(bare, VariationRequest):
         bare = replace(bare, parent="")
@@ -89,7 +87,7 @@ def instructions(request: Request) -> str:
 
 
 def with_blanks(text: str, *, share: float, sample: int) -> str:
-    """Replace a share of the words of `text`, and at least one word, by BLANK.
+    """Replace a share of the words of `text`, but at least one word, by BLANK.
 
     `sample` selects the words, so variations of one text replace different words. Spaces, line ends
     and punctuation do not change.
@@ -114,7 +112,7 @@ def _instruction(request: Request) -> str:
 
 
 def _parent(request: VariationRequest) -> list[str]:
-    """Write a fill-in-the-blank task (Xie et al. 2024, VARIATION_API), or a rephrasing task."""
+    """Return a fill-in-the-blank task (Xie et al. 2024, VARIATION_API), or a rephrasing task."""
     if request.mask_share < _REPHRASE_BELOW:
         return [
             f"This is a text from a collection of {request.subject}:",
@@ -159,7 +157,7 @@ def _manner(request: Request) -> list[str]:
 
 
 def _list(request: Request) -> str:
-    """Write a heading, the texts of the request, and the separator before the next text."""
+    """Return a heading, the texts of the request, and the separator before the next text."""
     heading = request.subject[:1].upper() + request.subject[1:]
     if request.attributes:
         described = "; ".join(f"{n.replace('_', ' ')}: {v}" for n, v in request.attributes)
@@ -182,10 +180,9 @@ def _longest_that_fits(
             return prompt
         if not request.examples:
             raise GeneratorError(
-                f"a prompt needs about {tokens} tokens without any example, but the model's "
-                f"context has room for only {max(room, 0)} besides the answer. Lower the "
-                "generator's max_tokens, use a model with a longer context, or request shorter "
-                "texts (initialise.length)."
+                f"a prompt without examples needs about {tokens} tokens, but the model's context "
+                f"has only {max(room, 0)} tokens for a prompt. Lower the generator's max_tokens, "
+                "use a model with a longer context, or request shorter texts (initialise.length)."
             )
         examples = list(request.examples)
         del examples[max(range(len(examples)), key=lambda place: (len(examples[place]), place))]

@@ -1,4 +1,4 @@
-"""The section `generator` of the settings."""
+"""Parses the section `generator` of the settings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ T = TypeVar("T", bound=GeneratorSettings)
 
 
 class GeneratorSection(Section):
-    """The name of the generator, and the settings of each generator in a section of its own.
+    """The section `generator`. `provider` names the generator. Each generator has its settings in
+    its own section.
 
-    The class that a plug-in registers parses the plug-in's section. Only generators with a section
-    are imported.
+    A plug-in's section is parsed by the class that the plug-in registers. Only generators with a
+    section are imported.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -26,7 +27,7 @@ class GeneratorSection(Section):
     provider: str = "simulator"
     """The generator: simulator, pool, openai, huggingface, or the name of a plug-in."""
     seed: int = 1
-    """Seed of the texts. It is public."""
+    """Public seed of the texts."""
     max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """If a larger share of the answers is unusable, the run stops."""
 
@@ -36,7 +37,7 @@ class GeneratorSection(Section):
         return self.of(generator_class(self.provider))
 
     def of(self, kind: type[T]) -> T:
-        """Return the settings of a generator; its defaults if it has no section."""
+        """Return the settings of a generator, or its defaults if it has no section."""
         found = (self.__pydantic_extra__ or {}).get(kind.name)
         return found if isinstance(found, kind) else kind()
 
@@ -71,7 +72,7 @@ class GeneratorSection(Section):
 
 
 def generator_class(name: str) -> type[GeneratorSettings]:
-    """Return the settings class of a generator. A ValueError names the installed generators."""
+    """Return the settings class of a generator. Raises ValueError for an unknown name."""
     try:
         found: type[GeneratorSettings] = load_plugin(GENERATORS, name)
     except ParamsError as error:

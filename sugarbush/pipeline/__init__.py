@@ -1,4 +1,4 @@
-"""Projects: settings, stages, their inputs and outputs."""
+"""Contains the project, its settings, and the stages with their inputs and outputs."""
 
 from sugarbush.lazy_names import lazy_names
 

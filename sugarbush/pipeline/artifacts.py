@@ -4,8 +4,8 @@
     artifacts.metadata().rows                  # the DP table, values instead of codes
     artifacts.evolution("mosaic").rounds[0].votes
 
-Guarantee: reads only DP or public data (data/released, data/public, reports/public). Results
-computed on real texts are in data/private and reports/internal, and cannot be loaded here.
+Guarantee: this module reads only DP or public data (data/released, data/public, reports/public).
+The module cannot load results that were computed on real texts.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseNote:
-    """The content of release.json, such as the stage that wrote the folder and its ledger ids. At
-    most `records_per_unit` records of one unit were used. `charges` are the complete ledger
-    entries; a folder that version 0.2 wrote has none."""
+    """The content of release.json, such as the stage that wrote the folder. `records_per_unit` is
+    the maximum number of records of one unit that were used. `charges` contains the complete ledger
+    entries. Folders that version 0.2 wrote have no `charges`."""
 
     stage: str
     dataset: str
@@ -54,9 +54,9 @@ class ReleaseNote:
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """The DP metadata. `rows` has one column per attribute; it is None if the run drew no table.
-    `label_counts` are the noisy counts of one attribute's values; None if the run drew no
-    counts."""
+    """The DP metadata. `rows` has one column per attribute, or is None if the run has no DP table.
+    `label_counts` contains the noisy counts of one attribute's values, or is None if the run has no
+    such counts."""
 
     rows: pd.DataFrame | None
     label_counts: pd.Series[int] | None
@@ -65,7 +65,7 @@ class Metadata:
 
 @dataclass(frozen=True, kw_only=True)
 class Initial:
-    """A method's first candidates, one per row, and the calls to the generator that they needed."""
+    """A method's first candidates, one per row, and the cost of generating them."""
 
     candidates: pd.DataFrame
     usage: Usage
@@ -74,8 +74,9 @@ class Initial:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One round of votes: `candidates` with their noisy `votes`, and whether each `survived`. With
-    kernel herding (`selection: herded`), `votes` are sums of scores; one vote equals 4096."""
+    """One round of votes. `candidates` has the columns `votes` (noisy) and `survived`. With kernel
+    herding (`selection: herded`), `votes` contains sums of kernel scores. A sum of 4096 is one
+    vote."""
 
     number: int
     candidates: pd.DataFrame
@@ -83,13 +84,13 @@ class Round:
 
     @property
     def votes(self) -> pd.Series[int]:
-        """Noisy votes by candidate id, in descending order."""
+        """The noisy votes by candidate id, in descending order."""
         return self.candidates.set_index("id")["votes"].sort_values(ascending=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """A method's rounds and its final texts, `synthetic`: one text per row."""
+    """A method's rounds and its final texts. `synthetic` has one text per row."""
 
     rounds: tuple[Round, ...]
     synthetic: pd.DataFrame
@@ -98,7 +99,7 @@ class Evolution:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """The artifacts of a run in `base`. If one is missing, MissingInputError names its stage."""
+    """The artifacts of a run in `base`. Raises MissingInputError, which names the stage to run."""
 
     base: Path
 
@@ -115,7 +116,7 @@ class Artifacts:
         return Roots(self.base)
 
     def donated(self) -> pd.DataFrame:
-        """The donated examples: a column `text` and one column per attribute."""
+        """Load the donated examples, with a column `text` and one column per attribute."""
         frame = donated_frame(self.roots)
         codes = frame[list(self.schema.names)].to_numpy(dtype=np.int64)
         return pd.DataFrame({"text": frame["text"], **values_of(codes, self.schema)})

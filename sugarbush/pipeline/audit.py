@@ -1,7 +1,7 @@
-"""Audits every noisy mechanism with canaries. As controls, it also audits copies of the mechanisms
-with deliberately wrong noise.
+"""Audits every noisy mechanism with canaries.
 
-An audit can find a violation. It cannot show that there is none.
+As controls, the audit also attacks copies of the mechanisms with deliberately wrong noise. An audit
+can find a violation, but cannot show that a mechanism has no violation.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ MECHANISMS: Mapping[str, CanaryRun] = {
 }
 DELTA = 1e-6
 CONFIDENCE = 0.95
-WITHOUT_INFINITY = frozenset({"table"})  # AIM always adds noise
+WITHOUT_INFINITY = frozenset({"table"})  # AIM cannot run without noise
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """The size of an audit: the number of runs, of canaries per run, and of guesses in all runs
-    together (Steinke et al. 2023, Theorem 5.2)."""
+    """The size of an audit (Steinke et al. 2023, Theorem 5.2): the number of runs, the number of
+    canaries per run, and the total number of guesses."""
 
     canaries: int
     guesses: int
@@ -60,9 +60,9 @@ _ONE_RUN = Size(canaries=4000, guesses=1000)
 
 
 def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
-    """Return the size of an audit: one run for a large fault, otherwise `runs` runs. The mechanism
-    without a fault and the control with the smallest fault have the same size. So this control
-    measures the power of the audit."""
+    """Return the size of an audit: one run for a large fault, otherwise `runs` runs. The correct
+    mechanism and the control with the smallest fault get the same size. So this control measures
+    the power of the audit."""
     if math.isinf(epsilon) or fault not in {None, Fault.ROOT_TWO}:
         return _ONE_RUN
     return Size(canaries=CANARIES, guesses=max(2, runs * CANARIES // 50), runs=runs)
@@ -70,11 +70,11 @@ def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The result of one audit. All epsilons are at `delta`.
+    """The result of one audit. All values of epsilon are at `delta`.
 
-    `claimed_epsilon` and `claimed_mu` are upper bounds from the ledger. Both lower bounds hold at
-    the same time with probability `confidence`: `lower_epsilon` for any mechanism, and `lower_mu`
-    for a mechanism that is Gaussian DP.
+    `claimed_epsilon` and `claimed_mu` are upper bounds from the ledger. `lower_epsilon` is a lower
+    bound for any mechanism. `lower_mu` is a lower bound for mechanisms with Gaussian DP. With
+    probability `confidence`, both lower bounds are true.
     """
 
     mechanism: str
@@ -108,7 +108,7 @@ def audit(
     seed: int = 0,
     run: CanaryRun | None = None,
 ) -> Finding:
-    """Audit one of MECHANISMS, or `run`, at `epsilon`. With `fault`, audit the faulty copy.
+    """Audit one of MECHANISMS, or `run`, at `epsilon`. With `fault`, audit its faulty copy.
 
     Guarantee: if the mechanism has the privacy that the ledger claims, the audit reports a
     violation with probability at most 1 - `confidence`. `seed` determines the coin flips that
@@ -122,8 +122,9 @@ def audit(
         outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
         for scores in attacks
     ]
-    # The error probability is divided among two tests of each attack. Later attacks find only
-    # large faults, so each has a tenth of the error probability of the attack before it.
+    # Each attack has two tests, and all tests share the error probability 1 - `confidence`. Later
+    # attacks find only large faults. So each attack gets a tenth of the error probability of the
+    # attack before it.
     parts = 0.1 ** np.arange(len(attacks))
     confidences = (1 - (1 - confidence) * parts / parts.sum() / 2).tolist()
     return Finding(
@@ -151,7 +152,6 @@ def audit(
 
 
 def _accuracy(observed: Observation, coins: Coins, attack: int) -> float:
-    """Guess the coin of every canary in one run, and return the share of correct guesses."""
     scores = np.atleast_2d(observed.scores)[attack]
     found = outcome_of(guess_extremes(scores, guesses=len(coins)), coins)
     return found.correct / len(coins)
@@ -166,7 +166,7 @@ def _observe(
         observed = run(coins, epsilon=epsilon, delta=delta)
     if fault is not Fault.KNOWN_SEED:
         return observed
-    # An attacker who knows the seed runs the program without records, and gets the noise alone.
+    # If the attacker knows the seed, a run without records shows the noise alone.
     with broken_noise(fault):
         noise = run(coins & False, epsilon=epsilon, delta=delta)
     return Observation(

@@ -1,7 +1,7 @@
-"""Attacks on noisy sums: they estimate from all sums of a run which canaries were included.
+"""Attacks noisy sums: estimates from all sums of a run which canaries were included.
 
-There are two attacks. The first assumes the claimed noise, the second a tenth of it. If a fault
-leaves out the noise, only the second attack can separate records that are nearly equal.
+The first attack assumes the claimed noise. The second attack assumes a tenth of this noise. If a
+fault leaves out the noise, only the second attack can distinguish records that are nearly equal.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ EXPECTED = (1.0, 0.1)
 
 @dataclass(frozen=True)
 class View:
-    """The linear estimates of both attacks for one kind of noisy sum. The attacks treat all unknown
-    quantities as normally distributed.
+    """The linear estimates of both attacks for one kind of noisy sum. The attacks assume that all
+    unknown quantities are normally distributed.
 
-    The most likely coins x solve P x = q. P is the total of `precision` over all noisy sums, and q
-    is the total of `weights` @ (sum - mean). `weights` is (attacks, canaries, size of the sum),
-    `precision` (attacks, canaries, canaries).
+    The most likely coins x solve P x = q. P is the sum of `precision` over all noisy sums. q is the
+    sum of `weights @ (noisy sum - mean)`. Shapes: `weights` (attacks, canaries, size of a noisy
+    sum), `precision` (attacks, canaries, canaries).
     """
 
     weights: NDArray[np.float64]
@@ -38,7 +38,7 @@ def view_of(
 ) -> View:
     """Compute the view of sums with noise `stddev`. Canary i adds `rows[i]` to a sum. The rows
     after the canaries belong to other unknown quantities. With Poisson samples of `rate`, the
-    coefficient of row i in a sum has variance `spread[i]` * rate * (1 - rate)."""
+    coefficient of row i in a sum has variance `spread[i] * rate * (1 - rate)`."""
     products = rows @ rows.T
     sampled, noise = rate * (1 - rate) * products * spread, np.eye(len(rows))
     mixed = np.stack([sampled + (share * stddev) ** 2 * noise for share in EXPECTED])
@@ -48,9 +48,8 @@ def view_of(
 
 @dataclass(frozen=True)
 class Seen:
-    """A view, and two parts of the mean of its sums. `without` is the mean without canaries. `half`
-    is half of what all canaries add together, because a coin includes each canary with probability
-    1/2."""
+    """A view, with parts of the mean of its sums. `without` is the mean without canaries. `half` is
+    half of the sum over all canaries, because a coin includes each canary with probability 1/2."""
 
     view: View
     without: NDArray[np.float64]
@@ -58,20 +57,20 @@ class Seen:
 
 
 class Attacker:
-    """Estimates the coins from all noisy sums of a run."""
+    """Estimates from all noisy sums of a run which canaries were included."""
 
     def __init__(self, canaries: int) -> None:
         self._precision = np.stack(
             [4.0 * np.eye(canaries)] * len(EXPECTED)
-        )  # a coin has variance 1/4
+        )  # the variance of a coin is 1/4
         self._shift = np.zeros((len(EXPECTED), canaries))
 
     def add(self, view: View, deviation: NDArray[np.float64]) -> None:
-        """Use one noisy sum. `deviation` (k,) is the sum minus its mean over coins and samples."""
+        """Add one noisy sum. `deviation` (k,) is the sum minus its mean over coins and samples."""
         self._precision += view.precision
         self._shift += view.weights @ deviation
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """Scores (attacks, canaries); higher means that the canary was more likely included."""
+        """Scores (attacks, canaries). With a higher score, a canary was more likely included."""
         return np.asarray(np.linalg.solve(self._precision, self._shift[..., None])[..., 0])

@@ -1,4 +1,4 @@
-"""Computes the budget plan of a run from its settings alone: the share of each mechanism."""
+"""Computes the budget plan of a run, the share of each mechanism, from the settings alone."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sugarbush.methods.interface import Method, ShareRequest
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.settings import PrivacySettings
 
-# A count with noise of this many records is meaningless for any corpus that fits on one machine.
+# Counts with more noise than this are meaningless for any corpus that fits on one machine.
 _LARGEST_STDDEV = 1000.0
 
 
 def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
     """Divide the budget of a run among its mechanisms, before the first mechanism runs.
 
-    `privacy.shares` has two shares of mu^2. The mechanisms that request a share divide it equally.
-    If no mechanism requests a share, its budget goes to the other share. The noise of votes is
-    final in this plan. The noise of training is final once its steps are known
-    (`Method.final_plan`). Raises ParamsError if there are so many rounds that the counts would be
-    only noise.
+    `privacy.shares` divides mu^2 into two shares. Mechanisms that request the same share get equal
+    parts of this share. If no mechanism requests a share, its budget goes to the other share. The
+    noise of votes is final in this plan. The noise of training becomes final when the number of
+    steps is known (`Method.final_plan`). Raises ParamsError if the number of rounds is so large
+    that the counts are only noise.
     """
     requests = _in_order(request for method in methods for request in method.share_requests())
     pools = privacy.shares.model_dump()
@@ -47,8 +47,8 @@ def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
 
 
 def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
-    """Return each mechanism once. The metadata are first (the table before the counts), then votes
-    in the order of the methods, then training."""
+    """Return each mechanism once. The order is: the DP table, the DP counts, the votes in the order
+    of the methods, and training."""
     distinct: dict[str, ShareRequest] = {}
     for request in requests:
         if distinct.setdefault(request.name, request) != request:
@@ -66,8 +66,8 @@ def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
 def _refuse_hopeless(
     privacy: PrivacySettings, requests: Sequence[ShareRequest], parts: Sequence[BudgetRequest]
 ) -> None:
-    """Raise ParamsError if the noise is too large. This check comes first, because a privacy loss
-    distribution for many rounds takes minutes."""
+    """Raise ParamsError if the noise is too large. Without this check, the privacy loss
+    distribution of many rounds would take minutes."""
     mu = mu_of(epsilon=privacy.epsilon, delta=privacy.delta)
     for request, part in zip(requests, parts, strict=True):
         stddev = privacy.records_per_user * math.sqrt(part.count / part.share) / mu
@@ -78,6 +78,6 @@ def _refuse_hopeless(
             named.append(f"privacy.epsilon={privacy.epsilon:g}")
             raise ParamsError(
                 f"params.yaml: {' with '.join(named)} gives every count a noise of {stddev:.0f} "
-                f"records (at most {_LARGEST_STDDEV:.0f} make sense). Lower the rounds or the "
+                f"records (maximum: {_LARGEST_STDDEV:.0f}). Lower the rounds or the "
                 "records per user, or raise epsilon."
             )

@@ -1,4 +1,4 @@
-"""Training examples of an audit: canaries, known records, a tiny model, and their gradients."""
+"""Builds the training examples of an audit (canaries and known records), and computes gradients."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sugarbush.training.dpsgd.language_modelling import Example, pad_together, r
 from sugarbush.training.dpsgd.train import Mechanism
 
 CLIP_NORM, MAX_LENGTH = 0.1, 48
-ALMOST_NONE = 1e-3  # the noise multiplier that the attacker assumes if there is no noise
+ALMOST_NONE = 1e-3  # noise multiplier in the attacker's model of a run without noise
 _VOCABULARY = 640
 _SHAPE = models.ModelShape(layers=1, width=16, heads=2, context=MAX_LENGTH)
 
 
 @dataclass(frozen=True)
 class CanaryExamples:
-    """The training examples of an audit. A canary that is not included may be replaced by another
-    example. `known` are the records that the attacker knows."""
+    """The training examples of an audit. If `replaced` is not empty, each excluded canary is
+    replaced by one of its examples. `known` contains the records that the attacker knows."""
 
     tokenizer: Any
     included: Sequence[Example]
@@ -41,9 +41,9 @@ class CanaryExamples:
         return models.new_model(self.tokenizer, _SHAPE, seed=1)
 
     def seen(self, model: Any, mechanism: Mechanism) -> Seen:
-        """Compute how the attacker reads the noisy gradient sum of one step."""
+        """Compute the attacker's view of the noisy gradient sum of one step."""
         own, known = (_clipped_gradients(model, e) for e in (self.included, self.known))
-        if self.replaced:  # own or others: their mean, plus or minus half of their difference
+        if self.replaced:  # own or others = (own + others) / 2 ± (own - others) / 2
             others = _clipped_gradients(model, self.replaced)
             rows = np.concatenate([own - others, (own + others) / 2, known])
             spread = np.repeat([0.25, 1.0, 1.0], [len(own), len(own), len(known)])
@@ -59,7 +59,6 @@ class CanaryExamples:
 
 
 def _clipped_gradients(model: Any, examples: Sequence[Example]) -> NDArray[np.float64]:
-    """Compute the clipped gradient of each example, one row each."""
     losses = record_losses(model, pad_together(examples))
     found = torch.autograd.grad(
         losses,
@@ -73,8 +72,8 @@ def _clipped_gradients(model: Any, examples: Sequence[Example]) -> NDArray[np.fl
 
 
 def canary_examples(texts: tuple[str, ...], *, canaries: int, replaced: bool) -> CanaryExamples:
-    """Make canaries that repeat one rare token each. With `replaced`, also make their replacements.
-    `texts` are the known records."""
+    """Return canaries that each repeat one rare token. With `replaced`, also return their
+    replacements. `texts` contains the known records."""
     tokenizer = _tokenizer(texts)
     units = plain_examples(texts, tokenizer=tokenizer, max_length=MAX_LENGTH)
     rare = [_repeated(token) for token in reversed(range(len(tokenizer)))]

@@ -1,9 +1,9 @@
-"""Runs each mechanism on invented records, and computes the scores of an attacker.
+"""Runs each mechanism on invented records, and computes an attacker's scores.
 
-Each function runs the code of the mechanism on the canaries that the coin flips include. It returns
-a score for every canary. A higher score means that the canary was more likely included. The
-attacker knows code, candidates, weights and settings; only the coins and the noise are unknown. No
-corpus is read. Each run charges a new ledger in a temporary folder.
+A coin decides for each canary whether the mechanism sees the canary. Each function runs the code of
+one mechanism and returns a score for every canary. With a higher score, a canary was more likely
+included. The attacker knows everything except the coins and the noise. No corpus is read. Each run
+charges a new ledger in a temporary folder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
 _MEASUREMENTS = 2
 _STEPS = 2
-_CANDIDATES = 500  # of one round of kernel scores; more canaries need more rounds
+_CANDIDATES = 500  # per round of kernel scores; more canaries need more rounds
 _DIMENSIONS = 384
 _WIDTH = 0.2
 
@@ -46,8 +46,8 @@ Coins = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """The attacker's scores, `(m,)` or `(attacks, m)`, and the claim of the ledger: an upper bound
-    on epsilon, and the mu of Gaussian DP."""
+    """The attacker's scores, `(m,)` or `(attacks, m)`, and the ledger's bounds on epsilon and
+    mu."""
 
     scores: NDArray[np.float64]
     epsilon: float
@@ -58,7 +58,8 @@ CanaryRun = Callable[..., Observation]
 
 
 def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i votes for candidate i. Its score is the noisy count."""
+    """Audit a noisy histogram. Canary i votes for candidate i. The score of canary i is the noisy
+    count of candidate i."""
     votes: Private[int] = Private(np.flatnonzero(included))
     size = len(included)
     with temporary_session(delta) as session:
@@ -71,9 +72,9 @@ def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i has the embedding of candidate i. Its score is the product of the noisy sum and the
-    canary's row of kernel scores. Each round has 500 candidates, and its own records and ledger. A
-    canary is in one round only."""
+    """Audit noisy kernel scores. Canary i has the embedding of candidate i. The score of canary i
+    is the product of the noisy sum and the canary's row of kernel scores. Each canary is in one
+    round. Each round has 500 candidates and its own ledger."""
     stddev = None
     if not math.isinf(epsilon):
         stddev = _allocation(epsilon, delta, count=1, record_l2_sensitivity=RESOLUTION).stddev
@@ -83,7 +84,7 @@ def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> Obs
         with temporary_session(delta) as session:
             scores.append(_one_round(included[start : start + _CANDIDATES], stddev, session))
             events.update(_charged(session))
-    (event,) = events  # every round has the same cost
+    (event,) = events  # all rounds charge the same event
     return _observed(np.concatenate(scores), [event], delta)
 
 
@@ -95,15 +96,15 @@ def _one_round(
     voting = VotingSession(embeddings=Private(records), stddev=stddev, session=session)
     sums = sum_scores(voting, candidates, width=_WIDTH).value
     products = rows @ sums.astype(np.float64) / RESOLUTION**2
-    # Scores between different candidates are about equal. They add about the same amount to all
-    # canaries of a round. Rounds have different amounts, so the mean is subtracted.
+    # Scores between different candidates are about equal, so they add about the same amount to all
+    # canaries of a round. This amount differs between rounds, so the mean is subtracted.
     return np.asarray(products - products.mean())
 
 
 @lru_cache(maxsize=2)
 def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Draw random unit vectors (count, d), and compute kernel scores (count, count). Row i has the
-    scores of a record with vector i as its embedding."""
+    """Return random unit vectors (count, d) and their kernel scores (count, count). Row i contains
+    the scores of a record with vector i as its embedding."""
     vectors = public_rng(1, "candidates of the audit").standard_normal((count, _DIMENSIONS))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     candidates = np.asarray(vectors, dtype=np.float32)
@@ -111,8 +112,9 @@ def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
 
 
 def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i is alone in one cell of a two-way marginal, which AIM's measurer measures twice. The
-    score is the sum of both noisy counts. AIM always adds noise, so epsilon must be finite."""
+    """Audit AIM's measurer. Canary i is alone in cell i of a two-way marginal. AIM's measurer
+    measures this marginal twice. The score of canary i is the sum of both noisy counts. `epsilon`
+    must be finite, because AIM cannot run without noise."""
     side = math.ceil(math.sqrt(len(included)))
     rows = np.stack(np.divmod(np.flatnonzero(included), side), axis=1)
     mu = _allocation(epsilon, delta, count=0).mu
@@ -129,9 +131,9 @@ def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary gradients are orthogonal. A score is the sum over two steps of a product: the noisy
-    gradient sum times the canary's clipped gradient. The sampling rate is 1: each step uses all
-    records, so amplification by sampling is not audited."""
+    """Audit DP-SGD. The gradients of the canaries are orthogonal. The score of a canary is the
+    product of the noisy gradient sum and the canary's clipped gradient, summed over two steps. The
+    sampling rate is 1, so this function does not audit amplification by sampling."""
     infinite = math.isinf(epsilon)
     mu = math.inf if infinite else mu_of(epsilon=epsilon, delta=delta)
     noise_multiplier = 0.0 if infinite else math.sqrt(_STEPS) / mu
@@ -149,7 +151,7 @@ def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 @contextmanager
 def temporary_session(delta: float) -> Iterator[PrivacySession]:
-    """Yield a session on a ledger that is deleted afterwards."""
+    """Yield a session on a temporary ledger."""
     with tempfile.TemporaryDirectory() as state:
         ledger = Ledger(
             Path(state),
@@ -165,7 +167,6 @@ def temporary_session(delta: float) -> Iterator[PrivacySession]:
 def _allocation(
     epsilon: float, delta: float, *, count: int, record_l2_sensitivity: int = 1
 ) -> BudgetAllocation:
-    """Plan the whole budget for one mechanism, in the same way as for a release."""
     request = BudgetRequest(
         name="audit", share=1.0, count=count, record_l2_sensitivity=record_l2_sensitivity
     )
@@ -178,9 +179,9 @@ def _observed(scores: NDArray[np.float64], events: Sequence[Event], delta: float
     )
 
 
-@lru_cache(maxsize=16)  # every run of an audit has the same cost
+@lru_cache(maxsize=16)  # all runs of an audit have the same cost
 def epsilon_of_events(events: tuple[Event, ...], delta: float) -> float:
-    """Compute the epsilon of the composition of `events`."""
+    """Return the epsilon of the composition of `events`."""
     return epsilon_of(events, delta=delta)
 
 

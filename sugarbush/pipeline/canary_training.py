@@ -1,4 +1,4 @@
-"""DP-SGD on canaries: a tiny model in which every canary has its own weights."""
+"""Runs DP-SGD on canaries, with a tiny model in which every canary has its own weights."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.language_modelling import Example, pad_together, record_losses
 from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, train
 
-_CLIP_NORM = 0.1  # far below the norm of a canary's gradient, so every gradient is clipped
+_CLIP_NORM = 0.1  # far below the norm of a canary's gradient, so that every gradient is clipped
 _LEARNING = Learning(learning_rate=1e-3, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
 
 
 class RowPerCanary(nn.Module):
-    """A language model that predicts one of two tokens. The logits after token i are row i of one
-    matrix."""
+    """Predicts one of two tokens. The logits after token i are row i of one matrix."""
 
     def __init__(self, rows: int) -> None:
         super().__init__()
@@ -43,8 +42,8 @@ def train_on_canaries(
     session: PrivacySession,
     folder: Path,
 ) -> NDArray[np.float64]:
-    """Train on the included canaries, and return the score of each canary, `(m,)`. The attacker
-    sees the weights before every step and the noisy gradient sum of the step."""
+    """Train on the included canaries, and return the scores of all canaries, `(m,)`. The attacker
+    sees the weights before every step, and the noisy gradient sum of the step."""
     canaries = [_example(i, 0) for i in range(len(included))]
     units: Private[Sequence[Example]] = Private([(canaries[i],) for i in np.flatnonzero(included)])
     model = RowPerCanary(len(included))
@@ -85,15 +84,15 @@ class _Attacker:
         self._directions = self._clipped_gradients()
 
     def read_noisy_sum(self) -> None:
-        """Add the products of the last step. The optimizer stores its noisy mean in `grad`."""
+        """Add the products of the last step. `grad` contains its noisy mean gradient."""
         noisy_mean = self._model.table.weight.grad
         assert noisy_mean is not None
         noisy_sum = noisy_mean.double().numpy() * self.batch_size
         self.scores += (noisy_sum * self._directions).sum(axis=1) / _CLIP_NORM**2
 
     def _clipped_gradients(self) -> NDArray[np.float64]:
-        """Compute the clipped gradients of all canaries at the present weights. The gradient of
-        canary i is zero except in row i; row i of the result is this row."""
+        """Return the clipped gradients of all canaries at the present weights. The gradient of
+        canary i is zero except in row i. Row i of the result is this row."""
         losses = record_losses(self._model, self._batch)
         (gradient,) = torch.autograd.grad(losses.sum(), [self._model.table.weight])
         rows = gradient.double().numpy()

@@ -1,9 +1,9 @@
-"""Runs work on the parts of a corpus: in this process, in several processes, or on a cluster.
+"""Runs a function on all parts of a corpus: in this process, in several processes, or on a cluster.
 
-The setting `run.cluster` chooses one of these. A function gets one part, such as a path, and
-returns a small result: partial sums. Noise is drawn once, in this process, after the sum. So the
-released bytes do not depend on the number of parts or workers. A worker that dies costs no budget:
-its parts are computed again.
+The setting `run.cluster` chooses where the function runs. The function gets one part, such as a
+path, and returns partial sums. This process adds the partial sums and then draws the noise once. So
+the released bytes do not depend on the number of parts or workers. If a worker dies, its parts are
+computed again. The death of a worker costs no budget.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ _TRIES = 4
 
 
 def engine(name: str) -> MapParts | None:
-    """Return the `map_parts` of the setting `run.cluster`; None for this process and its threads.
-    Raises ParamsError for an address if the extra `sugarbush[cluster]` is not installed."""
+    """Return the `map_parts` of the setting `run.cluster`, or None for this process."""
     if name == LOCAL:
         return None
     if name != PROCESSES:
@@ -44,8 +43,8 @@ def engine(name: str) -> MapParts | None:
 
 
 def visible_devices() -> tuple[str, ...]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES names, in that order. If the variable is not set,
-    return all GPUs of this machine.
+    """Return the GPUs in CUDA_VISIBLE_DEVICES, in order. Without this variable, return all GPUs of
+    this machine.
 
     >>> import os
     >>> from unittest import mock
@@ -64,14 +63,13 @@ def visible_devices() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ProcessPool:
-    """`map_parts` in several processes of this machine, which share its cores. With `devices`, each
-    process uses one GPU."""
+    """Runs `map_parts` in processes on this machine. With `devices`, each process has one GPU."""
 
     processes: int
     devices: tuple[str, ...] = ()
 
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
-        """Raises StorageError when processes were killed several times in a row."""
+        """Raises StorageError after processes were killed several times in a row."""
         pickled, left, found = cloudpickle.dumps(function), list(range(len(parts))), []
         context = get_context("forkserver")  # a fork copies locks that other threads hold
         context.set_forkserver_preload(["sugarbush.evolution.voting"])
@@ -94,17 +92,20 @@ class ProcessPool:
                 except BrokenProcessPool:
                     continue
             return reduce(combine, found)
-        raise StorageError(f"run.cluster: processes were killed {_TRIES} times. Is memory short?")
+        raise StorageError(
+            f"run.cluster: processes were killed {_TRIES} times. The machine may lack memory. Set "
+            "run.cluster: local, or use a machine with more memory"
+        )
 
 
 @dataclass(frozen=True)
 class Dask:
-    """`map_parts` on the workers of a Dask scheduler, which can open the same files."""
+    """Runs `map_parts` on the workers of a Dask scheduler, which can open the same files."""
 
     address: str
 
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
-        """Raises ParamsError if the scheduler does not answer, FailureError if a worker fails."""
+        """Raises ParamsError without Dask or a scheduler, and FailureError if a worker fails."""
         try:
             import dask
             from distributed import Client, as_completed
@@ -122,19 +123,20 @@ class Dask:
                 "run.cluster: local"
             ) from None
         with client:
-            # Sent to every worker once, as the result of a task: Dask computes such a result again
-            # if its workers die. Scattered data would be lost with them.
+            # The function is sent as the result of a task, because Dask computes such a result
+            # again if workers die. Data sent by `scatter` would be lost with the workers.
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
                 sent = client.submit(cloudpickle.loads, cloudpickle.dumps(function), pure=False)
             submit = partial(client.submit, _call, sent, pure=False, retries=_TRIES)
-            # No variable refers to the futures, so workers delete each result after it was fetched.
+            # No variable refers to the futures, because workers delete a result only when its
+            # future is gone.
             done = as_completed(map(submit, parts), loop=client.loop, with_results=True)
             return reduce(combine, (result for _, result in done))
 
 
 def _call(function: Function, part: Any) -> Any:
-    """Call `function` on a worker. Dask stores the message of an error in logs, and the message may
-    quote a text. So an error is raised again without its message."""
+    """Call `function` on a worker. Dask logs the messages of errors, and a message may quote a
+    text. So an error is raised again without its own message."""
     try:
         return function(part)
     except Exception as error:
@@ -146,7 +148,7 @@ _received: list[Function] = []
 
 
 def _receive(pickled: bytes, threads: int, devices: SimpleQueue[str] | None) -> None:
-    # PyTorch reads both variables when it is imported, so they are set before `function` is loaded.
+    # PyTorch reads both variables at import, so they must be set before `function` is loaded.
     os.environ["OMP_NUM_THREADS"] = str(threads)
     if devices is not None:
         os.environ[_DEVICES] = devices.get()

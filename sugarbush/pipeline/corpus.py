@@ -20,12 +20,12 @@ from sugarbush.privacy.unit import Unit
 
 
 class SplitCorpus:
-    """Splits a corpus into its private parts, batch by batch. `tally` and `fingerprint` are known
-    after the last batch.
+    """Splits a corpus into its private parts, batch by batch. `tally` and `fingerprint` are
+    complete after the last batch.
 
-    `batches` returns the rows with the name of their source. If the unit is a user, it is called
-    twice. Texts that the generator returns unchanged, or that stage pretrain reads, count as
-    `public`, too.
+    `batches` returns the rows with the name of their source. If the unit is a user, `batches` is
+    called twice. Besides `public`, two kinds of texts count as public: the texts that the generator
+    may copy, and the texts that stage pretrain reads.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class SplitCorpus:
         self.fingerprint: tuple[str, ...] = ()
 
     def parts(self, *, fingerprint: bool) -> Iterator[Parts]:
-        """Yield the parts of each batch. Without `fingerprint`, no fingerprint is computed."""
+        """Yield the parts of each batch. If `fingerprint` is false, no fingerprint is computed."""
         privacy, params = self._project.settings.privacy, self._project.settings.prepare
         builder, bound, bad = None, None, Counter[str]()
         if fingerprint:
@@ -66,7 +66,7 @@ class SplitCorpus:
 
     @property
     def public_inputs(self) -> str:
-        """A digest of the settings and public texts that affect private parts and codes."""
+        """The digest of all settings and public texts that affect the private parts and codes."""
         project = self._project
         names = ("prepare", "extract_metadata", "embedding", "privacy.unit")
         return digest_of(
@@ -98,7 +98,7 @@ class SplitCorpus:
 
 
 def read_corpus(project: Project) -> SplitCorpus:
-    """Open the data file. It is read and split while the caller iterates over its parts."""
+    """Open the data file. The rows are read and split while the caller iterates over the parts."""
     settings = project.settings.prepare
     path = source_of(project.base, settings.file, setting="prepare.file")
     wanted = wanted_columns(settings, project.schema, private=True)
@@ -117,7 +117,7 @@ def read_corpus(project: Project) -> SplitCorpus:
 
 
 def read_donated(project: Project) -> pd.DataFrame:
-    """Read the donated examples; the frame is empty if there are none."""
+    """Read the donated examples. Without donated examples, the frame is empty."""
     settings, schema = project.settings.prepare, project.schema
     if settings.donated is None:
         return frame_of([], schema)

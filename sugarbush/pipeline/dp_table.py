@@ -28,7 +28,7 @@ _ENGINES = {
 
 
 def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
-    """Return DP counts of the attributes, from the DP table or from one noisy histogram."""
+    """Return DP counts of the attributes, from the DP table or from a noisy histogram."""
     folder = _folder(base)
     table = dp_table_of(base)
     if table is not None:
@@ -49,7 +49,7 @@ def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
 
 
 def dp_table_of(base: Path) -> DpTable | None:
-    """Read the DP table and its measurements; None if there is none."""
+    """Read the DP table and its measurements. Return None if the run has no DP table."""
     folder = _folder(base)
     if not (folder / "rows.parquet").exists():
         return None
@@ -58,7 +58,7 @@ def dp_table_of(base: Path) -> DpTable | None:
 
 
 def counts_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, NDArray[Any]]:
-    """Count each value, by attribute. Codes without a value are left out."""
+    """Count the values of each attribute. Rows without a value are not counted."""
     found = {}
     for place, attribute in enumerate(schema.attributes):
         column = codes[:, place][codes[:, place] != NO_CODE]
@@ -72,8 +72,8 @@ def _folder(base: Path) -> Path:
 
 
 def _stddevs(measurements: Sequence[Measurement]) -> Mapping[str, float]:
-    """Compute the noise stddev of each attribute's counts. If an attribute has several one-way
-    measurements, they are weighted by their precision."""
+    """Return the noise stddev of each attribute's counts. Several one-way measurements of an
+    attribute are weighted by their precision."""
     precision: dict[str, float] = {}
     for measured in measurements:
         if len(measured.attributes) == 1 and not measured.merged:

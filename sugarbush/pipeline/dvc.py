@@ -1,9 +1,9 @@
 """Generates dvc.yaml from the declarations of the stages.
 
-DVC compares sections of data/stamps/settings.json, which stage `fingerprint` writes on every run.
-The file contains the resolved settings that affect an output, the planned noise of each mechanism,
-and digests of the code of stages that do not spend budget. So defaults can be in code, and each
-stage names its settings once. `python -m sugarbush.pipeline.dvc` prints dvc.yaml.
+Stage `fingerprint` writes data/stamps/settings.json on every run. DVC compares sections of this
+file. The file contains the resolved settings that affect an output, the planned noise, and digests
+of the code of stages that spend no budget. So defaults can be in code instead of params.yaml.
+`python -m sugarbush.pipeline.dvc` prints dvc.yaml.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ DVC_FILE = "dvc.yaml"
 UPDATE = "sugarbush init --update"
 SETTINGS_FILE = "data/stamps/settings.json"
 HEAD = """\
-# Generated from the declarations in sugarbush/pipeline/graph.py; `sugarbush init --update` writes
-# it again. Private files are not outputs: their stages write random names to data/stamps.
+# `sugarbush init --update` generates this file from sugarbush/pipeline/graph.py.
+# DVC does not see private files. Their stages write random names to data/stamps.
 
 """
 METRICS: dict[str, Any] = {
@@ -52,7 +52,7 @@ METRICS: dict[str, Any] = {
 
 
 def dvc_yaml() -> str:
-    """The text of dvc.yaml."""
+    """Return the text of dvc.yaml."""
     yaml = YAML()
     yaml.width = 100
     yaml.indent(mapping=2, sequence=4, offset=2)
@@ -62,33 +62,37 @@ def dvc_yaml() -> str:
 
 
 def require_current_stages(base: Path) -> None:
-    """Raise ParamsError unless dvc.yaml and tasks/ of a project have the stages of this version.
-    Stages, metrics and plots that the user added are allowed."""
+    """Raise ParamsError if dvc.yaml or tasks/ of a project lack a stage of this version. Stages,
+    metrics and plots that the user added are allowed."""
     path = base / DVC_FILE
     try:
         found = YAML(typ="safe").load(path.read_text(encoding="utf-8"))["stages"]
     except FileNotFoundError:
-        raise ParamsError(f"{path}: not found. Write it with: {UPDATE}") from None
+        raise ParamsError(f"{path}: not found. Write the file with: {UPDATE}") from None
     except (OSError, UnicodeDecodeError, YAMLError, KeyError, TypeError):
-        raise ParamsError(f"{path}: has no `stages:`. Write it again with: {UPDATE}") from None
+        raise ParamsError(
+            f"{path}: has no `stages:`. Write the file again with: {UPDATE}"
+        ) from None
     wanted = YAML(typ="safe").load(dvc_yaml())["stages"]
     old = [name for name, entry in wanted.items() if found.get(name) != entry]
     if old:
         raise ParamsError(
-            f"{path}: another version of Sugarbush wrote it, or it was edited: {', '.join(old)} "
-            f"{'differs' if len(old) == 1 else 'differ'}. Write it again with: {UPDATE}"
+            f"{path}: these stages differ from this version of Sugarbush: {', '.join(old)}. Write "
+            f"the file again with: {UPDATE}"
         )
     missing = [f"tasks/{s.name}.py" for s in STAGES if not (base / f"tasks/{s.name}.py").exists()]
     if missing:
-        raise ParamsError(f"{', '.join(missing)}: not found. Write them again with: {UPDATE}")
+        raise ParamsError(
+            f"{', '.join(missing)}: not found. Write these files again with: {UPDATE}"
+        )
 
 
 def _entry(stage: Stage) -> dict[str, Any]:
-    """Return one entry of `stages:`. `exec` replaces the shell: DVC is the stage's parent."""
+    """Return one entry of `stages:`. With `exec`, no shell is between DVC and the stage."""
     argument = " --method ${item}" if stage.by_method else ""
     entry: dict[str, Any] = {
         "cmd": f"exec python -m tasks.{stage.name}{argument}",
-        "desc": stage.description + (" (spends its share)" if stage.spends else ""),
+        "desc": stage.description + (" (spends budget)" if stage.spends else ""),
     }
     if stage.inputs:
         entry["deps"] = [_item(path) for path in stage.inputs]
@@ -101,7 +105,7 @@ def _entry(stage: Stage) -> dict[str, Any]:
 
 
 def parameter_keys(stage: Stage) -> list[str]:
-    """Return the stage's keys in settings.json. `{method}` stands for the name of the method."""
+    """Return the stage's keys in settings.json, with `{method}` in place of a method's name."""
     keys = [f"settings.{section}" for section in stage.settings]
     keys += [f"plan.{part}" for part in stage.plan]
     if stage.code:

@@ -1,12 +1,12 @@
-"""Starts every stage, and reports its failure.
+"""Starts a stage, and reports its failure.
 
-A stage is `python -m tasks.<name>` in the folder that contains params.yaml. A failure is reported
-as one message on the operator's terminal and in reports/internal/errors.log. The message goes
-nowhere else, because it may contain an exact count, and the guarantee does not cover failures.
+A stage is `python -m tasks.<name>` in the folder that contains params.yaml. A failure is one
+message on the operator's terminal and in reports/internal/errors.log. The message goes nowhere
+else, because it may contain an exact count. The guarantee does not cover failures.
 
-A flow's database stores every line, and a worker of DVC's queue has no terminal. In both cases the
-stage prints only the path of the log. The output of libraries on stderr then goes to
-reports/internal too, because a progress bar shows the number of records.
+A flow's database stores every line that a stage prints. A worker of DVC's queue has no terminal. So
+in both cases, the stage prints only the path of the log. The output of libraries on stderr then
+goes to reports/internal too, because a progress bar shows the number of records.
 """
 
 from __future__ import annotations
@@ -56,10 +56,9 @@ def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:
 
 
 def _end_objects_of(error: BaseException | None) -> None:
-    """Delete the local variables of the functions in an error's traceback.
+    """Delete the local variables in an error's traceback.
 
-    If Python deleted them at the end of the process, some objects would print errors of their own
-    on the terminal.
+    At the end of the process, some of these objects would otherwise print their own errors.
     """
     while error is not None:
         traceback.clear_frames(error.__traceback__)
@@ -75,19 +74,20 @@ def format_error(error: Exception) -> tuple[str, int]:
         return f"{error.filename or 'a file'}: {error.strerror}", StorageError.exit_code
     if isinstance(error, MemoryError):
         return "not enough memory", StorageError.exit_code
-    # The message of an unknown error may contain private text, so only type and place are printed.
+    # The message of an unknown error may contain private text, so only its type and the code lines
+    # are printed.
     frames = traceback.extract_tb(error.__traceback__)
     where = "\n".join(f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
     return (
-        f"a bug in Sugarbush: {type(error).__name__} (its message is withheld, because it may "
-        f"contain data). Please report it with these lines:\n{where}"
+        f"a bug in Sugarbush: {type(error).__name__} (its message is hidden, because it may "
+        f"contain data). Please report the bug with these lines:\n{where}"
     ), _OUR_FAULT
 
 
 def _write_down(base: Path, last: dict[str, str | int]) -> Path:
-    """Append to the error log. Also write the last error to a separate file, for the process that
-    started the run. DVC deletes the copy of an experiment, so errors go to the checkout around the
-    copy."""
+    """Append to the error log. For the process that started the run, also write the last error to a
+    separate file. DVC deletes the copy of an experiment, so both files are in the checkout that
+    contains the copy."""
     folder = Roots(checkout_root(base)).internal
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
@@ -97,7 +97,7 @@ def _write_down(base: Path, last: dict[str, str | int]) -> Path:
         with _open_private(folder / LAST, os.O_TRUNC) as file:
             json.dump({"time": now} | last, file)
     except (OSError, SugarbushError):
-        pass  # on a full disk, the operator must still see the message
+        pass  # the operator must see the message, even if the disk is full
     return folder / LOG
 
 
@@ -107,7 +107,7 @@ def _open_private(path: Path, how: int) -> TextIOWrapper:
 
 @contextmanager
 def _chatter_set_aside(base: Path) -> Iterator[TextIO]:
-    """Redirect everything on stderr to a private file, and yield the terminal itself."""
+    """Redirect stderr to a private file, and yield the terminal."""
     sys.stderr.flush()
     with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace") as terminal:
         try:

@@ -1,8 +1,8 @@
 """Estimates the calls, tokens and cost of a run from the settings, before anything is sent.
 
-A method requests its first texts, then variations of each survivor in each round, and then further
-texts up to the size of the release. A run that reuses cached answers needs fewer calls. A run that
-drops answers needs more calls.
+A method requests its first texts, then variations in each round, and then further texts up to the
+size of the release. A run with cached answers needs fewer calls. A run with unusable answers needs
+more calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOKENS_PER_WORD = 1.35
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One planned batch: its likely numbers of tokens, and the largest possible numbers."""
+    """One planned batch of calls, with likely and maximum numbers of tokens."""
 
     stage: str
     what: str
@@ -39,7 +39,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """All planned batches. A cost is None without a price; `minutes` follow from rate limits."""
+    """All planned batches. Costs are None without a price. `minutes` follows from rate limits."""
 
     lines: tuple[Line, ...]
     cost: float | None = None
@@ -52,8 +52,7 @@ class Estimate:
 
 
 def estimate(planned: Iterable[PlannedCalls], endpoint: EndpointSettings | None) -> Estimate:
-    """Estimate the calls. With an endpoint, also estimate their tokens, their cost, and the least
-    time that the rate limits allow."""
+    """Estimate the calls of a run. With an endpoint, also estimate tokens, cost and time."""
     return _total(tuple(_line(batch, endpoint) for batch in planned), endpoint)
 
 
@@ -66,7 +65,7 @@ def _total(lines: tuple[Line, ...], endpoint: EndpointSettings | None) -> Estima
     completion = sum(line.completion_tokens for line in lines)
     most_prompt = sum(line.most_prompt_tokens for line in lines)
     most_completion = sum(line.most_completion_tokens for line in lines)
-    # An endpoint's rate limit counts the longest possible answer, not the actual one.
+    # Rate limits count the longest possible answer instead of the actual answer.
     tokens = prompt + calls * endpoint.max_tokens
     return Estimate(
         lines=lines,
@@ -80,7 +79,7 @@ def _total(lines: tuple[Line, ...], endpoint: EndpointSettings | None) -> Estima
 def estimate_labels(
     texts: Iterable[str], attributes: Sequence[Attribute], params: LabelEndpoint
 ) -> Estimate:
-    """Estimate one question per text. The result is private: it depends on the exact count."""
+    """Estimate one question per text. The result is private, because it shows the exact count."""
     room = params.context_tokens - params.max_tokens
     prompts = [label_prompt(text, attributes, room=room) for text in texts]
     answer = json.dumps({a.name: max(a.domain, key=len) for a in attributes})

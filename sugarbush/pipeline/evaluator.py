@@ -1,7 +1,6 @@
-"""Makes the samples of texts that metrics compare, and computes the metrics.
+"""Prepares the samples of texts that metrics compare, and computes the metrics.
 
-Everything here is internal, because it is computed on real texts that
-`sugarbush.data.private_store` opens.
+All results are internal, because they depend on real texts.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ def train_sample_reader(
     zero_shot: Mapping[str, ZeroShotReader],
     params: ProjectSettings,
 ) -> Callable[[Sequence[str], Embed], Sample]:
-    """Make a function that computes the features and attributes of real and of synthetic texts.
+    """Return a function that computes the features and attributes of real and synthetic texts.
 
-    The second feature space is fitted to real training texts. For each attribute from a column or
-    an LLM, a classifier is trained on these texts to predict the attribute from the embedding. The
-    other attributes are read as the schema describes. The caller of the function passes an encoder,
-    so that private and public embeddings have separate caches.
+    The second feature space is fitted to real training texts. If an attribute comes from a column
+    or an LLM, a classifier predicts it from the embedding. This classifier is trained on the same
+    real texts. All other attributes are computed as the schema describes. The function takes an
+    encoder, so that private and public embeddings have separate caches.
     """
     trained_on, seed = embed(train.texts), params.evaluate.seed
     latent = latent_space(train.texts, seed=seed)
@@ -79,9 +78,9 @@ def train_sample_reader(
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluator:
-    """Measures samples against the real texts. `heldout` has codes that were read in the same way
-    as the codes of synthetic texts. `heldout_codes` are the codes that stage extract_metadata
-    wrote. `progress` receives public facts only: the method and the round."""
+    """Compares samples with the real texts. The codes in `heldout` are computed in the same way as
+    the codes of synthetic texts. `heldout_codes` contains the codes that stage extract_metadata
+    wrote. `progress` receives only the method and the round, because both are public."""
 
     heldout: Sample
     heldout_codes: NDArray[np.int64]
@@ -117,7 +116,7 @@ class Evaluator:
         return label(values, method=method)
 
     def downstream(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
-        """Score one classifier per attribute, trained on the texts and codes of `sample`."""
+        """Return the scores of one classifier per attribute, trained on `sample`."""
         given = replace(self.heldout, codes=self.heldout_codes)
         values = downstream_values(given, sample, space=ENCODER, settings=self.settings)
         return label(values, method=method)

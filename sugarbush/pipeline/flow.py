@@ -1,7 +1,7 @@
-"""Runs DVC for a Prefect flow: lists the stages, finds the stale ones, and runs them.
+"""Runs DVC for a Prefect flow: lists the stages, finds the stale stages, and runs them.
 
-If no chosen method needs a stage, the stage only writes a marker and is not a task of the flow. It
-runs in the same DVC process as the next stage, because DVC refuses a stage without its inputs.
+If no chosen method needs a stage, the stage only writes a marker and is not a task of the flow. DVC
+refuses a stage without its inputs, so the marker is written in the DVC process of the next stage.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ FIRST = "fingerprint"
 
 
 class StageFailedError(FailureError):
-    """A stage failed. The operator's terminal and reports/internal show the reason."""
+    """Raised when a stage fails. The operator's terminal and reports/internal show the reason."""
 
 
 @contextmanager
 def only_run(base: Path) -> Iterator[None]:
-    """Raise FailureError while another flow runs on the same dataset in any checkout. The lock is a
-    file lock: it ends with its process, also after a kill."""
+    """Raise FailureError while another flow runs on the same dataset in any checkout. The operating
+    system frees the file lock of a dead process."""
     project = Project(base)
     folder = project.state / "runs"
     make_owner_only(folder)
@@ -49,15 +49,15 @@ def only_run(base: Path) -> Iterator[None]:
 @dataclass(frozen=True)
 class PipelineStages:
     """The stages of a project by DVC's names, such as evolve@maple. `graph` has an edge from each
-    stage to the stages that it needs. `needed` are the stages that a chosen method needs, in an
-    order in which they can run."""
+    stage to the stages that it needs. `needed` contains the stages that a chosen method needs, in
+    an executable order."""
 
     graph: nx.DiGraph
     needed: tuple[str, ...]
 
     @property
     def first(self) -> tuple[str, ...]:
-        """The stages that check whether the corpus or a setting changed. They always run."""
+        """The stages that always run, to check whether the corpus or a setting changed."""
         inputs = nx.descendants(self.graph, FIRST)
         return tuple(name for name in self.needed if name in inputs or name == FIRST)
 
@@ -66,11 +66,11 @@ class PipelineStages:
         return tuple(name for name in self.needed if name not in self.first)
 
     def inputs(self, name: str) -> tuple[str, ...]:
-        """The nearest needed stages that `name` depends on."""
+        """Return the needed stages that `name` depends on directly or through unneeded stages."""
         return tuple(each for each in self._reached(name) if each in self.needed)
 
     def with_markers(self, name: str) -> tuple[str, ...]:
-        """Return the stages before `name` that only write a marker, in order, and `name`."""
+        """Return the stages that write a marker for `name`, in order, and then `name`."""
         reached = set(self._reached(name)) - set(self.needed)
         return (*(each for each in in_order(self.graph) if each in reached), name)
 
@@ -88,7 +88,7 @@ class PipelineStages:
 
 
 def read_stages(folder: Path = Path()) -> PipelineStages:
-    """The stages of the project in `folder`."""
+    """Read the stages of the project in `folder`."""
     from dvc.repo import Repo
 
     graph = nx.DiGraph()
@@ -102,12 +102,12 @@ def read_stages(folder: Path = Path()) -> PipelineStages:
 
 
 def in_order(graph: nx.DiGraph) -> Sequence[str]:
-    """List all stages, each after the stages that it needs."""
+    """Return all stages in an executable order."""
     return list(reversed(list(nx.topological_sort(graph))))
 
 
 def is_needed(name: str, settings: ProjectSettings) -> bool:
-    """Whether a chosen method needs the stage. A stage that the user added is always needed."""
+    """Return whether the stage is needed. A stage that the user added is always needed."""
     own, _, method = name.partition("@")
     stage = next((stage for stage in STAGES if stage.name == own), None)
     if stage is None:
@@ -116,7 +116,7 @@ def is_needed(name: str, settings: ProjectSettings) -> bool:
 
 
 def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
-    """Return the needed stages that are out of date for DVC, and those that depend on them."""
+    """Return the needed stages that are out of date for DVC, and all needed stages after them."""
     from dvc.repo import Repo
 
     with Repo(str(folder)) as repo:
@@ -126,7 +126,7 @@ def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
 
 
 def _name(address: str) -> str:
-    """Return a stage's name. DVC adds the path of a dvc.yaml in another folder as a prefix."""
+    """Return a stage's name without the prefix that DVC adds (the path of dvc.yaml)."""
     return address.rpartition(":")[2]
 
 
@@ -138,8 +138,8 @@ def run_stage(
     say: Callable[[str], None],
     folder: Path = Path(),
 ) -> bool:
-    """Run `targets` if DVC finds them out of date; `name` is the last of them. Returns whether DVC
-    ran `name`, according to its output. Raises StageFailedError."""
+    """Run the `targets` that are out of date for DVC. The last target is `name`. Return whether
+    DVC's output says that DVC ran `name`. Raises StageFailedError."""
     lines: list[str] = []
 
     def heard(line: str) -> None:
@@ -154,7 +154,6 @@ def run_stage(
 
 
 def _starts(line: str, name: str) -> bool:
-    """Whether this line of DVC's output says that DVC runs the stage `name`."""
     address = line.removeprefix("Running stage '").removesuffix("':")
     return line.startswith("Running stage '") and _name(address) == name
 
@@ -163,8 +162,8 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
     """Run DVC in `folder`, and pass each line that it prints to `say`.
 
     DVC and its stage end when this process ends. If a stage fails, the reason is printed on this
-    terminal. It is not passed to `say`, which may store it. Raises BudgetExceededError if the
-    reason is the cap, because that reason is public. Raises StageFailedError for any other reason.
+    terminal. `say` does not receive the reason, because `say` may store its lines. Raises
+    BudgetExceededError if the reason is the cap, and StageFailedError for any other reason.
     """
     errors = Roots(folder).internal / LOG
     errors.with_name(LAST).unlink(missing_ok=True)
@@ -194,8 +193,8 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
 
 
 def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
-    """Return the message if a stage in `stages` would have exceeded the cap; otherwise None. It is
-    public: it depends on the ledger and the settings, and the release card shows both."""
+    """Return the message if a stage in `stages` would have exceeded the cap, or None. This message
+    is public, because it depends only on the ledger and the settings."""
     with suppress(OSError, ValueError, KeyError):
         error = json.loads(last_error.read_text(encoding="utf-8"))
         if error["stage"] in stages and error["type"] == BudgetExceededError.__name__:
@@ -204,7 +203,7 @@ def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
 
 
 def environment_of_dvc() -> dict[str, str]:
-    """Return the environment for DVC: its stages use this Python and print unbuffered."""
+    """Return the environment for DVC. DVC's stages use this Python and print unbuffered."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return os.environ | {"PYTHONUNBUFFERED": "1", "PATH": path}
 
@@ -234,7 +233,7 @@ def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path =
 
 
 def _print_new_errors(errors: Path, old_size: int) -> None:
-    """Print the new lines of the error log on this terminal, which Prefect does not read."""
+    """Print the new lines of the error log on this terminal. Prefect does not read the terminal."""
     if errors.exists() and sys.__stderr__ is not None:
         with errors.open(encoding="utf-8") as log:
             log.seek(old_size)

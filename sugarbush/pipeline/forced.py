@@ -1,13 +1,12 @@
-"""Finds out whether this stage was forced to run.
+"""Finds out whether the operator forced this stage to run.
 
-A stage that runs again with a known digest restores its earlier results. To draw new results, use
-one of these: `dvc repro -f`, `dvc exp run -f`, `sugarbush run --force`. DVC does not pass its flag
-to a stage. So DVC's own parser reads the flag from the command line of the DVC process that runs
-the stage. A queued experiment runs in a worker without the flag on its command line. For such an
-experiment, the flag is read from the arguments that DVC stored in the experiment's copy.
+A stage that runs again with a known digest restores its earlier results. These commands draw new
+results: `dvc repro -f`, `dvc exp run -f`, `sugarbush run --force`. DVC does not pass its flag to a
+stage. So this module reads the flag from the command line of the DVC process. For a queued
+experiment, this module reads the flag from the arguments that DVC stored in the experiment's copy.
 
-If this is uncertain, the answer is no: a restored result costs nothing, and an unwanted new draw
-costs epsilon. `--force-downstream` has no effect here, because it names no stage.
+If the flag is uncertain, the stage counts as not forced, because an unwanted new draw costs
+epsilon. `--force-downstream` has no effect here, because this option names no stage.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ _STORED_ARGUMENTS = "refs/exps/exec/EXEC_MERGE:./.dvc/tmp/repro.dat"
 
 
 def was_forced() -> bool:
-    """Whether the DVC command that runs this stage was asked to force it."""
+    """Return whether the operator's DVC command forces this stage."""
     arguments = dvc_arguments()
     return arguments is not None and asks_for_force(arguments, Path())
 
 
 def runs_from_queue() -> bool:
-    """Whether this stage runs in a worker of DVC's queue, with no operator at its terminal."""
+    """Return whether this stage runs in a worker of DVC's queue. Such a worker has no terminal."""
     arguments = dvc_arguments()
     return arguments is not None and "exec-run" in arguments
 
 
 def dvc_arguments() -> list[str] | None:
-    """Return the arguments of the DVC process that runs this stage; None if DVC does not run it."""
+    """Return the arguments of the DVC process that runs this stage, or None without DVC."""
     if _RUNS_IN_DVC not in os.environ:
         return None
     for parent in psutil.Process().parents():
@@ -52,7 +51,7 @@ def dvc_arguments() -> list[str] | None:
 
 
 def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
-    """Return the arguments after `dvc` on a command line; None for another program."""
+    """Return the arguments after `dvc` on a command line, or None for another program."""
     for place, argument in enumerate(command[:4]):
         if PurePath(argument).name == "dvc" and (place < 2 or command[place - 1] == "-m"):
             return list(command[place + 1 :])
@@ -60,9 +59,9 @@ def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
 
 
 def asks_for_force(arguments: Sequence[str], base: Path) -> bool:
-    """Whether these arguments to DVC force the stages that they run."""
+    """Return whether a DVC command with these arguments forces its stages."""
     if not any(argument.startswith("-") and "f" in argument for argument in arguments):
-        return False  # no -f, --force or --infofile, so the slow import of DVC is avoided
+        return False  # without -f, --force and --infofile, the slow import of DVC is unnecessary
     from dvc.cli import parse_args
 
     parsed = parse_args(list(arguments))
@@ -72,7 +71,7 @@ def asks_for_force(arguments: Sequence[str], base: Path) -> bool:
 
 
 def _stored_force(base: Path) -> bool:
-    """Read the flag of a queued experiment from its pickled arguments, which DVC commits."""
+    """Read the flag of a queued experiment from the pickled arguments that DVC commits."""
     shown = subprocess.run(
         ["git", "show", _STORED_ARGUMENTS], cwd=base, capture_output=True, check=False
     )
@@ -86,7 +85,7 @@ def _stored_force(base: Path) -> bool:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Unpickles plain values only, because a commit must not run code here."""
+    """Unpickles plain values only, because a pickle in a commit must not run code."""
 
     def find_class(self, module: str, name: str) -> object:
         raise pickle.UnpicklingError(f"{module}.{name} is not a plain value")

@@ -1,4 +1,4 @@
-"""Every stage of the pipeline, in order. dvc.yaml, the flow and the commands use this list.
+"""Declares every stage of the pipeline, in order, for dvc.yaml, the flow and the commands.
 
     make_example ─ fingerprint ─ prepare ─ extract_metadata ─ synthesize_metadata ─┐
        ┌───────────────────────────────────────────────────────────────────────────┘
@@ -6,8 +6,8 @@
        └─ pretrain ─ finetune@m ─ generate@m ──┴─ audit ────┘
 
 A stage that spends budget depends on settings, on random names that stand for the private data, and
-on its own version number. It does not depend on code, because an edited comment must not cost
-epsilon.
+on its own version number. Such a stage does not depend on code, because an edited comment must not
+cost epsilon.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def _stamp(name: str, *, persist: bool = False) -> Output:
 STAGES = (
     Stage(
         name="make_example",
-        description="the embedded example: its corpus, schema and donated examples",
+        description="write the embedded example: corpus, schema and donated examples",
         inputs=("params.yaml",),
         outputs=(Output(path="data/public/example", persist=True),),
     ),
     Stage(
         name="fingerprint",
-        description="stamps of the input files, and the resolved settings",
+        description="write stamps of the input files, and the resolved settings",
         inputs=("data/public/example",),
         outputs=(
             *map(_stamp, ("corpus", "schema", "donated", "pool", "policy")),
@@ -55,7 +55,7 @@ STAGES = (
     ),
     Stage(
         name="prepare",
-        description="check the data file and split it into a private and a held-out part",
+        description="check the data file, and split the records into training and held-out records",
         inputs=(f"{STAMPS}/corpus.json", _SCHEMA, f"{STAMPS}/donated.json", _POOL),
         settings=("prepare", "privacy.unit", "privacy.records_per_user"),
         code=_code("data", "pipeline.stages.prepare"),
@@ -63,7 +63,7 @@ STAGES = (
     ),
     Stage(
         name="extract_metadata",
-        description="one row of attribute values for each text, by the schema",
+        description="write one row of attribute values for each text",
         inputs=(_PREPARED, _SCHEMA, f"{STAMPS}/donated.json"),
         settings=("extract_metadata", "embedding", "prepare"),
         code=_code("attributes", "data", "embedding", "pipeline.stages.extract_metadata"),
@@ -75,7 +75,7 @@ STAGES = (
     ),
     Stage(
         name="synthesize_metadata",
-        description="the DP metadata: a table by AIM, or DP counts of one label",
+        description="draw the DP metadata: a table by AIM, or DP counts of one attribute",
         inputs=(_CODES, _SCHEMA),
         settings=("synthesize_metadata", "methods", *_PROMISE),
         plan=("metadata",),
@@ -85,7 +85,7 @@ STAGES = (
     ),
     Stage(
         name="initialise",
-        description="the first candidates of a method, from DP metadata and donated examples",
+        description="write the first candidates from DP metadata and donated examples",
         inputs=(_METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
         settings=(_METHOD, "initialise", *_GENERATOR, *_LEDGER),
         code=_code("evolution.initialisation", "methods", "pipeline.stages.initialise"),
@@ -94,7 +94,7 @@ STAGES = (
     ),
     Stage(
         name="evolve",
-        description="rounds of private votes and public variation",
+        description="run rounds of private votes and public variation",
         inputs=("data/released/initial/{method}", _TEXTS, _CODES, _SCHEMA, _POOL, _DONATED),
         settings=(_METHOD, "evolve.seed", *_GENERATOR, "synthesize_metadata.label", *_PROMISE),
         plan=(_METHOD,),
@@ -105,7 +105,7 @@ STAGES = (
     ),
     Stage(
         name="enlarge",
-        description="the release: more texts of the same kind, chosen with released values",
+        description="write further texts up to the size of the release, from released values",
         inputs=("data/released/evolve/{method}", _METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
         settings=(_METHOD, "release", "initialise", "evolve.seed", *_GENERATOR, *_LEDGER),
         plan=(_METHOD,),
@@ -121,7 +121,7 @@ STAGES = (
     ),
     Stage(
         name="pretrain",
-        description="the small models that training starts from, trained on public text",
+        description="train the small models that training starts from, on public text",
         inputs=(_DONATED, _SCHEMA, _POOL),
         settings=("pretrain", "by_method"),
         code=_code("examples", "pipeline.stages.pretrain", "training.crt.lstm"),
@@ -129,7 +129,7 @@ STAGES = (
     ),
     Stage(
         name="finetune",
-        description="a model trained on the private texts",
+        description="train a model on the private texts",
         inputs=(
             _TEXTS,
             _CODES,
@@ -147,7 +147,7 @@ STAGES = (
     ),
     Stage(
         name="generate",
-        description="texts from the trained model",
+        description="write texts with the trained model",
         inputs=("data/released/finetune/{method}", _METADATA, _SCHEMA),
         settings=(_METHOD, "release"),
         code=_code("pipeline.stages.generate", "training.dpsgd.generate"),
@@ -156,7 +156,7 @@ STAGES = (
     ),
     Stage(
         name="evaluate",
-        description="distance to held-out real texts, by round (internal)",
+        description="compare the texts of each round with held-out real texts (internal)",
         inputs=(_PREPARED, _EXTRACTED, _SCHEMA, _POOL, _DONATED, _INITIAL, _ENLARGED, _GENERATED),
         settings=("evaluate", "methods", "embedding", "extract_metadata", "generator"),
         code=_code(
@@ -170,7 +170,7 @@ STAGES = (
     ),
     Stage(
         name="audit",
-        description="attacks on the texts and on the methods, on public data (internal)",
+        description="attack the texts and the methods, on public data (internal)",
         inputs=(_PREPARED, _EXTRACTED, _SCHEMA, _ENLARGED, _GENERATED),
         settings=("audit", "methods", "by_method", "privacy", "embedding", "synthesize_metadata"),
         code=_code("audits", "pipeline.method_audit"),
@@ -178,7 +178,7 @@ STAGES = (
     ),
     Stage(
         name="report",
-        description="the release card, and the public and internal pages",
+        description="write the release card, and the public and internal pages",
         inputs=(
             _DONATED,
             _METADATA,
@@ -209,8 +209,8 @@ STAGES = (
 
 
 def stage_named(name: str) -> Stage:
-    """Return the stage named `name`. Raises ParamsError if there is none."""
+    """Return the stage `name`. Raises ParamsError for an unknown name."""
     for stage in STAGES:
         if stage.name == name:
             return stage
-    raise ParamsError(f"no stage '{name}'; stages: {', '.join(stage.name for stage in STAGES)}")
+    raise ParamsError(f"no stage '{name}'. Stages: {', '.join(stage.name for stage in STAGES)}")

@@ -1,8 +1,9 @@
-"""A project without files: a corpus in memory, for `sugarbush.synthesize` and for research.
+"""Contains a project without files, with its corpus in memory, for `sugarbush.synthesize` and
+research.
 
-It runs the same functions as the stages, with the same cache keys, and charges the same ledger.
-Private texts stay in this process. Finished results, the ledger and received answers are stored in
-the state folder.
+An in-memory project runs the same functions as the stages, with the same cache keys, and charges
+the same ledger. Private texts stay in this process. The state folder contains finished results, the
+ledger and received answers.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ from sugarbush.privacy.unit import Unit
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """A private corpus in memory: split, with attribute codes and the embeddings computed so far.
+    """A split private corpus in memory, with attribute codes and the embeddings computed so far.
 
-    `sugarbush.prepare` makes it with `settings`. Several methods and budgets can use one corpus,
-    and each text is embedded once. `embeddings[True]` is the cache of private texts,
-    `embeddings[False]` of public texts.
+    `sugarbush.prepare` returns a corpus for its `settings`. Several methods and budgets can use one
+    corpus, so that each text is embedded once. `embeddings[True]` caches private texts.
+    `embeddings[False]` caches public texts.
     """
 
     private: CorpusInMemory = field(repr=False)
@@ -67,16 +68,16 @@ class Corpus:
     generators: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def real_texts(self, part: str) -> RealTexts:
-        """The records of `train` or `heldout` as plain values. Results on them are not DP."""
+        """Return the plain records of `train` or `heldout`. Results on these records are not DP."""
         return self.private.real_texts(self.schema.names, part=part)
 
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
-        """Compute unit vectors (n, d) of the texts, in the private or the public cache."""
+        """Return unit vectors (n, d) of the texts, from the private or the public cache."""
         return Encoder(self.settings.embedding, cache=self.embeddings[private]).encode(texts)
 
 
 class InMemoryProject(Project):
-    """A project with its corpus in memory. Relative paths of public files start at this folder."""
+    """A project with its corpus in memory. Relative public paths start at `corpus.base`."""
 
     def __init__(self, corpus: Corpus, settings: ProjectSettings) -> None:
         super().__init__(corpus.base, settings=settings)
@@ -89,7 +90,7 @@ class InMemoryProject(Project):
         return self._corpus.private
 
     def _paid_for(self) -> dict[str, Path]:
-        """Return an empty map: a program may save its releases anywhere."""
+        """Return an empty map, because a program may save its releases anywhere."""
         return {}
 
     def donated(self) -> Donated | None:
@@ -111,7 +112,7 @@ class InMemoryProject(Project):
         return self.scratch("pretrained")
 
     def scratch(self, name: str) -> Path:
-        """Make a folder for checkpoints. It is private, and deleted with this object."""
+        """Return a private folder for checkpoints. The folder is deleted with this object."""
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="sugarbush-"))
             weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
@@ -128,7 +129,7 @@ def prepare_corpus(
     donated: pd.DataFrame | None,
     state: Path | None,
 ) -> Corpus:
-    """Check and split the rows, and extract attributes, as prepare and extract_metadata do."""
+    """Do the work of stages prepare and extract_metadata for the rows in `frame`."""
     project = Project(Path(), settings=settings)
     project.__dict__ |= {"schema": schema} | ({"state": state} if state else {})
     donated_frame = _donated_frame(donated, settings, schema)
@@ -180,8 +181,7 @@ def prepare_corpus(
 def corpus_of_project(
     project: Project, *, limit: int | None = None, seed: int = 0, state: Path | None = None
 ) -> Corpus:
-    """Load the corpus that a project's stages prepared into memory, with at most `limit` training
-    records and `limit` held-out records.
+    """Load the corpus that a project's stages prepared. Each part has at most `limit` records.
 
     Its embeddings come from the project's caches. Raises MissingInputError, which names the stage
     to run first: prepare or extract_metadata. Raises PrivacyError for a `limit` on private data:
@@ -224,8 +224,8 @@ def corpus_of_project(
 def _names(
     own: CorpusInMemory, settings: ProjectSettings, *, state: Path, what: str, public: str
 ) -> dict[str, str]:
-    """Return random names of the texts and of their codes, for cache keys. `what` distinguishes
-    several sources. A change of `public` renews the names (`privacy.snapshots`)."""
+    """Return random names of the texts and of their codes, for cache keys. `what` names the source
+    of the texts. If `public` changes, the names change (`privacy.snapshots`)."""
     privacy = settings.privacy
     snapshots = Snapshots(state, f"{privacy.purpose}-{privacy.dataset}")
     digests = own.digests(key=state_key(state), by_user=privacy.unit is Unit.USER)
@@ -249,7 +249,7 @@ def _donated_frame(
 def project_settings(
     sections: Mapping[str, Any], overrides: Mapping[str, Any] | None
 ) -> ProjectSettings:
-    """Make settings from the API's arguments, and merge the caller's settings into them."""
+    """Return the settings for the API's arguments, after a merge with the caller's settings."""
     fields: dict[str, Any] = {}
     deep_merge(fields, sections)
     deep_merge(fields, dict(overrides or {}))

@@ -28,12 +28,12 @@ STAGE = "synthesize_metadata"
 
 @dataclass(frozen=True)
 class MetadataRequest:
-    """A request for the metadata that a project's methods need, from private codes."""
+    """A request for the DP metadata that a project's methods need."""
 
     project: Project
 
     def cache_key(self) -> dict[str, Any]:
-        """Everything that the results depend on. A change of anything else causes no new draw."""
+        """Return the cache key, which contains everything that the results depend on."""
         project = self.project
         return {
             "version": versions.METADATA,
@@ -51,9 +51,9 @@ class MetadataRequest:
     def release(
         self, *, forced: bool, before_charge: Callable[[], None] = lambda: None
     ) -> DrawnMetadata:
-        """Draw the metadata of the plan, or restore earlier results. A run that cannot finish must
-        not spend budget. So the cap must allow the whole run, and `before_charge` checks everything
-        else that could stop the run."""
+        """Draw the DP metadata of the plan, or restore earlier results. A run that cannot finish
+        must not spend budget. So the cap must allow the whole run. `before_charge` checks
+        everything else that could stop the run."""
         with self.project.open_store(STAGE, self.cache_key(), forced=forced) as store:
             missing = [part for part in self._parts if store.finished(part) is None]
             if missing:
@@ -123,7 +123,7 @@ class MetadataRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnMetadata:
-    """The folders of finished metadata in the result store."""
+    """Contains the folders of finished metadata in the result store."""
 
     folders: tuple[Path, ...]
     described: Mapping[str, Any]

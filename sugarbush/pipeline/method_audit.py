@@ -1,19 +1,19 @@
-"""Audits a whole method: its plan, its mechanisms and its accounting, on records of a corpus.
+"""Audits a whole method (plan, mechanisms and accounting) on records of a corpus.
 
-The records come from a benchmark or from the example. The attacker knows some of them. The others
-are canaries: a coin decides for each canary whether the method sees it. The attacker also knows
-every candidate, every model and every setting. From all noisy results together, the attacker
-computes the most likely coins. The claim is the ledger's total of all charges of the method.
+The records come from a benchmark or from the example. The attacker knows some of the records. The
+other records are canaries. A coin decides for each canary whether the method sees the canary. The
+attacker also knows every candidate, every model and every setting. From all noisy results, the
+attacker computes the most likely coins. The claim is the total of the method's charges in the
+ledger.
 
     mosaic, maple, augpe    the table or the label counts, and every round of votes or kernel
-                            scores. Each canary equals one candidate, as if the attacker had
-                            written the candidates.
+                            scores. Each canary equals one candidate
     dpft                    the table, and every noisy gradient sum of training on Poisson samples
-    crt                     every noisy gradient sum; the coin chooses one of two secrets for each
+    crt                     every noisy gradient sum. A coin chooses one of two secrets for each
                             record
 
-The trained model is tiny, and each canary of training repeats one rare token. Nothing is written,
-and no ledger of a project is charged.
+The trained model is tiny, and each canary of training repeats one rare token. The audit writes no
+file and charges no ledger of a project.
 """
 
 from __future__ import annotations
@@ -72,14 +72,16 @@ from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performan
 
 _KNOWN = 100
 _RATE, _STEPS = 0.5, 8
-# The weights do not change, so gradients are computed once. The guarantee holds for any weights.
+# With learning rate 0, the weights do not change, so gradients are computed once. The guarantee is
+# independent of the weights.
 _LEARNING = Learning(learning_rate=0.0, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRecords:
-    """The records of an audit: first the canaries, then the records that the attacker knows. Texts
-    (n,), codes (n, d), unit vectors (n, dim)."""
+    """The records of an audit. The first `canaries` records are canaries, and the attacker knows
+    the other records. Shapes: `texts` (n,), `codes` (n, d), `vectors` (n, dim). Each vector has
+    length 1."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]
@@ -92,14 +94,14 @@ class AuditRecords:
 
 
 def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditRecords:
-    """Choose at most 200 canaries and 100 known records from both parts, by a public seed. Each
-    canary of training needs its own token, so training has at most 100 canaries. Raises ParamsError
-    unless the corpus is public."""
+    """Choose at most 200 canaries and 100 known records from the corpus, by a public seed. An audit
+    of training has at most 100 canaries, because each canary needs its own token. Raises
+    ParamsError if the corpus is private."""
     canaries = 100 if isinstance(method, DPFT | CRT) else 200
     if corpus.settings.privacy.purpose is Purpose.RELEASE:
         raise ParamsError(
-            "an audit of methods reads records that the attacker knows: set privacy.purpose to "
-            "benchmark, if the data is public, or audit the example"
+            "an audit of methods needs records that the attacker knows. If the data is public, set "
+            "privacy.purpose: benchmark. Otherwise audit the example"
         )
     parts = [corpus.real_texts(part) for part in (TRAIN, HELDOUT)]
     texts, codes = parts[0].texts + parts[1].texts, np.concatenate([p.codes for p in parts])
@@ -114,18 +116,18 @@ def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditReco
 
 
 def is_auditable(method: Method) -> bool:
-    """Whether there is an attack on the results of this method."""
+    """Return whether this module can attack the results of this method."""
     noisy = isinstance(method, EvolvingMethod) and method.votes_with_noise and method.rounds > 0
     return noisy or isinstance(method, Mosaic | DPFT | CRT)
 
 
 def target_epsilon(method: Method, settings: ProjectSettings) -> float:
-    """The epsilon that the settings give the method."""
+    """Return the epsilon of the method in the settings."""
     return settings.crt.epsilon if isinstance(method, CRT) else settings.privacy.epsilon
 
 
 def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: bool = False) -> Size:
-    """Choose the number of runs and guesses. A large fault needs few runs."""
+    """Choose the number of runs and guesses. For a large fault, `coarse`, few runs are enough."""
     share = 3 if coarse or isinstance(method, DPFT | CRT) else 10
     runs = min(runs, 20) if coarse else runs
     guesses = max(2, runs * records.canaries // share)
@@ -133,9 +135,9 @@ def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: boo
 
 
 def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryRun:
-    """Make a function that runs the method's mechanisms on the canaries that the coins include."""
+    """Return a function that runs the method's mechanisms on the included canaries."""
 
-    views: dict[Any, Any] = {}  # depend on epsilon and not on the coins, so all runs share them
+    views: dict[Any, Any] = {}  # shared by all runs, because views do not depend on the coins
 
     def run(coins: Coins, *, epsilon: float, delta: float) -> Observation:
         one = _Run(method, corpus, records, coins, epsilon, delta, views)
@@ -156,7 +158,7 @@ class _Run:
 
     def of_plan(self) -> Observation:
         """Run every mechanism of the method's plan. At infinite epsilon, leave out the table and
-        the label counts: AIM has no run without noise."""
+        the label counts, because AIM cannot run without noise."""
         attacker = Attacker(self.records.canaries)
         finite = math.isfinite(self.epsilon)
         with temporary_session(self.delta) as session:
@@ -205,7 +207,6 @@ class _Run:
         return {allocation.name: allocation for allocation in plan.allocations}
 
     def _kept(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Call `make` for a new `key`; return the stored result for a known key."""
         if key not in self.views:
             self.views[key] = make()
         return self.views[key]
@@ -218,7 +219,7 @@ class _Run:
         sums: NDArray[Any],
         stddev: float,
     ) -> None:
-        """Pass noisy `sums` to the attacker. `rows` has what each record adds to the sums."""
+        """Pass noisy `sums` to the attacker. Record i adds row i of `rows()` to the sums."""
 
         def make() -> Seen:
             both, m = rows(), self.records.canaries
@@ -228,8 +229,8 @@ class _Run:
         self._add(attacker, self._kept((kind, stddev), make), sums)
 
     def _add(self, attacker: Attacker, seen: Seen, sums: NDArray[Any]) -> None:
-        """Pass noisy sums to the attacker. In a run without canaries, an attacker who knows the
-        seed gets the noise alone, so `half` is not subtracted."""
+        """Pass noisy sums to the attacker. A run without canaries measures the noise of a known
+        seed. In such a run, `half` is not subtracted."""
         attacker.add(seen.view, sums - seen.without - (seen.half if self.coins.any() else 0))
 
     def _table(self, attacker: Attacker, mu: float, session: PrivacySession) -> None:
@@ -321,7 +322,7 @@ class _Run:
         seen = self._kept((relation, noise_multiplier), lambda: examples.seen(model, mechanism))
 
         def read_noisy_sum(done: int) -> None:
-            """Use the last step. The optimizer stores its noisy mean in `grad`."""
+            """Pass the last step to the attacker. `grad` contains its noisy mean gradient."""
             if done:
                 means = [p.grad.double().flatten() for p in model.parameters()]
                 sums = torch.cat(means).numpy() * mechanism.expected_batch_size
@@ -346,7 +347,7 @@ class _Run:
 def _rows_of_votes(
     records: AuditRecords, labels: NDArray[np.int64], method: EvolutionSettings
 ) -> NDArray[np.float64]:
-    """Compute what each record adds to the sum of a round, in votes."""
+    """Return what each record adds to the sum of a round, in votes."""
     own = slice(records.canaries)
     if method.selection is Selection.KERNEL_HERDING:
         scores = scores_of(records.vectors, records.vectors[own], width=method.score_width)

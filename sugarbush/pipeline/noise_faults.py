@@ -1,8 +1,9 @@
-"""Deliberately wrong noise, for the positive controls of the audit. Only the audit may import this.
+"""Draws deliberately wrong noise, for the positive controls of the audit. Only the audit may import
+this module.
 
-A control replaces the noise functions in the modules that call them. The replacement lasts for one
-audit of invented records. No mechanism has a setting for wrong noise. The ledger charges as if the
-noise were correct, so an audit that does not detect the fault is too weak.
+A control replaces the noise functions in the modules that call them, during one audit of invented
+records. No mechanism has a setting for wrong noise. The ledger charges the correct noise, so an
+audit that does not detect the fault is too weak.
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ _KNOWN_SEED = 1
 
 
 class Fault(StrEnum):
-    """What is wrong with the noise."""
+    """The possible faults of the noise."""
 
     NO_NOISE = "no noise"
     TENTH = "tenth"
     ROOT_TWO = "1/sqrt2"
-    """Noise for a sensitivity that is too small by a factor of sqrt(2), as if a record in two bins
-    were in one bin."""
+    """The sensitivity is too small by a factor of sqrt(2), as if a record in two bins were in one
+    bin."""
     KNOWN_SEED = "seeded"
-    """Noise from a generator with a known seed, which an attacker can run too."""
+    """The noise comes from a generator with a known seed, which an attacker can run too."""
 
 
 @contextmanager
 def broken_noise(fault: Fault) -> Iterator[None]:
-    """Let all mechanisms draw their noise with `fault` within this context. The context is not
-    thread-safe. In every context, noise with a known seed starts again from its first number."""
+    """Within this context, all mechanisms draw their noise with `fault`. The context is not
+    thread-safe. In every context, the known seed gives the same noise again."""
     rng = public_rng(_KNOWN_SEED, "broken noise")
     originals = [(module, name, getattr(module, name)) for module, name in _CALLERS]
     for module, name, original in originals:

@@ -1,4 +1,4 @@
-"""Ends a stage with the DVC process that started it: a stage without DVC must not spend budget."""
+"""Ends a stage when its DVC process ends, because a stage without DVC must not spend budget."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _INIT = 1
 
 
 def die_with_dvc() -> None:
-    """Ask Linux's kernel to end this process with its parent, if the parent is DVC."""
+    """If the parent of this process is DVC, ask the Linux kernel to end this process with DVC."""
     if sys.platform == "linux" and "DVC_STAGE" in os.environ:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == _INIT:  # DVC ended before the request to the kernel
+        if os.getppid() == _INIT:  # DVC had ended before the request to the kernel
             sys.exit(1)

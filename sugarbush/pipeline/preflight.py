@@ -13,12 +13,12 @@ from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Released
 
-# For English prose in the largest vocabularies. Other languages and vocabularies need more tokens.
+# Minimum for English prose. Other languages need more tokens.
 _LEAST_TOKENS_PER_WORD = 1.2
 
 
 def preflight(project: Project) -> None:
-    """Check the generator and models. Raises ParamsError, InputError and GeneratorError."""
+    """Check the generator and the models. Raises ParamsError, InputError or GeneratorError."""
     if any(method.asks_generator for method in project.settings.chosen):
         check_generator(project)
     for method in project.settings.chosen:
@@ -26,8 +26,8 @@ def preflight(project: Project) -> None:
 
 
 def check_generator(project: Project, donated: Sequence[str] | None = None) -> None:
-    """Check that the generator can answer a run's requests. Pays for one call at most. `donated`
-    are the donated texts, by default the texts in prepare.donated."""
+    """Check that the generator can answer a run's requests. This check needs at most one paid call.
+    `donated` contains the donated texts; the default is prepare.donated."""
     shown = tuple(read_donated(project)["text"]) if donated is None else tuple(donated)
     planned = tuple(batch.request for batch in planned_calls(project, shown))
     _refuse_cut_answers(project, planned)
@@ -38,8 +38,9 @@ def check_generator(project: Project, donated: Sequence[str] | None = None) -> N
 def planned_calls(
     project: Project, donated: Sequence[str], *, record_count: float | None = None
 ) -> tuple[PlannedCalls, ...]:
-    """Return every batch of requests, each as long as settings, schema and examples allow. Without
-    a DP record count, the release is assumed to have its largest default size."""
+    """Return every batch of requests. Each request is as long as settings, schema and examples
+    allow. If the DP record count is unknown, the function assumes the largest default size of a
+    release."""
     settings = project.settings
     fields: dict[str, Any] = {
         "schema": project.schema,
@@ -60,7 +61,6 @@ def planned_calls(
 
 
 def _refuse_cut_answers(project: Project, planned: Sequence[Request]) -> None:
-    """Raise ParamsError if every answer of the requested length would be cut off."""
     generator = project.settings.generator.chosen
     limit = generator.answer_token_limit
     words = max((request.words or 0 for request in planned), default=0)
@@ -68,6 +68,6 @@ def _refuse_cut_answers(project: Project, planned: Sequence[Request]) -> None:
     if limit is not None and least > limit:
         raise ParamsError(
             f"params.yaml: initialise.length asks for texts of up to {words} words, which need at "
-            f"least {least} tokens. generator.{generator.name}.max_tokens={limit} would cut every "
-            "such answer off. Raise max_tokens, or lower initialise.length."
+            f"least {least} tokens, but generator.{generator.name}.max_tokens={limit}. Raise "
+            "max_tokens, or lower initialise.length."
         )

@@ -1,7 +1,7 @@
-"""A project: the folder that contains params.yaml, and everything that its settings name.
+"""Opens a project: the folder with params.yaml, and everything that its settings name.
 
-Stages receive a `Project` and nothing else. A project opens the ledger, the stores, the encoders
-and the generator that its settings name.
+A stage receives a `Project`. The project opens the ledger, the stores, the encoders and the
+generator.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sugarbush.privacy.results import ResultStore, digest_of, open_result_store
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
 
-if TYPE_CHECKING:  # modules that are slow to import
+if TYPE_CHECKING:  # slow imports
     from sugarbush.attributes.llm_labels import Labeller
     from sugarbush.embedding.encoder import Encoder
 
@@ -45,8 +45,7 @@ def _print(line: str) -> None:
 
 
 class Project:
-    """The project in `base`. Raises ParamsError, SchemaError and InputError when it reads a
-    file."""
+    """The project in `base`. Reading a wrong file raises ParamsError, SchemaError or InputError."""
 
     def __init__(self, base: Path, *, settings: ProjectSettings | None = None) -> None:
         self.base = base
@@ -64,7 +63,7 @@ class Project:
 
     @cached_property
     def state(self) -> Path:
-        """The folder that survives a run: ledgers, key, finished results, received answers."""
+        """The state folder, with ledgers, key, finished results and received answers."""
         return state_root(self.base, example=self.settings.privacy.purpose is Purpose.EXAMPLE)
 
     @property
@@ -79,15 +78,14 @@ class Project:
 
     @property
     def corpus(self) -> PrivateCorpus:
-        """The private corpus as methods see it."""
         return self.private
 
     def donated(self) -> Donated | None:
-        """The donated examples with their codes; None if there are none."""
+        """Return the donated examples with their codes, or None without donated examples."""
         return read_donated_codes(self.roots, self.schema)
 
     def data_names(self) -> dict[str, str]:
-        """The names of the private texts and of their codes, for cache keys."""
+        """Return the random names of the private texts and of their codes, for cache keys."""
         return {
             "texts": self.stamp("train_texts", left_by="prepare"),
             "codes": self.stamp("train_codes", left_by="extract_metadata"),
@@ -95,19 +93,18 @@ class Project:
 
     @property
     def dataset(self) -> str:
-        """The name of the ledger. Raises ParamsError if the settings name none."""
+        """The name of the ledger. Raises ParamsError if the settings contain no name."""
         if not self.settings.privacy.dataset:
             former = dataset_name(self.settings.prepare.file)
             raise ParamsError(
-                "params.yaml: privacy.dataset is not set. It names the ledger. Files about the "
-                "same people must have the same name, so that they share one budget. For example, "
-                f"set `dataset: {former}`, the name in earlier versions"
+                "params.yaml: privacy.dataset is not set. This setting names the ledger. Files "
+                "about the same people must have the same name, so that they share one budget. For "
+                f"example, set `dataset: {former}`, the name in earlier versions"
             )
         return self.settings.privacy.dataset
 
     @cached_property
     def snapshots(self) -> Snapshots:
-        """The store that assigns random names to private inputs."""
         return Snapshots(self.state, f"{self.settings.privacy.purpose}-{self.dataset}")
 
     @property
@@ -119,8 +116,9 @@ class Project:
 
     @property
     def label_answers(self) -> Path:
-        """The private folder of an endpoint's answers about private texts; it may be missing. The
-        copy of a DVC experiment uses the checkout's folder: these answers are already paid for."""
+        """The private folder with an endpoint's answers about private texts. The folder may be
+        missing. The copy of a DVC experiment uses the checkout's folder, because its answers are
+        already paid."""
         return PrivateStore(Roots(checkout_root(self.base)).private).labels
 
     def find(self, name: str) -> Path:
@@ -131,11 +129,11 @@ class Project:
         return read_stamp(self.roots.stamps / f"{name}.json", left_by=left_by)
 
     def write_stamp(self, name: str, *, digest: str, within: str, stage: str) -> None:
-        """Write a random name for a private file to data/stamps, where DVC compares it.
+        """Write the random name of a private file to data/stamps. DVC compares this name.
 
         `digest` is the keyed digest of the file. `stage` computed the file from another private
-        file, and `within` names the stamp of that other file. That stamp is missing if a stage is
-        run by hand.
+        file. `within` names the stamp of that other file. If a stage is run by hand, that stamp may
+        be missing.
         """
         parent = self._stamp_if_written(within)
         public = self._public_inputs(stage)
@@ -143,8 +141,8 @@ class Project:
         write_stamp(self.roots.stamps / f"{name}.json", named)
 
     def renew_stamp(self, name: str) -> None:
-        """Write a new random name for an internal file. The name changes with every run of its
-        stage, so it does not show whether other settings changed the file."""
+        """Write a new random name for an internal file. Every run of its stage changes the name. So
+        the name does not show whether other settings changed the file."""
         write_stamp(self.roots.stamps / f"{name}.json", random_id())
 
     def _stamp_if_written(self, name: str) -> str:
@@ -152,8 +150,8 @@ class Project:
         return read_stamp(path, left_by=name) if path.exists() else ""
 
     def _public_inputs(self, stage: str) -> str:
-        """Compute a digest of the settings and public files that the output of a stage depends on.
-        Code is left out, so that an edited comment costs no budget."""
+        """Return a digest of the settings and public files that the output of a stage depends on.
+        The digest does not depend on code, so that an edited comment costs no budget."""
         declared = stage_named(stage)
         files = [Path(path).stem for path in declared.inputs if Path(path).stem in PUBLIC_STAMPS]
         return digest_of(
@@ -167,7 +165,7 @@ class Project:
         return plan_for(self.settings.privacy, self.settings.chosen)
 
     def final_plan(self) -> BudgetPlan:
-        """Return the plan with the noise of training, which is known after the DP metadata."""
+        """Return the plan with the noise of training. This noise is known after the DP metadata."""
         plan = self.plan
         for method in self.settings.chosen:
             if "finetune" in method.stages and not method.stays_private:
@@ -175,7 +173,8 @@ class Project:
         return plan
 
     def ledger(self) -> Ledger:
-        """The ledger of `privacy.dataset`. A benchmark and a release have separate ledgers."""
+        """Return the ledger of `privacy.dataset`. A benchmark and a release have separate
+        ledgers."""
         privacy = self.settings.privacy
         return self._ledger(
             purpose=privacy.purpose.value,
@@ -186,15 +185,15 @@ class Project:
         )
 
     def _paid_for(self) -> dict[str, Path]:
-        """Return the charges in released folders of the dataset; none for the example, because its
-        state may be deleted."""
+        """Return the charges in released folders of the dataset. The example has no such charges,
+        because its state may be deleted."""
         privacy = self.settings.privacy
         if privacy.purpose is Purpose.EXAMPLE:
             return {}
         return charges_of_releases(self.roots, privacy)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
-        """Return the ledger of results without a DP epsilon. No DP ledger includes it."""
+        """Return the separate ledger of results without a DP epsilon."""
         return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
 
     def _ledger(self, **fields: Any) -> Ledger:
@@ -204,7 +203,6 @@ class Project:
     def open_store(
         self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
     ) -> AbstractContextManager[ResultStore]:
-        """Open the stored results of a stage for one cache key."""
         privacy = self.settings.privacy
         return open_result_store(
             self.state,
@@ -215,7 +213,7 @@ class Project:
         )
 
     def encoder(self, *, private: bool) -> Encoder:
-        """The encoder of `embedding`. Private embeddings are cached under data/private only."""
+        """Return the encoder. Private embeddings are cached under data/private only."""
         from sugarbush.embedding.cache import EmbeddingCache
         from sugarbush.embedding.encoder import Encoder
 
@@ -240,7 +238,7 @@ class Project:
         )
 
     def writer(self, stage: str) -> Writer:
-        """Open the generator, with the largest tolerated share of unusable answers."""
+        """Open the generator, together with the maximum share of unusable answers."""
         section = self.settings.generator
         return Writer(
             generator=section.chosen.open(self.generator_context(stage)),
@@ -248,8 +246,8 @@ class Project:
         )
 
     def labeller(self) -> Labeller | None:
-        """The endpoint that reads attributes with `source: llm`; None if no attribute needs it.
-        Raises ParamsError unless the endpoint is trusted."""
+        """Return the endpoint for attributes with `source: llm`, or None without such attributes.
+        Raises ParamsError if the endpoint is not trusted."""
         if not self.schema.asked_of_llm:
             return None
         from sugarbush.attributes.llm_labels import Labeller
@@ -262,8 +260,8 @@ class Project:
         )
 
     def label(self) -> str:
-        """Return the attribute with the DP counts that `augpe` starts from:
-        `synthesize_metadata.label`, or the first attribute of the schema."""
+        """Return `synthesize_metadata.label`, or the first attribute of the schema. `augpe` starts
+        from the DP counts of this attribute."""
         named = self.settings.synthesize_metadata.label
         return self.schema.names[0] if named is None else self.schema.attribute(named).name
 

@@ -31,7 +31,7 @@ def release_facts(
     plan: BudgetPlan,
     texts: Mapping[str, Mapping[str, int]],
 ) -> Release:
-    """Collect the facts of a release. Its guarantee comes from the entries in `ledger_ids`."""
+    """Collect the facts of the release with the ledger entries in `ledger_ids`."""
     privacy, released = settings.privacy, settings.released
     asks = any(method.asks_generator for method in released)
     starts = [method.starts_from for method in released if method.starts_from is not None]
@@ -68,14 +68,14 @@ def release_facts(
 
 
 def text_counts(final: Population, rounds: int) -> dict[str, int]:
-    """Count the texts of a release: all, those in a round, and those written later."""
+    """Count all texts of a release, texts from rounds, and texts after the last round."""
     afterwards = int((final.rounds > rounds).sum())
     voted_on = len(final) - afterwards if rounds else 0
     return {"released": len(final), "voted_on": voted_on, "written_afterwards": afterwards}
 
 
 def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:
-    """Return other authors' packages with a method or encoder: they read private texts."""
+    """Return other authors' packages that add a method or an encoder and so read private texts."""
     used = [(METHODS, method.name) for method in settings.released]
     used.append((ENCODERS, settings.embedding.model))
     packages = (package_of(group, name) for group, name in used)
@@ -83,7 +83,6 @@ def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:
 
 
 def _plugin_versions(settings: ProjectSettings) -> dict[str, str]:
-    """Return the packages that add methods, the generator and the encoder, with their versions."""
     used = [(METHODS, method.name) for method in settings.released]
     used += [(GENERATORS, settings.generator.provider), (ENCODERS, settings.embedding.model)]
     packages = (package_of(group, name) for group, name in used)

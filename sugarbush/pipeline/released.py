@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FILE = "release.json"
 _NAMES = {"initialise": "initial"}
-# The folders that version 0.1 used for the texts and the model of `dpft`.
+# Folders in which version 0.1 wrote the texts and the model of `dpft`
 _FOLDERS_OF_0_1 = {"generate": "generated", "finetune": "finetuned"}
 
 
@@ -49,9 +49,9 @@ def write_release(
     run: str,
     ledger: Ledger | None,
 ) -> None:
-    """Write release.json: the stage, the guarantee, and the charged entries of `ledger`. Without a
-    DP guarantee, `ledger` is None and the folder is never publishable. The complete entries are
-    written, so that released folders can repair a lost ledger."""
+    """Write release.json with the stage, the guarantee, and the charged entries of `ledger`.
+    Without a DP guarantee, `ledger` is None and the folder is not publishable. The file contains
+    complete entries, so that released folders can repair a lost ledger."""
     ids = list(dict.fromkeys(ledger_ids))
     charges = [] if ledger is None else [entry.public_fields() for entry in ledger.of(ids)]
     fields = {
@@ -76,12 +76,12 @@ def read_release(folder: Path) -> dict[str, Any]:
 
 
 def read_ledger_ids(folder: Path) -> tuple[str, ...]:
-    """Read the ids of the ledger entries that were charged for the content of a folder."""
+    """Read the ids of the ledger entries for the content of a folder."""
     return tuple(read_release(folder)["ledger_ids"])
 
 
 def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Path]:
-    """Map the id of each charge in released folders of the dataset to one such folder."""
+    """Map the id of each charge in the dataset's released folders to a folder with this charge."""
     return {
         str(i): path.parent
         for path, fields in _releases(roots, privacy)
@@ -90,7 +90,7 @@ def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Pat
 
 
 def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, ...]:
-    """Read these charges as ledger entries. Folders of version 0.2 contain no entries."""
+    """Read the ledger entries in the dataset's released folders (none in version 0.2)."""
     found = []
     for path, fields in _releases(roots, privacy):
         try:
@@ -101,8 +101,8 @@ def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, 
 
 
 def _releases(roots: Roots, privacy: PrivacySettings) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield each release.json of the settings' dataset, and its content. A folder with a name that
-    starts with a dot is skipped: another process is writing it."""
+    """Yield each release.json of the settings' dataset, and its content. Folders with a name that
+    starts with a dot are skipped, because another process is writing them."""
     for path in sorted(roots.released.glob(f"**/{FILE}")):
         if any(part.startswith(".") for part in path.relative_to(roots.released).parts):
             continue
@@ -119,13 +119,13 @@ def _releases(roots: Roots, privacy: PrivacySettings) -> Iterator[tuple[Path, di
 
 def _damaged(path: Path) -> LedgerError:
     return LedgerError(
-        f"{path}: is damaged, so it does not show what was charged for its folder. Restore it from "
-        "a backup, or move the folder out of data/released"
+        f"{path}: the file is damaged, so the charges for its folder are unknown. Restore the file "
+        "from a backup, or move the folder out of data/released"
     )
 
 
 def restored(value: T, folder: Path) -> Released[T]:
-    """Mark a value as released, with the ledger ids of the folder that it was read from."""
+    """Mark `value` as released, with the ledger ids of the folder that contains it."""
     return Released(value, read_ledger_ids(folder))
 
 
@@ -139,7 +139,7 @@ def read_metadata(roots: Roots) -> MetadataRelease:
 def metadata_in(
     folders: Iterable[Path], *, label: str | None, ledger_ids: tuple[str, ...]
 ) -> MetadataRelease:
-    """Read the DP table and the DP counts of `label`; each is None if no folder contains it."""
+    """Read the DP table and the DP counts of `label`. Return None for a missing result."""
     rows = labels = record_count = None
     for folder in folders:
         if (folder / "rows.parquet").exists():
@@ -153,7 +153,7 @@ def metadata_in(
 
 
 def read_record_count(roots: Roots) -> float | None:
-    """Read the DP record count; None if the metadata stage has not released one."""
+    """Read the DP record count, or return None if stage synthesize_metadata released no count."""
     path = roots.released / "metadata" / "table.json"
     return float(json.loads(path.read_text())["record_count"]) if path.exists() else None
 
@@ -165,7 +165,7 @@ def donated_frame(roots: Roots) -> pd.DataFrame:
 
 
 def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
-    """Read the donated examples with their codes; None if there are none."""
+    """Read the donated examples with their codes. Return None without donated examples."""
     frame = donated_frame(roots)
     if frame.empty:
         return None
@@ -175,7 +175,7 @@ def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
 
 def method_folder(roots: Roots, method: Method, stage: str) -> Path:
     """Return the folder with the results of one stage of a method. Results without a DP guarantee
-    are in the private root. A folder that version 0.1 wrote is used until a newer one exists."""
+    are in the private root. If no newer folder exists, return the folder of version 0.1."""
     if method.stays_private:
         folder = PrivateStore(roots.private).method_folder(method.name)
         return folder / {"enlarge": stage, **_NAMES}.get(stage, "")
@@ -195,9 +195,9 @@ def method_output(
     ledger_ids: Iterable[str],
     run: str,
 ) -> Iterator[Path]:
-    """Yield a folder. When the block ends without an error, release.json is added and the folder
-    becomes the stage's result. Without a DP guarantee, the result is in the private root, where the
-    stages of one method share a folder. DVC then gets a random name instead of the result."""
+    """Yield a folder. After a block without an error, the folder gets a release.json and becomes
+    the stage's result. Without a DP guarantee, the result is in the private root, where all stages
+    of one method use the same folder. DVC then sees a random name instead of the result."""
     (output,) = stage_named(stage).outputs
     shown, private = project.base / output.path.format(method=method.name), method.stays_private
     target = method_folder(project.roots, method, stage) if private else shown
@@ -211,7 +211,7 @@ def method_output(
             run=run,
             ledger=None if private else project.ledger(),
         )
-        if private and stage != method.stages[0]:  # the first stage starts an empty folder
+        if private and stage != method.stages[0]:  # the first stage starts with an empty folder
             _keep_others(target, folder)
     if private:
         content = run + hashlib.sha256(b"".join(sorted(_contents(target)))).hexdigest()
@@ -231,7 +231,7 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
 
 
 def read_final_set(roots: Roots, method: Method, schema: Schema) -> FinalSet:
-    """Read what stage evolve of a method wrote: its rounds and its final set."""
+    """Read the rounds and the final set that stage evolve of a method wrote."""
     folder = method_folder(roots, method, "evolve")
     require(folder / "final.parquet", left_by=f"evolve@{method.name}")
     evolution = Evolution(
@@ -244,7 +244,7 @@ def read_final_set(roots: Roots, method: Method, schema: Schema) -> FinalSet:
 
 
 def read_rounds(folder: Path, schema: Schema) -> tuple[Round, ...]:
-    """Read the finished rounds in a method's folder; empty if the method has no rounds."""
+    """Read the finished rounds in a method's folder. A method may have no rounds."""
     usage, ids = json.loads((folder / "usage.json").read_text()), read_ledger_ids(folder)
     return tuple(
         Round(
@@ -259,7 +259,7 @@ def read_rounds(folder: Path, schema: Schema) -> tuple[Round, ...]:
 
 
 def _keep_others(old: Path, new: Path) -> None:
-    """Copy the files of earlier stages of the method that this stage did not write itself."""
+    """Copy the files of the method's earlier stages, except files that this stage wrote."""
     if old.is_dir():
         for path in old.iterdir():
             if not (new / path.name).exists() and not path.name.startswith("round_"):
@@ -273,8 +273,8 @@ def _contents(folder: Path) -> Iterator[bytes]:
 
 
 def final_folder(roots: Roots, method: Method) -> Path:
-    """Return the folder with a method's final texts. Raises MissingInputError, which names the
-    stage to run. A release from before stage enlarge existed is in the folder of stage evolve."""
+    """Return the folder with a method's final texts. In early versions without stage enlarge, this
+    is the folder of stage evolve. Raises MissingInputError, which names the stage to run."""
     stage = method.stages[-1]
     folder = method_folder(roots, method, stage)
     if stage == "enlarge" and not folder.exists():
@@ -284,7 +284,7 @@ def final_folder(roots: Roots, method: Method) -> Path:
 
 
 def first_folder(roots: Roots, method: Method) -> Path | None:
-    """Return the folder with a method's first candidates; None if the method has no such stage."""
+    """Return the folder with a method's first candidates, or None without stage initialise."""
     if "initialise" not in method.stages:
         return None
     folder = method_folder(roots, method, "initialise")
@@ -318,9 +318,8 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
 
 
 def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
-    """Return one row per final text: id, text, the requested values, parent and round. For texts
-    that were written after the last round, `examples` has the indices of the donated examples in
-    their prompts."""
+    """Return one row per final text, with id, text, the requested values, parent and round. For
+    further texts, `examples` contains the indices of the donated examples in their prompts."""
     population, examples = evolution.final, evolution.examples
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
     values = values_of(population.codes, schema)
@@ -332,7 +331,7 @@ def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
 
 
 def values_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, list[str | None]]:
-    """Return a column of values for each attribute; None where no value was requested."""
+    """Return a column of values for each attribute. A value without a request is None."""
     return {
         attribute.name: [None if code == NO_CODE else attribute.domain[code] for code in column]
         for attribute, column in zip(schema.attributes, codes.T, strict=True)

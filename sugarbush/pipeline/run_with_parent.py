@@ -1,11 +1,11 @@
-"""Run a module that ends when its parent process ends.
+"""Runs a module that ends when its parent process ends.
 
     python -m sugarbush.pipeline.run_with_parent PARENT MODULE ...
 
 A flow that is killed with -9 cannot clean up. DVC and its stage would then continue and spend
 budget. This program asks the Linux kernel to end DVC when the flow ends. The stage makes the same
-request (parent_death.py), so it ends with DVC. This is a separate program, because code between
-fork and exec may deadlock in a process with threads.
+request (parent_death.py), so the stage ends with DVC. The request needs its own program, because
+code between fork and exec may deadlock in a process with threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> None:
     parent, *arguments = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != int(parent):  # the parent ended before the request to the kernel
+    if os.getppid() != int(parent):  # the parent had ended before the request to the kernel
         sys.exit(1)
     os.execv(sys.executable, [sys.executable, "-m", *arguments])
 

@@ -1,4 +1,4 @@
-"""All settings of a project, read from params.yaml and checked together."""
+"""Reads all settings of a project from params.yaml, and checks them together."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FILE = "params.yaml"
 
 
 class EvolveSettings(Section):
-    """Evolution settings of each method. A plug-in method may have a section under its own name."""
+    """Evolution settings of each method. A plug-in method may have its own section."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -77,16 +77,16 @@ class EvolveSettings(Section):
         return fields | parse_sections(kinds, {name: fields[name] for name in added})
 
     def of(self, name: str) -> Any:
-        """Return the settings of a method with rounds; defaults if the method has no section."""
+        """Return the settings of a method with rounds, or the defaults without a section."""
         own = getattr(self, name, None)
         return method_class(name)() if own is None else own
 
 
 class RunSettings(Section):
-    """Where stages compute."""
+    """Settings of the processes in which stages compute."""
 
     cluster: Annotated[str, NOT_IN_OUTPUT] = "local"
-    """local, processes (several of this machine; one per GPU), or a Dask scheduler's address."""
+    """local, processes (several on this machine, or one per GPU), or a Dask scheduler's address."""
 
     @field_validator("cluster")
     @classmethod
@@ -99,7 +99,7 @@ class RunSettings(Section):
 class ProjectSettings(Section):
     """All settings of a project, checked together.
 
-    `ProjectSettings()` are the settings of the example.
+    `ProjectSettings()` returns the settings of the example.
     """
 
     methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("mosaic",)
@@ -124,7 +124,7 @@ class ProjectSettings(Section):
     run: RunSettings = RunSettings()
 
     def method(self, name: str) -> Method:
-        """Configure one method. Raises ParamsError if no method of that name is installed."""
+        """Return a configured method. Raises ParamsError if no method of that name is installed."""
         return method_class(name).from_project(self)
 
     @property
@@ -133,31 +133,30 @@ class ProjectSettings(Section):
 
     @property
     def released(self) -> tuple[Method, ...]:
-        """The methods with released texts: all methods with a DP guarantee."""
+        """The methods that release texts, which are the methods with a DP guarantee."""
         return tuple(method for method in self.chosen if not method.stays_private)
 
     @property
     def measured(self) -> tuple[Method, ...]:
-        """The methods with texts that the metrics compare."""
         return tuple(method for method in self.chosen if method.is_measured)
 
     @property
     def reads_example(self) -> bool:
-        """Whether a setting names a file of the embedded example."""
+        """Whether the settings name a file of the embedded example."""
         public = [file for method in self.chosen for file, _ in method.public_files()]
         named = [self.prepare.file, self.prepare.donated, self.prepare.schema_, *public]
         return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
 
     def output_settings(self) -> dict[str, Any]:
-        """The settings that affect an output; `by_method` has those of each method."""
+        """Return the settings that affect an output. `by_method` contains those of each method."""
         by_method = {method.name: _output_settings(method) for method in self.chosen}
         return {**super().output_settings(), "by_method": by_method}
 
     def changed_output_settings(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return the settings `names` that affect an output and differ from their default. A name
-        has dots between sections. Defaults are left out, so that a setting which a later version
-        adds changes no digest. The paths in `prepare` are left out too: the content of these files
-        is compared instead."""
+        """Return the settings `names` (dotted) that affect an output and differ from their default.
+        The result contains no defaults, so that new settings of a later version change no digest.
+        The result contains no paths of `prepare`, because DVC compares the content of these
+        files."""
         default, found = type(self)().output_settings(), self.output_settings()
         for path in ("file", "donated", "schema"):
             found["prepare"][path] = default["prepare"][path]
@@ -181,8 +180,7 @@ class ProjectSettings(Section):
 
     @model_validator(mode="after")
     def _whom_it_protects(self) -> ProjectSettings:
-        """Refuse settings for which the guarantee per `privacy.unit` is not proved, and settings
-        that have no effect with this unit."""
+        """Refuse settings without a proved guarantee for the unit, or without an effect."""
         person = self.privacy.unit is Unit.USER
         if person and self.prepare.user_column is None:
             raise ValueError(
@@ -207,14 +205,14 @@ class ProjectSettings(Section):
     def _audits_public_data(self) -> ProjectSettings:
         if self.audit.enabled and self.privacy.purpose is Purpose.RELEASE:
             raise ValueError(
-                "audit.enabled: an audit needs records that the attacker knows. Set it to false "
-                "or, if the data is public, set privacy.purpose: benchmark"
+                "audit.enabled: an audit needs records that the attacker knows. Set audit.enabled: "
+                "false or, if the data is public, set privacy.purpose: benchmark"
             )
         return self
 
     @model_validator(mode="after")
     def _example_is_the_example(self) -> ProjectSettings:
-        """Refuse another corpus: the example's ledger is deleted with the checkout."""
+        """Refuse another corpus, because the example's ledger is deleted with the checkout."""
         example = self.privacy.purpose is Purpose.EXAMPLE
         if example and self.prepare.file != EXAMPLE_FILE:
             raise ValueError(
@@ -231,7 +229,6 @@ def value_at(fields: Any, name: str) -> Any:
 
 
 def _difference(value: Any, default: Any) -> Any:
-    """Return `value`; for a section, return only the fields that differ from their default."""
     if not (isinstance(value, dict) and isinstance(default, dict)):
         return value
     return {
@@ -242,14 +239,14 @@ def _difference(value: Any, default: Any) -> Any:
 
 
 def load_params(path: Path = Path(FILE)) -> ProjectSettings:
-    """Read the settings in a YAML file. ParamsError names the file and the setting."""
+    """Read the settings in a YAML file. Raises ParamsError with the file and the setting."""
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ParamsError(f"{path}: not found; run in the project's folder") from None
+        raise ParamsError(f"{path}: not found. Run the command in the project's folder") from None
     except (OSError, UnicodeDecodeError):
         raise ParamsError(f"{path}: cannot be read as UTF-8 text") from None
-    except Exception as error:  # for a malformed number or date, PyYAML passes on Python's error
+    except Exception as error:  # PyYAML raises ValueError for a malformed number or date
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise ParamsError(f"{path}{where}: is not YAML") from None
@@ -268,14 +265,14 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
         raise ParamsError("\n".join(_explain(source, fields, p) for p in problems)) from None
     except RecursionError:
         raise ParamsError(f"{source}: a section contains itself, or is nested too deeply") from None
-    except (UnicodeEncodeError, ModelError):  # from pydantic, for the name of a section
+    except (UnicodeEncodeError, ModelError):  # pydantic cannot encode a lone surrogate
         raise ParamsError(
-            f"{source}: a name has half a character (a lone surrogate). Write the name again"
+            f"{source}: a name contains a lone surrogate (half a character). Write the name again"
         ) from None
 
 
 def _require_names(value: Any, *, where: str) -> None:
-    """Raise ParamsError if a mapping has a name that YAML read as another value, such as `on`."""
+    """Raise ParamsError if YAML read a name as another value, such as `on` as true."""
     for name in value if isinstance(value, dict) else ():
         if not isinstance(name, str):
             raise ParamsError(f"{where}: YAML reads a name as {name!r}. Write the name in quotes")
@@ -286,7 +283,7 @@ def _require_names(value: Any, *, where: str) -> None:
 
 def default_fields() -> dict[str, Any]:
     """Return every setting with its default, as in a complete params.yaml. `privacy.dataset` and
-    `privacy.purpose` are null, because they are derived from other settings."""
+    `privacy.purpose` are null, because their values follow from other settings."""
     generator = GeneratorSection.model_validate(_every_generator())
     fields = ProjectSettings(generator=generator).model_dump(mode="json", by_alias=True)
     fields["privacy"] |= {"dataset": None, "purpose": None}
@@ -298,7 +295,7 @@ def default_fields() -> dict[str, Any]:
 
 
 def _every_generator() -> dict[str, Any]:
-    """Return a section for each installed generator. `required` marks a missing default."""
+    """Return a section for each installed generator, with `required` for a missing default."""
     classes = {name: generator_class(name) for name in plugin_names(GENERATORS)}
     return {
         name: {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
@@ -307,7 +304,7 @@ def _every_generator() -> dict[str, Any]:
 
 
 def _added_methods(names: Iterable[str]) -> dict[str, type[Method]]:
-    """Return the methods in `names` that other packages add and `evolve.<name>` configures."""
+    """Return the plug-in methods in `names` that read their settings from `evolve.<name>`."""
     other = [
         n for n in plugin_names(METHODS) if n in names and n not in EvolveSettings.model_fields
     ]
@@ -323,16 +320,15 @@ def _output_settings(method: Method) -> dict[str, Any]:
 
 
 def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete the settings in a mapping with defaults."""
+    """Return the settings in a mapping, completed with defaults."""
     whole = default_fields()
     deep_merge(whole, copy.deepcopy(dict(fields)))
     return whole
 
 
 def _derived(fields: dict[str, Any]) -> dict[str, Any]:
-    """Add the settings that depend on the data file. If the data file is the user's own, the
-    generator gets no donated examples of the embedded example, and the example's ledger is not
-    charged."""
+    """Add the settings that depend on the data file. With the user's own data file, the generator
+    gets no donated examples of the embedded example, and another ledger is charged."""
     fields = {name: _fields_of(section) for name, section in fields.items()}
     sections = [dict(_section(fields, name)) for name in ("prepare", "privacy", "crt", "evolve")]
     prepare, privacy, crt, evolve = sections
@@ -362,26 +358,25 @@ def _derived(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields_of(section: Any) -> Any:
-    """Return the values that a section has in the file, without defaults."""
     if isinstance(section, Section):
         return section.model_dump(by_alias=True, exclude_unset=True)
     return section
 
 
 def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a section; empty if it is missing or not a mapping. pydantic reports the latter."""
+    """Return a section, or {} if it is missing or malformed. pydantic reports the error."""
     section = fields.get(name)
     return section if isinstance(section, dict) else {}
 
 
 def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names under `methods`; empty if this is no list. pydantic reports that."""
+    """Return the names in `methods`, or () if `methods` is malformed."""
     names = fields.get("methods", ())
     return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
 
 
 def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
-    """Return the sections that show metadata and examples in prompts, with metadata only."""
+    """Return the sections with metadata and examples in prompts, changed to metadata only."""
     kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
     changed = {}
     for method, kind in {**kinds, **added}.items():
@@ -394,7 +389,7 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
 
 
 def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return `extract_metadata`. Its endpoint takes missing limits from generator.openai."""
+    """Return `extract_metadata`, with missing limits copied from generator.openai."""
     section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
     if not (isinstance(section, dict) and isinstance(other, dict)):
         return {}
@@ -406,7 +401,7 @@ def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def dataset_name(file: str) -> str:
-    """Make a dataset name from a file name: at most 64 characters of a-z, 0-9, '.', '_' and '-'."""
+    """Return a dataset name for a file name: at most 64 characters of a-z, 0-9 and ._-"""
     return re.sub(r"[^a-z0-9._-]+", "-", Path(file).stem.lower()).strip("._-")[:64] or "data"
 
 

@@ -1,9 +1,8 @@
-"""Records the runs that showed metrics on held-out texts, in
-<state>/shown/<purpose>-<dataset>.json.
+"""Records in <state>/shown/<purpose>-<dataset>.json which runs showed metrics on held-out texts.
 
-Whoever releases the best of many runs uses exact metrics, for which no budget was charged. So the
-card states the number of these runs. The file contains digests of released texts and of random ids,
-and no metric.
+An operator may compare the metrics of many runs and release the best run. This choice depends on
+private texts, but no budget is charged for this choice. So the card states the number of runs. The
+file contains digests of released texts and of random ids, but no metric.
 """
 
 from __future__ import annotations
@@ -17,7 +16,10 @@ from filelock import FileLock
 from sugarbush.errors import StorageError
 from sugarbush.paths import atomic_file, make_owner_only, reading
 
-_ADVICE = "Restore it from a backup, or delete it: the count of shown runs then starts again"
+_ADVICE = (
+    "Restore the file from a backup, or delete it. After a deletion, the count of shown runs "
+    "starts again"
+)
 
 
 def note_shown(state: Path, dataset: str, runs: Iterable[str]) -> None:

@@ -1,8 +1,8 @@
 """Declares a stage of the pipeline.
 
 `Stage` says what a stage reads and writes, which settings and code its output depends on, and
-whether it spends budget. The rest is derived from the declaration: dvc.yaml (`pipeline.dvc`), which
-stages are skipped, and the module `tasks/<name>.py` that DVC runs.
+whether it spends budget. dvc.yaml (`pipeline.dvc`), the skipped stages and the modules
+`tasks/<name>.py` follow from this declaration.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Output:
     """A file or folder that a stage writes. `path` is relative to the project and may contain
     `{method}`.
 
-    A `keyed` output contains random names of private inputs and keyed digests of public inputs, so
-    DVC does not copy it into its cache. With `persist`, DVC keeps the old output while the stage
-    runs. Outputs that are partly private need `persist`, because DVC must not restore the public
-    part alone. The outputs of every method need `persist` too: without a DP guarantee, the results
-    are private and DVC sees only a random name.
+    A `keyed` output contains random names of private inputs and keyed digests of public inputs. DVC
+    does not copy such an output into its cache. With `persist`, DVC keeps the old output while the
+    stage runs. Partly private outputs need `persist`, because DVC must not restore the public part
+    alone. The outputs of methods also need `persist`, because they are private for a method without
+    a DP guarantee.
     """
 
     path: str
@@ -44,10 +44,10 @@ class Output:
 class Stage:
     """One stage.
 
-    `inputs` are files and folders that DVC may see. The output of the stage depends on `settings`
-    (sections of the resolved settings), `plan` (parts of the budget plan) and `code` (modules). A
-    stage that spends budget declares no code, only its `version`: an edited comment must not cost
-    epsilon. With `by_method`, the stage runs once for each method.
+    `inputs` contains files and folders that DVC may see. The output of the stage depends on
+    `settings` (sections of the resolved settings), `plan` (parts of the budget plan) and `code`
+    (modules). A stage that spends budget declares a `version` instead of code, because an edited
+    comment must not cost epsilon. With `by_method`, the stage runs once for each method.
     """
 
     name: str
@@ -67,9 +67,7 @@ class Stage:
         return f"sugarbush.pipeline.stages.{self.name}"
 
     def is_needed(self, settings: ProjectSettings, method: Method | None = None) -> bool:
-        """Whether the chosen methods need the stage. A stage with `by_method` is needed if `method`
-        has that stage. `make_example` is needed for the example's data, `pretrain` if a method
-        starts from one of its models, and `audit` if the settings enable it."""
+        """Return whether the chosen methods need the stage."""
         if self.by_method:
             return method is not None and self.name in method.stages
         if self.name == "make_example":
@@ -97,11 +95,11 @@ class Stage:
 
 
 def run_stage(name: str) -> None:
-    """Run a stage in the current folder, as `python -m tasks.<name>` does. If the stage fails, this
-    prints one message without private data, and exits with the error's code."""
+    """Run a stage in the current folder, as `python -m tasks.<name>` does. After a failure, print
+    one message without private data, and exit with the error's code."""
     from sugarbush.pipeline.parent_death import die_with_dvc
 
-    die_with_dvc()  # before the imports below, which take seconds
+    die_with_dvc()  # must come before the slow imports below
     from sugarbush.pipeline.entry_point import run_with_error_report
     from sugarbush.pipeline.graph import stage_named
     from sugarbush.pipeline.project import Project

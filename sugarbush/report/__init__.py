@@ -1,4 +1,4 @@
-"""The release card, the public page, and the internal page, which is not DP."""
+"""Writes the release card, the public page, and the internal page, which is not DP."""
 
 from sugarbush.lazy_names import lazy_names
 

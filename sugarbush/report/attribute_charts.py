@@ -1,4 +1,4 @@
-"""One chart for each attribute. It shows the shares of the attribute's values in each source."""
+"""Draws one chart per attribute, with the shares of the attribute's values in each source."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ def attribute_charts(
 def _sources(
     name: str, data: PublicData, internal: InternalData | None, styles: Mapping[str, SeriesStyle]
 ) -> Iterator[tuple[str, SeriesStyle, NDArray[Any] | None, float | None]]:
-    """Yield the name, the style and the counts of each source, and half the width of a count's 95%
-    interval."""
+    """Yield the name, the style, the counts and the `_count_error` of each source."""
     if internal is not None:
         yield "real, held-out", ("series-real", 3), internal.heldout.get(name), None
         yield "real, train", ("series-train", 3), internal.train.get(name), None
@@ -89,7 +88,7 @@ def _sources(
 
 
 def _count_error(name: str, data: PublicData) -> float | None:
-    """Return half the width of a DP count's 95% interval; None if its noise is unknown."""
+    """Return half the width of a DP count's 95% interval, or None if the noise is unknown."""
     stddev = None if data.metadata is None else data.metadata.stddev.get(name)
     return None if stddev is None else _NORMAL_95 * stddev
 
@@ -118,6 +117,5 @@ def attribute_shares(attribute: str, values: Sequence[str], series: Sequence[Ser
 
 
 def _shortened(value: str, most: int) -> str:
-    """Shorten a value to fit beside a chart. The title of each mark shows the whole value."""
     value = re.sub(r"\s+", " ", value)
     return value if len(value) <= most else value[: most - 1].rstrip() + "…"

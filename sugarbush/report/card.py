@@ -1,7 +1,7 @@
-"""The release card: the guarantee, the charges, the assumptions, and what is not covered.
+"""Writes the release card: the guarantee, the charges, the assumptions, and what is not covered.
 
-It contains settings, released values and ledger entries. It never contains an exact count of
-private records, a fingerprint, or a path of the user.
+The card contains settings, released values and ledger entries. The card never contains an exact
+count of private records, a fingerprint, or a path of the user.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def card_markdown(card: dict[str, Any]) -> str:
 
 
 def software_versions() -> dict[str, str]:
-    """List the versions of Python and of the libraries that affect the guarantee or the texts."""
+    """Return the versions of Python and of the libraries that affect the guarantee or the texts."""
     found = {"python": platform.python_version()}
     for name in _SOFTWARE:
         try:

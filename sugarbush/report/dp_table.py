@@ -1,4 +1,4 @@
-"""The section of the page on the DP table: measured marginals, strongest pairs, first rows."""
+"""Prepares the page's section on the DP table: measured marginals, strongest pairs, first rows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SHOWN_ROWS = 10
 
 
 def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, float]:
-    """Measure how far each pair of columns is from independence, from 0 to 1. `codes` is (n, d).
+    """Return how far each pair of columns is from independence, from 0 to 1. `codes` is (n, d).
 
-    The measure is the total variation between the joint distribution and the product of the
-    marginals. It is the share of rows that must change to make the columns independent. With few
-    rows and many cells, the measure is larger by chance.
+    The measure is the total variation distance between the joint distribution and the product of
+    the marginals. This distance is the share of rows that must change to make the columns
+    independent. With few rows and many cells, the measure is larger by chance.
     """
     columns = [np.unique(column, return_inverse=True)[1] for column in codes.T]
     shares = [np.bincount(column) / len(codes) for column in columns]
@@ -32,7 +32,7 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
         size = len(shares[other])
         cells, counts = np.unique(columns[one] * size + columns[other], return_counts=True)
         product = shares[one][cells // size] * shares[other][cells % size]
-        # Cells without rows contribute the rest of the product's mass.
+        # In a cell without rows, the difference is the cell's mass in the product.
         apart = np.abs(counts / len(codes) - product).sum() + 1 - product.sum()
         found[names[one], names[other]] = float(apart / 2)
     return found
@@ -41,7 +41,8 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
 def table_view(table: DpTable, schema: Schema, internal: InternalData | None) -> dict[str, Any]:
     """Prepare the DP table for the template.
 
-    With `internal`, the result also has the dependences in the private table, which are not DP.
+    With `internal`, the result also contains the dependence of each pair in the private table,
+    which is not DP.
     """
     real = {} if internal is None else internal.dependence
     rows = table.rows.value
@@ -61,14 +62,14 @@ def table_view(table: DpTable, schema: Schema, internal: InternalData | None) ->
 
 
 def is_independent(table: DpTable) -> bool:
-    """Whether the last round measured each attribute alone, so that the table models no pairs."""
+    """Return whether the last round measured each attribute alone. Such a table models no pairs."""
     last = [one for one in table.measurements if one.round == table.measurements[-1].round]
     alone = all(len(one.attributes) == 1 for one in last)
     return alone and len(last) == table.rows.value.shape[1]
 
 
 def _round(number: int, own: Sequence[Measurement], mu: float) -> dict[str, Any]:
-    """Describe one round. Costs are shares of the table's mu^2."""
+    """Describe one round. Its costs are fractions of the table's mu^2."""
     single = [one.attributes[0] for one in own if len(one.attributes) == 1]
     return {
         "number": number,
@@ -89,8 +90,8 @@ def _strongest(
 ) -> list[dict[str, Any]]:
     """Return the most dependent pairs of the DP table, with the rounds that measured them.
 
-    If the table models no pairs, return the most dependent pairs of the real texts. The argument
-    `real` has these pairs and is empty for the public page.
+    If the table models no pairs, return the most dependent pairs of the real texts, `real`. For the
+    public page, `real` is empty.
     """
     shown = real if is_independent(table) else found
     return [

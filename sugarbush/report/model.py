@@ -1,8 +1,8 @@
-"""The data of the card and the pages.
+"""Defines the data of the card and the pages.
 
 `PublicData` contains public values and `Released` values. The card lists the ledger entries of each
 released value. `InternalData` contains values that were computed from real texts without DP. The
-function that renders the public page takes no `InternalData`.
+function that renders the public page has no argument of type `InternalData`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.tables.dp_table import DpTable
 
-Pair = tuple[str, str]  # two attributes, in the schema's order
+Pair = tuple[str, str]  # names of two attributes, in the schema's order
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
     """The guarantee, its assumptions, and how the release was made.
 
-    `entries` are the ledger entries of this release. `dataset_epsilon` is the total epsilon of all
-    charges on the dataset so far, and `cap` limits this total. `donated` is the number of donated
-    examples, which are public. `labels_endpoint` is the endpoint that received every private text
-    to assign attributes; None if there was none. `generator` is None if no method used one.
-    `starts_from` is the model that was fine-tuned. `other_packages` are names and versions of
-    packages with a method or encoder that read the private texts. `different_from` are datasets
-    that share no person with this dataset, according to the settings. `texts` has three numbers for
-    each method: all its texts, those that records voted on, and those written afterwards.
-    `settings` contains no results. `created` is a date. `shown_runs` is the number of runs on the
-    dataset for which somebody saw metrics on held-out texts.
+    `entries` contains the ledger entries of this release. `dataset_epsilon` is the total epsilon of
+    all charges on the dataset so far. `cap` limits this total. `donated` is the number of donated
+    examples. `labels_endpoint` is the endpoint that received every private text, or None.
+    `generator` is None if no method used a generator. `starts_from` is the model that was
+    fine-tuned. `other_packages` names other authors' packages that read the private texts.
+    `different_from` names datasets that share no person with this dataset, according to the
+    settings. `texts` maps each method to three numbers: all texts, texts that records voted on, and
+    further texts. `settings` contains no results. `created` is a date. `shown_runs` is the number
+    of runs on the dataset that showed metrics on held-out texts.
     """
 
     title: str
@@ -73,10 +72,11 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class DpCounts:
-    """DP counts of attributes: `(values,)` each, in the order of the attribute's domain.
+    """DP counts of attributes. The counts of an attribute are `(values,)`, in the order of its
+    domain.
 
-    `stddev` is the noise of one count. It is missing if no mechanism measured the attribute
-    directly. `source` names the mechanism.
+    `stddev` maps an attribute to the noise of one count. An attribute is missing if no mechanism
+    measured it directly. `source` names the mechanism.
     """
 
     source: str
@@ -86,9 +86,10 @@ class DpCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundData:
-    """One round: the noisy `votes` (m,) of its candidates, and the indices of the `survivors` (k,).
+    """One round. `votes` (m,) contains the noisy votes of the candidates. `survivors` (k,) contains
+    indices.
 
-    `written` (m,) are the rounds for which the candidates were written.
+    `written` (m,) contains the rounds for which the candidates were written.
     """
 
     number: int
@@ -100,10 +101,10 @@ class RoundData:
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticText:
-    """A candidate with its requested codes (-1: none), noisy votes and parent.
+    """A candidate with its requested codes (-1 means none), noisy votes and parent.
 
-    `examples` are indices of the donated examples in its prompt, if the release lists them. `final`
-    is False for an ancestor that is not in the released corpus.
+    `examples` contains the indices of the donated examples in the prompt, if the release lists
+    them. `final` is False for an ancestor that is not in the released corpus.
     """
 
     id: int
@@ -118,7 +119,7 @@ class SyntheticText:
 
 @dataclass(frozen=True, kw_only=True)
 class Spend:
-    """The cost of one step of a method. `cost` is None if the generator has no price."""
+    """The cost of one step of a method. `cost` is None if the price is unknown."""
 
     step: str
     usage: Usage
@@ -127,7 +128,7 @@ class Spend:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingMap:
-    """Synthetic texts in two dimensions: `points` (n, 2), and their rounds, `written` (n,)."""
+    """Positions `points` (n, 2) of synthetic texts, and the rounds `written` (n,) of the texts."""
 
     points: NDArray[Any]
     written: NDArray[Any]
@@ -137,10 +138,10 @@ class EmbeddingMap:
 class MethodData:
     """A method's released results.
 
-    `asked` counts the attribute values in the requests for the final texts. `texts` are the texts
-    that the page shows. `final_texts` is the size of the released corpus, and `written_afterwards`
-    of these texts were written after the last round. If `scored` is true, the votes of the rounds
-    are sums of kernel scores, in units of one vote.
+    `asked` counts the attribute values in the requests for the final texts. `texts` contains the
+    texts that the page shows. `final_texts` is the size of the released corpus.
+    `written_afterwards` is the number of further texts. If `scored` is true, the votes of the
+    rounds are sums of kernel scores, in units of one vote.
     """
 
     name: str
@@ -158,8 +159,8 @@ class MethodData:
 class PublicData:
     """Everything that the public page may show.
 
-    `donated` are the donated examples, which are public. Raises InvariantError if the card lacks a
-    ledger entry of a released value.
+    `donated` contains the donated examples. Raises InvariantError if the card lacks a ledger entry
+    of a released value.
     """
 
     release: Release
@@ -194,14 +195,14 @@ class PublicData:
 
 @dataclass(frozen=True, kw_only=True)
 class InternalData:
-    """Values that were computed from real texts. They are not DP and never on the public page.
+    """Values that were computed from real texts. These values are not DP and never on the public
+    page.
 
-    `values` are the metrics. `by_texts` are metrics of final texts, by the number of texts used.
-    `heldout` and `train` count the attribute values of the real texts. `dependence` measures how
-    far each pair of attributes is from independence in the training texts. `read` counts the
-    attribute values that the same reader finds in each method's final texts. `heldout_map` are the
-    positions (n, 2) of real texts on each method's map. `audits` are the results of stage audit for
-    each method.
+    `values` contains the metrics. `by_texts` contains metrics of final texts, by number of texts.
+    `heldout` and `train` count the attribute values of the real texts. `dependence` is the result
+    of `dp_table.dependence` for the training texts. `read` counts the attribute values that are
+    read from each method's final texts. `heldout_map` contains the positions (n, 2) of real texts
+    on each method's map. `audits` contains the results of stage audit for each method.
     """
 
     values: tuple[MetricValue, ...] = ()

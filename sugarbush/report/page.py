@@ -1,9 +1,9 @@
-"""The report as one HTML page that needs no other file and no network.
+"""Renders the report as one HTML page that needs no other file and no network.
 
-`render_public_page` takes only public and released values, so the page shows no other result of
-real texts. `render_internal_page` adds such results and says so. The template engine escapes every
-text. The page's content security policy allows only one script, by its digest. So even an unescaped
-text could not run as a script.
+`render_public_page` takes only public and released values. `render_internal_page` adds results of
+real texts without DP, and marks the page as internal. The template engine escapes every text. The
+page's content security policy allows one script, by its digest. So even an unescaped text could not
+run as a script.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def render_public_page(data: PublicData) -> str:
 
 
 def render_internal_page(data: PublicData, internal: InternalData) -> str:
-    """Render the public page with values of real texts. A banner says that the page is not DP."""
+    """Render the public page with values of real texts, and a banner that the page is not DP."""
     return _render(data, internal)
 
 
@@ -102,7 +102,6 @@ def _generator(release: Release) -> str:
 
 
 def _budget(release: Release) -> dict[str, Any]:
-    """Return the dataset's budget as percentages of its cap, for a bar chart."""
     spent, total, cap = release_epsilon(release), release.dataset_epsilon, release.cap
     if not (math.isfinite(spent) and math.isfinite(total)):
         return {"this": 100.0, "before": 0.0, "text": "without a finite epsilon"}
@@ -183,7 +182,6 @@ def _costs(data: PublicData) -> dict[str, Any]:
 
 
 def _browser(data: PublicData) -> dict[str, Any]:
-    """Return the controls of the text browser, and its rows as JSON for the script."""
     attributes = data.release.schema.attributes
     facts, starts_from = data.release.generator, data.release.starts_from
     shown = [
@@ -218,7 +216,7 @@ def _browser(data: PublicData) -> dict[str, Any]:
         "columns": list(rows[0]) if rows else [],
         "methods": [m.name for m in data.methods],
         "scored": [m.scored for m in data.methods],
-        # Whether every text of a method was requested with a complete row of the DP table.
+        # for each method: whether every request contains a complete row of the DP table
         "of_table": [
             data.table is not None and all(c >= 0 for text in m.texts.value for c in text.codes)
             for m in data.methods
@@ -245,6 +243,6 @@ def _browser(data: PublicData) -> dict[str, Any]:
 
 
 def _inline_json(content: object) -> Markup:
-    """Write JSON for a script element. It contains no "<", so no text can end the element."""
+    """Return JSON without "<" for a script element, so that no text can end the element."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))

@@ -1,4 +1,4 @@
-"""Charts of rounds and of the embedding map."""
+"""Draws charts of rounds, and the embedding map."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sugarbush.evaluation.interface import MetricValue
 from sugarbush.report import svg
 from sugarbush.report.model import EmbeddingMap, RoundData
 
-_SHADES = 6  # the style sheet has this many shades of one colour, from pale to full
+_SHADES = 6  # number of shades of one colour in the style sheet, from pale to full
 
 
 def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Markup:
     """Draw the noisy votes or scores of each round by rank, and the curve of noise alone.
 
-    If a round's curve equals the curve of noise alone, its votes have no information. If the left
-    part of the round's curve is above the curve of noise alone, the votes found good texts.
+    If a round's curve equals the curve of noise alone, the votes contain no information. If the
+    left part of a round's curve is above the curve of noise alone, the votes found good texts.
     """
     curves = [np.sort(np.asarray(r.votes.value, dtype=float))[::-1] for r in rounds]
     noise = _noise_alone(max(map(len, curves)), stddev=max(r.stddev for r in rounds))
@@ -49,7 +49,7 @@ def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Mar
 
 
 def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
-    """Compute the expected order statistics of `size` noise values, largest first (Blom 1958)."""
+    """Return the expected order statistics of `size` noise values, largest first (Blom 1958)."""
     ranks = np.arange(1, size + 1)
     from scipy.special import ndtri
 
@@ -57,7 +57,7 @@ def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
 
 
 def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
-    """Draw one bar per round. Its parts show for which rounds the survivors were written."""
+    """Draw one bar of survivors per round, divided by the rounds for which they were written."""
     row, left, right, top = 26, 68, 118, 4
     height = top + row * len(rounds) + 8
     newest = max(int(r.written.max(initial=0)) for r in rounds)
@@ -84,7 +84,8 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
 
 
 def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = None) -> Markup:
-    """Draw a map of the synthetic texts. Shades show their rounds, and real texts are grey."""
+    """Draw a map of the synthetic texts. Shades show the rounds of the texts, and real texts are
+    grey."""
     size, pad = svg.WIDTH, 12
     height = 340
     everything = found.points if real is None else np.concatenate([found.points, real])
@@ -134,7 +135,7 @@ def interval(value: MetricValue) -> str:
 
 
 def number(value: float) -> str:
-    """Write a number with three decimals below 10, and fewer above."""
+    """Write a number with three decimals below 10, and with fewer decimals above."""
     if abs(value) < 10:
         return f"{value:.3f}"
     return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"

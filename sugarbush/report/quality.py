@@ -1,4 +1,4 @@
-"""A section of the internal page only. It compares the synthetic texts with real texts."""
+"""Prepares a section of the internal page that compares the synthetic texts with real texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sugarbush.report.plots import interval
 
 
 class MetricLabel(NamedTuple):
-    """The title of a metric, whether higher or lower is better, and a short explanation."""
+    """The title of a metric, the better direction (higher or lower), and a short explanation."""
 
     label: str
     better: str = ""
@@ -59,10 +59,10 @@ _BY_ROUND = ("mauve", "frechet", "mean")
 
 
 def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
-    """Make charts by round, and tables of the final texts.
+    """Return charts by round, and tables of the final texts.
 
-    `styles` contains the released methods in order. The result also has styles for the methods that
-    are not released.
+    `styles` contains the styles of the released methods. The result also contains styles for all
+    other methods.
     """
     styles = svg.series_styles([*styles, *(v.method for v in internal.values if v.method != REAL)])
     return {
@@ -77,7 +77,6 @@ def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) 
 def _metric_charts(
     internal: InternalData, styles: Mapping[str, svg.SeriesStyle]
 ) -> Iterator[dict[str, Any]]:
-    """Draw charts by round if there are several rounds, and charts by number of texts."""
     for metric in _BY_ROUND:
         for space in dict.fromkeys(v.space for v in internal.values if v.metric == metric):
             own = [v for v in internal.values if v.metric == metric and v.space == space]
@@ -127,7 +126,8 @@ def metric_lines(
 ) -> Markup:
     """Draw one metric of each method at several steps, such as rounds, with intervals.
 
-    `ceiling` is the value of real texts. `most` is the end of the axis; None: the data decide.
+    `ceiling` is the value of real texts. `most` is the end of the axis. If `most` is None, the
+    largest value decides.
     """
     height, left, right, top, bottom = 250, 52, 16, 14, 34
     values = [(place, step, v) for place, step in enumerate(steps) for v in steps[step]]
@@ -160,7 +160,6 @@ def metric_lines(
 
 
 def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """Make one table for each title. Each method has a column with values of its final texts."""
     by_title: dict[str, dict[MetricLabel, dict[str, MetricValue]]] = {}
     for value in values:
         if value.round == FINAL:
@@ -180,7 +179,7 @@ def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list
 
 
 def _place(value: MetricValue) -> tuple[str, MetricLabel]:
-    """Return the title of the table for a value, and the value's row in this table.
+    """Return the title of a value's table, and the value's row in this table.
 
     For a metric from a plug-in, the title is the metric's name.
     """

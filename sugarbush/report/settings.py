@@ -6,9 +6,9 @@ from sugarbush.settings import Count, Section
 
 
 class ReportSettings(Section):
-    """The pages of the report."""
+    """Settings of the pages of the report."""
 
     title: str | None = None
     """Title of the report; null: the schema's subject."""
     texts: Count = 5000
-    """Number of texts per method on the pages. 5,000 texts of 100 words need about 4 MB."""
+    """Maximum number of texts per method on the pages. 5,000 texts of 100 words need about 4 MB."""

@@ -1,4 +1,4 @@
-"""The sentences of the release card."""
+"""Writes the sentences of the release card."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ COMPOSITION = (
 
 
 def release_epsilon(release: Release) -> float:
-    """Compute the epsilon of the release's ledger entries, at the release's delta.
+    """Return the epsilon of the release's ledger entries, at the release's delta.
 
-    The rate and the steps of DP-SGD depend on the DP record count. So with DP-SGD, the epsilon is
-    the bound for adaptive choices.
+    The sampling rate and the number of steps of DP-SGD depend on the DP record count. So with
+    DP-SGD, the result is the bound for adaptive choices.
     """
     return _composed(tuple(entry.event for entry in release.entries), release.delta)
 
@@ -42,7 +42,7 @@ def _composed(events: tuple[Event, ...], delta: float) -> float:
 
 
 def is_private(release: Release) -> bool:
-    """Whether every mechanism is DP."""
+    """Return whether every mechanism is DP."""
     return not any(isinstance(entry.event, NonPrivate) for entry in release.entries)
 
 
@@ -86,9 +86,10 @@ def statement(release: Release) -> str:
 
 
 def in_other_words(release: Release) -> str | None:
-    """Explain what an observer can learn; None without a guarantee, or if no private text was used.
+    """Explain what an observer can learn. Return None without a guarantee or without ledger
+    entries.
 
-    By Bayes' rule, posterior odds are at most e^epsilon times the prior odds, except for delta.
+    By Bayes' rule, `posterior odds <= e^epsilon * prior odds`, except for delta.
     """
     spent = release_epsilon(release)
     if math.isinf(spent) or not release.entries:
@@ -114,7 +115,7 @@ def short_power(value: float) -> str:
 def describe(event: Event) -> str:
     """Describe a mechanism in words.
 
-    Noise is rounded down and cost is rounded up, so that the risk never looks smaller than it is.
+    Noise is rounded down and cost is rounded up, so that the stated risk is never too small.
     """
     match event:
         case DiscreteGaussian():
@@ -140,7 +141,7 @@ def describe(event: Event) -> str:
 
 
 def assumed_public(release: Release) -> list[str]:
-    """List the things that the guarantee assumes to be public. It protects none of them."""
+    """Return the list of things that the guarantee assumes to be public, and does not protect."""
     names = release.schema.names
     items = [
         "The schema: its subject and the names, descriptions and values of its attributes were "
@@ -176,7 +177,7 @@ def assumed_public(release: Release) -> list[str]:
 
 
 def not_covered(release: Release) -> list[str]:
-    """List the things that the guarantee does not cover."""
+    """Return the list of things that the guarantee does not cover."""
     items = [
         "One person in several records: the promise is for each record. For k records of one "
         "person, epsilon becomes k*epsilon, and delta becomes k*exp((k-1)*epsilon) times as large."
@@ -232,7 +233,7 @@ def _choice(runs: int) -> str:
 
 
 def remarks(release: Release) -> list[str]:
-    """List remarks on the exactness of the arithmetic."""
+    """Return remarks on the exactness of the arithmetic."""
     events = [entry.event for entry in release.entries]
     items = []
     if any(isinstance(event, DiscreteGaussian | GaussianDp) for event in events):

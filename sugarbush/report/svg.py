@@ -1,7 +1,7 @@
-"""Charts as inline SVG.
+"""Draws charts as inline SVG.
 
-A chart contains class names and no colours. The page's style sheet has the colours for dark and
-light screens and for print. Every text is escaped.
+A chart contains class names instead of colours. The page's style sheet defines the colours for dark
+screens, light screens and print. Every text is escaped.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from markupsafe import Markup, escape
 
 WIDTH = 440  # the width of every chart
 _COLOURS = 6  # the number of series colours in the style sheet
-SeriesStyle = tuple[str, int]  # the class in the style sheet, and the number of the mark
+SeriesStyle = tuple[str, int]  # (class in the style sheet, number of the mark)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Maps values in [low, high] to positions in [start, end]; if `log`, by their logarithms."""
+    """Maps values in [low, high] to positions in [start, end]. `log` means a logarithmic scale."""
 
     low: float
     high: float
@@ -36,7 +36,6 @@ class Axis:
         return round(self.start + share * (self.end - self.start), 1)
 
     def ticks(self, count: int = 4) -> list[float]:
-        """Return about `count` round values within the range."""
         if self.log:
             return [10.0**k for k in range(8) if self.low <= 10**k <= self.high * 1.001]
         if self.high <= self.low:
@@ -50,7 +49,7 @@ class Axis:
 
 
 def element(tag: str, content: str | Markup = "", **attributes: object) -> Markup:
-    """Write one element. Pass `class_` for `class` and `stroke_width` for `stroke-width`."""
+    """Return one element. Write `class_` for `class`, and `stroke_width` for `stroke-width`."""
     written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"'
         for name, value in attributes.items()
@@ -60,13 +59,12 @@ def element(tag: str, content: str | Markup = "", **attributes: object) -> Marku
 
 
 def group(parts: Sequence[Markup], **attributes: object) -> Markup:
-    """Write an element that contains several elements."""
+    """Return an element that contains several elements."""
     return element("g", Markup("").join(parts), **attributes)
 
 
 def chart(parts: Sequence[Markup], *, width: int, height: int, label: str) -> Markup:
-    """Write a picture that scales to its column. `label` describes the picture to screen
-    readers."""
+    """Return a picture that scales to its column, with a `label` for screen readers."""
     return element(
         "svg",
         Markup("").join([element("title", label), *parts]),
@@ -94,7 +92,7 @@ def rectangle(x: float, y: float, width: float, height: float, class_: str) -> M
 
 
 def marker(shape: int, x: float, y: float, class_: str, *, size: float = 4.2) -> Markup:
-    """Draw a mark. Its shape identifies the series without colour."""
+    """Draw a mark. The shape identifies the series without colour."""
     match shape % 4:
         case 0:
             return element("circle", cx=x, cy=y, r=size, class_=class_)
@@ -140,7 +138,7 @@ def short(value: float) -> str:
 
 
 def thinned(count: int, *, most: int = 200) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return at most `most` of the ranks 1 to `count`, evenly spread on a logarithmic axis."""
+    """Return at most `most` ranks from 1 to `count`, at even distances on a logarithmic axis."""
     if count <= most:
         return np.arange(1, count + 1)
     return np.unique(np.geomspace(1, count, most).round().astype(np.int64))

@@ -1,4 +1,4 @@
-"""Released values as tables, for the page and for `dvc plots`."""
+"""Returns released values as tables, for the page and for `dvc plots`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sugarbush.report.svg import thinned
 def votes_table(data: PublicData) -> pd.DataFrame:
     """Return noisy votes by rank, highest first, with at most 200 ranks per round.
 
-    The ranks are evenly spread on a logarithmic axis. Scores are in units of one vote, rounded to
+    The ranks have even distances on a logarithmic axis. Scores are in units of one vote, rounded to
     0.001.
     """
     rows = [
@@ -37,7 +37,7 @@ def votes_table(data: PublicData) -> pd.DataFrame:
 
 
 def survivors_table(data: PublicData) -> pd.DataFrame:
-    """Count the survivors of every round, by the round for which they were written."""
+    """Return the number of survivors of every round, by the round for which they were written."""
     rows = [
         {
             "method": method.name,
@@ -57,10 +57,10 @@ def survivors_table(data: PublicData) -> pd.DataFrame:
 def with_ancestors(
     final: Sequence[SyntheticText], candidates: Iterable[SyntheticText]
 ) -> tuple[SyntheticText, ...]:
-    """Return the texts in `final`, and then every candidate that is an ancestor of one of them.
+    """Return the texts in `final`, followed by all their ancestors.
 
-    A survivor is a candidate of several rounds, with the same id. So only the first candidate with
-    an id is used. A lineage ends at a parent that is not among the candidates.
+    A survivor is a candidate of several rounds, with the same id. So the function uses only the
+    first candidate with an id. A lineage ends at a parent that is not among the candidates.
     """
     known: dict[int, SyntheticText] = {}
     for candidate in candidates:
@@ -81,14 +81,15 @@ def with_ancestors(
 def synthetic_projection(embeddings: NDArray[Any]) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
     """Return a function from embeddings (n, d) to positions (n, 2) on a map.
 
-    The axes are principal components of the *synthetic* texts. These are released, so the public
-    map is post-processing. Only the internal page shows real texts, on the same axes. Raises
-    InvariantError for fewer than two texts.
+    The axes are principal components of the synthetic texts. Synthetic texts are released, so the
+    public map is post-processing. Only the internal page also shows real texts, on the same axes.
+    Raises InvariantError for fewer than two texts.
     """
     if len(embeddings) < 2 or embeddings.shape[1] < 2:
         raise InvariantError("a map needs two texts and two dimensions")
     mean = embeddings.mean(axis=0, dtype=np.float64)
     axes = np.linalg.svd(embeddings - mean, full_matrices=False)[2][:2]
-    # The sign of an axis is arbitrary. A positive largest component makes the map reproducible.
+    # The sign of an axis is arbitrary. To make the map reproducible, the largest component is
+    # positive.
     axes *= np.sign(axes[[0, 1], np.abs(axes).argmax(axis=1)])[:, None]
     return lambda other: (other - mean) @ axes.T

@@ -1,4 +1,4 @@
-"""The templates of the pages and of the card, and the style sheet and script of the pages."""
+"""Loads the templates of the pages and the card, and the style sheet and script of the pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MARKDOWN.filters = TEMPLATES.filters | {"plain": plain}
 
 
 def inlined() -> dict[str, str]:
-    """Return the style sheet, the script and its digest. The page's policy allows this digest."""
+    """Return the style sheet, the script, and its digest for the content security policy."""
     script, _, _ = LOADER.get_source(TEMPLATES, "page.js")
     css, _, _ = LOADER.get_source(TEMPLATES, "page.css")
     return {

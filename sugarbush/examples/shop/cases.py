@@ -1,4 +1,4 @@
-"""Draws the attributes of one record from the Bayesian network in attributes.yaml."""
+"""Samples the attributes of one record from the Bayesian network in attributes.yaml."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Case:
 
 
 def draw_case(rng: SeededRandom) -> Case:
-    """Draw one case from the network. An attribute is drawn after its parents."""
+    """Sample one case from the network. The parents of an attribute are sampled first."""
     tenure = rng.weighted_key({label: bin["weight"] for label, bin in _TENURES.items()})
     months = rng.between(_TENURES[tenure]["from"], _TENURES[tenure]["to"])
     values: dict[str, Any] = {"tenure_months": tenure}

@@ -1,8 +1,8 @@
-"""Writes the texts of the invented shop, whose service desk has its own jargon.
+"""Writes the texts of the invented shop. Its service desk has its own jargon.
 
-The desk asks for the docket (an order number), quotes the waybill, names an action, and ends with a
-priority code and a survey. Calls and chats are dialogues. Emails and web forms are log entries of
-the desk.
+The desk asks for the docket (an order number), quotes the waybill and names an action. At the end,
+the desk gives a priority code and offers a survey. Calls and chats are dialogues. Emails and web
+forms are log entries of the desk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WITHOUT_WAYBILL = {"setup trouble", "warranty claim", "cancellation"}
 
 
 def write_case(case: Case, rng: SeededRandom) -> tuple[str, tuple[LabelledSpan, ...]]:
-    """Write the text of a case. Returns the text and the spans that identify the customer."""
+    """Return the text of a case, and the spans that identify the customer."""
     slots = _slots(case, rng)
     is_log = case.channel in {"email", "web form"}
     written = _log(case, rng, slots) if is_log else _dialogue(case, rng, slots)
@@ -46,7 +46,7 @@ def _dialogue(case: Case, rng: SeededRandom, slots: dict[str, Slot]) -> list[str
         turns += [("Desk", say(f"ask_{check}")), ("Member", say(f"give_{check}"))]
     found = []
     if rng.chance(0.5):
-        # The desk quotes a waybill if something was shipped, and sometimes in other cases.
+        # The desk quotes a waybill for every shipped order, and sometimes in other cases.
         shipped = case.issue not in _WITHOUT_WAYBILL or rng.chance(0.3)
         found.append(say("look" if shipped else "look_home"))
     answer = " ".join([*found, say(f"do_{case.resolution}")])

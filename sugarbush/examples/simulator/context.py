@@ -1,4 +1,4 @@
-"""The topic of one text, and the words for the slots of its sentences."""
+"""Chooses the topic of one text, and the words for the slots of its sentences."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _GRAMMAR = Grammar({rule: lines(text) for rule, text in _DATA["sentences"].items
 class TextContext:
     """The topic of one text, the words for its slots, and its random choices.
 
-    `phrases` express the issue, the resolution and the mood. If one of them has no target value, a
-    random value is expressed.
+    `phrases` express the issue, the resolution and the mood. If one of these kinds has no target
+    value, its value is random.
     """
 
     subject: str
@@ -45,12 +45,12 @@ class TextContext:
         return _GRAMMAR.write(rule, self.rng, self.slots)
 
     def say(self, phrases: Phrases, role: Role) -> str:
-        """Write a sentence of `role` that expresses a value; "" if there is no such sentence."""
+        """Write a sentence of `role` that expresses a value. Without such a sentence, return ""."""
         templates = phrases.templates.get(role)
         return _GRAMMAR.fill(self.rng.choice(templates), self.rng, self.slots) if templates else ""
 
     def say_target(self, target: Target, role: Role) -> str:
-        """Write a sentence of `role`, or else of another role, that expresses a target."""
+        """Write a sentence that expresses a target, if possible a sentence of `role`."""
         templates = target.phrases.templates
         said = next(templates[r] for r in (role, *_OTHER_ROLES) if r in templates)
         slots = dict(self.slots)
@@ -59,11 +59,10 @@ class TextContext:
         return tidy(_GRAMMAR.fill(self.rng.choice(said), self.rng, slots))
 
     def say_brief(self, target: Target) -> str:
-        """Write a target value in two or three words."""
         return target.brief.replace("{number}", self.say_number(target) if target.bounds else "")
 
     def say_number(self, target: Target) -> str:
-        """Choose a whole number in the target's bin, or else the first one above its lower end."""
+        """Return an integer in the target's bin, or the first integer above its lower end."""
         if target.bounds is None:
             raise InvariantError(f"attribute '{target.name}' has no numeric bin")
         low, high = math.ceil(target.bounds[0]), math.ceil(target.bounds[1]) - 1
@@ -73,7 +72,7 @@ class TextContext:
 def new_context(
     subject: str, targets: tuple[Target, ...], rng: SeededRandom, *, product: str | None = None
 ) -> TextContext:
-    """Make a context with the targets. Kinds without a target get random known values."""
+    """Return a context with the targets. Kinds without a target get random known values."""
 
     def phrases(kind: AttributeKind) -> Phrases:
         target = first_of_kind(targets, kind)
@@ -93,7 +92,7 @@ def new_context(
 def _slots(
     subject: str, targets: tuple[Target, ...], product: str, rng: SeededRandom
 ) -> dict[str, Slot]:
-    """Choose the words for one text. It has one customer, one order and one product."""
+    """Choose the words for one text with one customer, one order and one product."""
     customer = random_person(rng)
     thing = product_words(first_of_kind(targets, AttributeKind.PRODUCT), product)
     other = rng.choice([p.names[0] for p in PRODUCTS.values() if p.names[0] not in thing.names])

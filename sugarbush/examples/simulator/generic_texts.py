@@ -20,7 +20,7 @@ _MENTIONED = {
     AttributeKind.MOOD,
     AttributeKind.CHANNEL,
 }
-# Greetings and signatures have about five words. A detail rarely follows such a short sentence.
+# A detail rarely follows a sentence with fewer words, such as a greeting or a signature.
 _SHORT = 5
 
 _Sentence = tuple[str, Importance]
@@ -74,7 +74,7 @@ def ticket(context: TextContext) -> list[Utterance]:
 
 
 def plain_text(context: TextContext) -> list[Utterance]:
-    """Write a text that is not about a shop. It contains little more than the target values."""
+    """Write a text about another topic than a shop, with little more than the target values."""
     said = [_detail(context, "matter")]
     for target in context.targets:
         said.append((context.say_target(target, Role.CUSTOMER), Importance.REQUIRED))
@@ -86,7 +86,7 @@ def more_detail(
 ) -> Callable[[Sequence[Utterance]], tuple[int, str] | None]:
     """Return a function that gives `utterances.fit` more sentences.
 
-    The sentences are details in the words of a turn's speaker, and none of them repeats another.
+    The sentences are different details in the words of a turn's speaker.
     """
 
     def add(utterances: Sequence[Utterance]) -> tuple[int, str] | None:
@@ -135,7 +135,6 @@ def _problem(context: TextContext) -> list[_Sentence]:
 
 
 def _comment(context: TextContext) -> list[_Sentence]:
-    """Write the agent's sentence about the issue, in 40% of the texts."""
     if not context.rng.chance(0.4):
         return []
     return [(context.say(context.phrases[AttributeKind.ISSUE], Role.AGENT), Importance.DETAIL)]
@@ -148,7 +147,6 @@ def _resolution(context: TextContext, role: Role) -> _Sentence:
 
 
 def _other_targets(context: TextContext, role: Role) -> list[_Sentence]:
-    """Write the remaining targets. The shop states priorities; the customer states the others."""
     return [
         (context.say_target(target, role), Importance.REQUIRED)
         for target in context.targets

@@ -1,4 +1,4 @@
-"""Writes a text with the structure of one example, sentences of others, and new identities.
+"""Writes a text with the structure of one example, sentences of other examples, and new identities.
 
 The turns, openings and jargon come only from the examples in the request.
 """
@@ -17,7 +17,7 @@ from sugarbush.examples.simulator.targets import Target
 from sugarbush.examples.simulator.utterances import Importance, Utterance, parse, role_of
 
 _CONTENT = (AttributeKind.PRODUCT, AttributeKind.ISSUE)
-# A sentence may replace another one if their relative positions differ by less than this.
+# A sentence may replace another sentence if their relative positions differ by less than this.
 _NEAR = 0.15
 _MIXING_RATE = 0.55
 _REWORDING_RATE = 0.15
@@ -25,14 +25,14 @@ _REWORDING_RATE = 0.15
 
 @dataclass(frozen=True)
 class PlacedUtterance:
-    """An utterance, with the number of utterances before and after it in its text."""
+    """An utterance, with the number of utterances before and after it in the text."""
 
     utterance: Utterance
     before: int
     after: int
 
     def is_like(self, other: PlacedUtterance) -> bool:
-        """Whether one utterance may replace the other: speaker, position and form are similar.
+        """Return whether one utterance may replace the other, by speaker, position and form.
 
         The first two and the last two utterances of a text match only the same utterances of other
         texts.
@@ -48,14 +48,15 @@ class PlacedUtterance:
 
 
 class SourceSentences:
-    """The sentences of some texts, which may replace sentences of another text."""
+    """Contains sentences of some texts, which may replace sentences of another text."""
 
     def __init__(self, texts: Sequence[str], context: TextContext) -> None:
         self._placed = [placed for text in texts for placed in place_utterances(text)]
         self._context = context
 
     def replace(self, placed: PlacedUtterance, used: Sequence[Utterance]) -> Utterance | None:
-        """Replace the text of `placed` by a sentence from a similar position; None if none fits.
+        """Replace the text of `placed` by a sentence from a similar position. Return None if no
+        sentence fits.
 
         The sentence must show all targets that `placed` shows.
         """
@@ -69,7 +70,7 @@ class SourceSentences:
         return None if text is None else replace(placed.utterance, text=text)
 
     def imitate(self, placed: PlacedUtterance, said: Sequence[Utterance]) -> list[Utterance]:
-        """Replace `placed` by one utterance or by nothing. `said` is the new text so far."""
+        """Replace or remove `placed`. `said` is the new text so far."""
         utterance, context = placed.utterance, self._context
         conflict = next((t for t in context.targets if t.conflicts(utterance.text)), None)
         if conflict is not None:
@@ -85,8 +86,8 @@ class SourceSentences:
     ) -> list[Utterance]:
         """Replace an utterance that conflicts with `target` by an utterance that shows the target.
 
-        The text comes from a source. If no source fits, the text is the simulator's own sentence,
-        or the utterance is dropped because an earlier one shows the target.
+        The new text comes from a source. If no source fits and an earlier utterance shows the
+        target, drop the utterance. Otherwise write the simulator's own sentence.
         """
         text = self._choose(
             lambda source: (
@@ -104,7 +105,6 @@ class SourceSentences:
         return [replace(utterance, text=text, importance=Importance.REQUIRED)]
 
     def _about_product(self, utterance: Utterance, said: Sequence[Utterance]) -> str | None:
-        """Choose a sentence about the target product, if `utterance` is about another product."""
         target = self._context.target(AttributeKind.PRODUCT)
         if target is None or target.is_shown(utterance.text):
             return None
@@ -122,7 +122,6 @@ class SourceSentences:
     def _choose(
         self, fits: Callable[[PlacedUtterance], object], used: Sequence[Utterance]
     ) -> str | None:
-        """Choose a sentence that fits, is not used yet, and conflicts with no target."""
         used_texts = {utterance.text for utterance in used}
         texts = [source.utterance.text for source in self._placed if fits(source)]
         fitting = [
@@ -134,7 +133,7 @@ class SourceSentences:
 
 
 def imitate(examples: Sequence[str], context: TextContext) -> list[Utterance]:
-    """Write a text that shows the targets and looks like `examples`. There must be an example."""
+    """Write a text that shows the targets and looks like the nonempty `examples`."""
     rng = context.rng
     weights = [_weight(text, context.targets) for text in examples]
     chosen = rng.weighted_choice(range(len(examples)), weights)
@@ -160,7 +159,7 @@ def place_utterances(text: str) -> tuple[PlacedUtterance, ...]:
 def _weight(text: str, targets: Sequence[Target]) -> float:
     """Return the weight of an example in the choice of the structure.
 
-    An example has more weight if it shows targets and has the form of the target channel.
+    The weight is larger if the example shows targets and has the form of the target channel.
     """
     weight = 1.0
     for target in targets:
@@ -173,7 +172,7 @@ def _weight(text: str, targets: Sequence[Target]) -> float:
 
 
 def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
-    """Mark steps as details, except the first and last utterance and utterances with a code."""
+    """Turn steps into details, except the first and last utterance and utterances with a code."""
     ends = {0, len(utterances) - 1}
     return [
         replace(said, importance=Importance.DETAIL)

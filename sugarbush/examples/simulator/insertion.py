@@ -1,4 +1,4 @@
-"""Inserts target values into a text: it replaces a word, or adds a sentence."""
+"""Inserts target values into a text, as a replaced word or an added sentence."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sugarbush.examples.simulator.knowledge import (
 from sugarbush.examples.simulator.targets import Target
 from sugarbush.examples.simulator.utterances import Importance, Role, Utterance, insert, role_of
 
-# A text may show values of these kinds in a form that the simulator does not recognize, such as a
-# code. Values of these kinds are added in brackets, which changes the text little.
+# The simulator may not recognize values of these kinds in a text, for example as a code. So such a
+# value is added in brackets, which changes the text little.
 _IN_BRACKETS = {
     AttributeKind.PRIORITY,
     AttributeKind.REGION,
@@ -34,7 +34,7 @@ _IN_BRACKETS = {
 def insert_targets(
     utterances: list[Utterance], context: TextContext, examples: Sequence[str]
 ) -> list[Utterance]:
-    """Change `utterances` so that they show every target.
+    """Return `utterances`, changed to show every target.
 
     The names of the target product come from `examples`.
     """
@@ -81,7 +81,7 @@ def replace_products(
 
 
 def is_dialogue(utterances: Sequence[Utterance]) -> bool:
-    """Whether more than one utterance has a speaker."""
+    """Return whether more than one utterance has a speaker."""
     return sum(bool(utterance.speaker) for utterance in utterances) > 1
 
 
@@ -133,7 +133,7 @@ def _in_brackets(sentence: str, brief: str) -> str:
 
 
 def _is_a_call(target: Target, utterances: Sequence[Utterance]) -> bool:
-    """Whether the target is a call, and the text is a dialogue that names no channel."""
+    """Return whether the target is a call and the text is a dialogue that names no channel."""
     text = " ".join(said.text for said in utterances)
     shown = shown_values(AttributeKind.CHANNEL, text)
     return target.known == "phone" and is_dialogue(utterances) and not shown

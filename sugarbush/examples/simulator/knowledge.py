@@ -1,6 +1,7 @@
-"""General knowledge of shops: attribute values, and sentences that express them.
+"""Contains general knowledge of shops: attribute values, and sentences that express the values.
 
-The knowledge is public, from data/*.yaml. A value that these files lack is quoted unchanged.
+The knowledge is public, from data/*.yaml. A text quotes a value unchanged if these files lack the
+value.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class AttributeKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Phrases:
-    """Words that show a value in a text, and sentence templates that express it, by role.
+    """Words that show a value in a text, and sentence templates by role that express the value.
 
-    Not every role has a template for every value.
+    Some roles lack a template for some values.
     """
 
     cues: tuple[str, ...]
@@ -48,7 +49,7 @@ class Phrases:
 
 @dataclass(frozen=True, kw_only=True)
 class ProductWords:
-    """Names of a product (the plain name first), its faults and its pieces."""
+    """Names of a product (the plain name first), names of its faults, and names of its pieces."""
 
     names: tuple[str, ...]
     faults: tuple[str, ...]
@@ -74,7 +75,7 @@ _attributes = load_yaml(_DATA / "attributes.yaml")
 # The kind of an attribute is the first kind that lists a word of the attribute's name.
 NAME_WORDS = {AttributeKind(kind): words(text) for kind, text in _attributes["name_words"].items()}
 VALUE_SYNONYMS: dict[str, str] = _attributes["value_synonyms"]
-# Templates for unknown values. `{attribute}` is the attribute's name.
+# Templates for unknown values. `{attribute}` stands for the attribute's name.
 UNKNOWN_VALUES = {
     AttributeKind(kind): _phrases(data) for kind, data in _attributes["unknown_values"].items()
 }

@@ -1,4 +1,4 @@
-"""Replaces words by synonyms, and replaces names and numbers."""
+"""Replaces words by synonyms, and replaces identities: names, numbers and streets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def reword(text: str, rng: SeededRandom, *, rate: float) -> str:
 
 
 def add_opening(text: str, rng: SeededRandom) -> str:
-    """Begin `text` with a short phrase, without a change of meaning."""
+    """Add a short opening to `text` that does not change the meaning."""
     first = re.match(r"\w+", text)
     is_word = first is not None and first.group().lower() in _LOWER_CASE
     return rng.choice(_OPENINGS) + (text[0].lower() + text[1:] if is_word else text)
@@ -59,7 +59,6 @@ class IdentityReplacer:
         self._codes: dict[str, str] = {}
 
     def apply(self, text: str) -> str:
-        """Replace names, numbers and streets in `text` by others of the same form."""
         text = _STREET.sub(self._street, text)
         text = _CODE.sub(self._code, text)
         return _NAME.sub(self._name, text)
@@ -100,7 +99,7 @@ class IdentityReplacer:
         return chr(ord("A") + self._rng.below(26)) if symbol.isupper() else symbol
 
     def _number(self, old: str) -> str:
-        """Return the same number, or a nearby number with at most as many digits."""
+        """Return the same number, or a nearby number without additional digits."""
         if not old.isdigit() or not self._rng.chance(0.5):
             return old
         number = int(old)

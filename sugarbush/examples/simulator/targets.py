@@ -1,4 +1,5 @@
-"""The attribute values of a request: sentences that express them, patterns that find them."""
+"""Handles the attribute values of a request: expresses them in sentences, and finds them by
+patterns."""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ _TENURE = re.compile(
 class Target:
     """One attribute value that a text should show.
 
-    `known` is the value's name in the simulator's lists, or None. `bounds` are the ends of a
-    numeric bin, and each text gets a number inside the bin. Targets are compared by identity:
-    `target_for` returns the same object for equal values.
+    `known` is the value's name in the simulator's lists, or None. `bounds` contains the ends of a
+    numeric bin. Targets are compared by identity, because `target_for` returns the same object for
+    equal values.
     """
 
     name: str
@@ -48,7 +49,6 @@ class Target:
 
     @cached_property
     def cue_pattern(self) -> re.Pattern[str]:
-        """A pattern for the words that show the value."""
         cues = "|".join(map(re.escape, sorted(self.phrases.cues, key=len, reverse=True)))
         return re.compile(rf"(?<!\w)(?:{cues or '(?!)'})(?!\w)", re.IGNORECASE)
 
@@ -62,7 +62,7 @@ class Target:
 
     @property
     def brief(self) -> str:
-        """The value in two or three words. `{number}` stands for a number."""
+        """A phrase of two or three words for the value. `{number}` stands for a number."""
         name = _in_words(self.name)
         if self.bounds is not None:
             is_tenure = self.kind is AttributeKind.TENURE
@@ -71,12 +71,11 @@ class Target:
         return f"{value} {name}" if self.kind is AttributeKind.PRIORITY else f"{name} {value}"
 
     def is_shown(self, text: str) -> bool:
-        """Whether `text` shows the value. A text without a mood shows a neutral mood."""
+        """Return whether `text` shows the value. A text without a mood shows a neutral mood."""
         return _is_shown(self, text)
 
     def conflicts(self, text: str) -> bool:
-        """Whether `text` shows another known value of the same kind, and does not show this
-        value."""
+        """Return whether `text` shows another known value of this kind instead of this value."""
         if self.kind not in KNOWN_VALUES or self.is_shown(text):
             return False
         return any(value != self.known for value in shown_values(self.kind, text))
@@ -120,7 +119,7 @@ def first_of_kind(targets: Iterable[Target], kind: AttributeKind) -> Target | No
 
 
 def product_words(target: Target | None, default: str) -> ProductWords:
-    """Return the words for the target product; without a target, for the product `default`."""
+    """Return the words for the target product, or for the product `default` without a target."""
     if target is not None and target.known is None:
         return ProductWords(names=(_in_words(target.value),), **UNKNOWN_PRODUCT)
     return PRODUCTS[(target and target.known) or default]
@@ -142,7 +141,6 @@ def _recognise(name: str, value: str) -> tuple[AttributeKind, str | None]:
 def _quoted(
     kind: AttributeKind, name: str, value: str, *, cues: tuple[str, ...], the: str = ""
 ) -> Phrases:
-    """Return phrases that contain `value` unchanged and the attribute `name` in words."""
     slots = {"{attribute}": _plain(_in_words(name)), "{value}": value, "{the} ": the}
 
     def filled(template: str) -> str:
@@ -168,7 +166,7 @@ def _key(name: str) -> str:
 
 
 def _bounds(value: str) -> tuple[float, float] | None:
-    """Parse the ends of a numeric bin from its label; None for other values.
+    """Parse the ends of a numeric bin from its label. Return None for other values.
 
     An open end becomes half or double the other end.
     """

@@ -1,4 +1,5 @@
-"""A text as a list of utterances. An utterance is one sentence, and its turn may have a speaker."""
+"""Splits a text into utterances. An utterance is one sentence of a turn. A turn may have a
+speaker."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from itertools import groupby
 
 from sugarbush.examples.data_files import words
 
-# "Agent: ", "Desk> ", "[Nurse] ": a speaker before a turn.
+# Matches a speaker before a turn: "Agent: ", "Desk> ", "[Nurse] "
 _SPEAKER = re.compile(
     r"(?:\[[A-Z][\w .]{0,20}\]|[A-Z][\w.]{0,14}(?: [A-Z0-9][\w.]{0,14})?\s?[:>])\s+"
 )
@@ -25,7 +26,7 @@ _AGENT_WORDS = words(
 
 
 class Role(StrEnum):
-    """The role of an utterance's author. The shop writes notes about a customer."""
+    """The role of an utterance's author. A note is a text of the shop about a customer."""
 
     CUSTOMER = "customer"
     AGENT = "agent"
@@ -77,10 +78,10 @@ def count_words(utterances: Sequence[Utterance]) -> int:
 
 
 def role_of(speaker: str, utterances: Sequence[Utterance]) -> Role:
-    """Return the role of `speaker`; NOTE without a speaker.
+    """Return the role of `speaker`. Without a speaker, return NOTE.
 
-    A speaker with a word such as "desk" is an agent, and all other speakers are then customers. If
-    there is no such speaker, the first speaker is the agent.
+    Speakers with a word such as "desk" are agents. If no speaker has such a word, the first speaker
+    is the agent. All other speakers are customers.
     """
     if not speaker.strip():
         return Role.NOTE
@@ -105,10 +106,10 @@ def fit(
 ) -> list[Utterance]:
     """Shorten or extend `utterances` to about `length` words: within 10%, or within four words.
 
-    The least important utterances are removed first. If several are equally important, the length
-    decides which one is removed. REQUIRED utterances and a single utterance are never removed.
-    `more` returns a further sentence and the index of the utterance before it; None if there is no
-    further sentence.
+    The least important utterances are removed first. If several utterances are equally important,
+    the length decides which utterance is removed. REQUIRED utterances and the last remaining
+    utterance are never removed. `more` returns a further sentence and the index of the utterance
+    before it, or None.
     """
     fitted = list(utterances)
     slack = max(4, length // 10)

@@ -1,4 +1,4 @@
-"""Writes a text near a parent: some sentences are reworded, and all identities are new."""
+"""Writes a variation of a parent with some reworded sentences and new identities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from sugarbush.examples.simulator.rewording import IdentityReplacer, add_opening
 from sugarbush.examples.simulator.utterances import Utterance, parse, role_of
 
 _REWRITABLE = [kind for kind in KNOWN_VALUES if kind is not AttributeKind.CHANNEL]
-# The simulator's own sentences have the style of its own texts, so other texts rarely get them.
+# The simulator's own sentences have their own style, so texts in another style rarely get such a
+# sentence.
 _OWN_WORDS_RATE, _OWN_WORDS_RATE_ELSEWHERE = 0.35, 0.06
 _OTHER_VALUE_RATE = 0.35
 _SOURCE_RATE = 0.5
@@ -31,7 +32,7 @@ _OTHER_PRODUCT_RATE = 0.2
 def vary(
     parent: str, context: TextContext, *, mask_share: float, sources: Sequence[str]
 ) -> list[Utterance]:
-    """Rewrite about `mask_share` of the words of `parent`, which must not be empty.
+    """Rewrite about `mask_share` of the words of `parent`. `parent` must not be empty.
 
     Identities are always new. Sentences of `sources` may replace sentences of the parent. Sometimes
     the product, the outcome or the mood changes.
@@ -74,7 +75,8 @@ def _rewrite(
 def _in_own_words(
     utterance: Utterance, utterances: Sequence[Utterance], context: TextContext
 ) -> str:
-    """Write a sentence of the simulator that shows the utterance's value, or one of its kind.
+    """Write a sentence of the simulator with the utterance's value, or with another value of its
+    kind.
 
     The result is empty if the utterance shows no known value, or if the speaker's role has no
     sentence for the value.

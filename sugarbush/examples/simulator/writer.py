@@ -1,4 +1,4 @@
-"""A generator that needs no model. It writes texts by rules, from attributes and examples."""
+"""Generates texts by rules, from attributes and examples, without a model."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _MORE_ATTEMPTS = 4
 class Simulator:
     """Writes texts from the attributes, the examples or the parent of a request.
 
-    A text depends only on the seed and on its own request. The simulator has general knowledge of
-    shops. It learns the frequencies and the style of a corpus only from the requests.
+    Guarantee: a text depends only on the seed and its own request. The simulator has general
+    knowledge of shops. The frequencies and the style of a corpus come only from the requests.
     """
 
     def __init__(self, *, seed: int) -> None:
@@ -48,11 +48,11 @@ class Simulator:
         return requests.map(lambda asked: tuple(Answer(text=self.write(r)) for r in asked))
 
     def write(self, request: Request) -> str:
-        """Write the text for one request. A text that fails the answer checks is written again, up
-        to four times.
+        """Write the text for one request. A text that fails the answer checks is rewritten, up to
+        four times.
 
-        The text may share sentences with an example. It never equals an example or the parent, even
-        without regard to letter case and white space.
+        The text may share sentences with an example. But the text never equals an example or the
+        parent, even if case and white space are ignored.
         """
         rng = SeededRandom(self._seed, "simulator", repr(request))
         shown = {_normalised(text) for text in _shown(request)}
@@ -98,7 +98,7 @@ def _is_spoken(context: TextContext) -> bool:
 
 
 def _is_shop(context: TextContext) -> bool:
-    """Whether the text is about a shop. If no target decides this, the subject does."""
+    """Return whether the text is about a shop. If no target decides, the subject decides."""
     decisive = [target for target in context.targets if target.kind in _SHOP_KINDS]
     if decisive:
         return any(target.known for target in decisive)
@@ -120,8 +120,7 @@ def _shown(request: Request) -> tuple[str, ...]:
 
 
 def _usable(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the texts that are not empty. Control characters become blanks, because `mark` uses
-    control characters."""
+    """Return all nonempty texts, without control characters, because `mark` uses them."""
     clean = (re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", " ", text) for text in texts)
     return tuple(text for text in clean if text.strip())
 

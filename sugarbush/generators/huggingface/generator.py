@@ -1,19 +1,19 @@
-"""Texts from a causal language model on this machine, through transformers.
+"""Generates texts by a causal language model on this machine, through transformers.
 
 A model with a chat template gets the prompt of `prompts.render`. Any other model continues the text
 of `prompts.continuation`. Prompts are packed by length into batches of at most `batch_tokens`
 tokens. An answer that fails the checks is requested once more with another seed, and then dropped.
 
-The answers of a batch are cached when the batch is complete, so a killed process loses one batch.
-Cached answers do not change the division into batches. So a resumed run computes a missing answer
-in the same batch as before.
+The answers of a batch are cached when the batch is complete, so a killed process loses at most one
+batch. The division into batches does not depend on cached answers. So a resumed run computes a
+missing answer in the same batch as before.
 
 Equal requests, settings and seeds give equal texts on one machine. Each text has its own random
-numbers. A text depends on the rest of its batch only by rounding, because a batch of another shape
-adds numbers in another order. This rarely changes a text in float32, and sometimes changes a text
-in bfloat16 (docs/decisions/local-models.md).
+numbers. The other texts of a batch change a text only by rounding, because the order of additions
+depends on the batch's shape. Rounding rarely changes a text in float32, but sometimes changes a
+text in bfloat16 (docs/decisions/local-models.md).
 
-Guarantee: accepts only `Released` requests.
+Guarantee: the generator accepts only `Released` requests.
 """
 
 from __future__ import annotations
@@ -37,20 +37,19 @@ from sugarbush.randomness import public_rng
 
 PROVIDER = "huggingface"
 
-# A model without a chat format cannot follow a requested length. So the number of tokens is limited
-# to this number of English words plus a margin. The text is cut after its last whole sentence.
+# A model without a chat format cannot follow a requested length. So its answer gets about
+# _TOKENS_PER_WORD tokens per requested word, and is cut after its last whole sentence.
 _TOKENS_PER_WORD = 1.5
 _LEAST_TOKENS = 16
 _LEAST_KEPT_SHARE = 0.5
 _SENTENCE_END = re.compile(r"[.!?…]['\"’”)\]]*(?=\s|$)|[。！？]|\n")
-# A small model may write only two signs of the separator.
+# A small model may write only two characters of the separator.
 _NEXT_TEXT = re.compile(rf"{SEPARATOR}|^##\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Prompt:
-    """A request's prompt in tokens, its limit of answer tokens, and its number of left-out
-    examples."""
+    """A request, its token ids, its limit of answer tokens, and its number of omitted examples."""
 
     request: Request
     ids: list[int]
@@ -59,7 +58,7 @@ class _Prompt:
 
 
 class HuggingFaceGenerator:
-    """A model on this machine. Answers are cached in the folder `state`."""
+    """A generator that runs a model on this machine. Answers are cached in the folder `state`."""
 
     def __init__(
         self, params: HuggingFace, *, seed: int, state: Path, say: Callable[[str], None]
@@ -81,9 +80,9 @@ class HuggingFaceGenerator:
         """Return one answer per request, in order. An answer has a text or a `problem`.
 
         The progress bar shows `what`. A request fails only if its prompt is too long. Raises
-        PrivacyError for requests that are not released, ParamsError if the model cannot be used,
-        GeneratorError if every prompt or a batch is too large for the model, and StorageError.
-        Finished answers stay in the cache.
+        PrivacyError for requests that are not released, and ParamsError if the model cannot be
+        used. Raises GeneratorError if all prompts or a batch are too large for the model, and
+        StorageError if the disk fails. Finished answers stay in the cache.
         """
         wanted = released_requests(requests)
         local = load_model(self._params)
@@ -109,8 +108,8 @@ class HuggingFaceGenerator:
         if left_out := sum(prompt.left_out for prompt in prompts.values()):
             shown = sum(len(prompt.request.examples) for prompt in prompts.values())
             self._say(
-                f"{what}: {left_out} of {shown} examples were left out: the model's context of "
-                f"{local.context_tokens} tokens has no room"
+                f"{what}: {left_out} of {shown} examples were left out, because the model's "
+                f"context of {local.context_tokens} tokens has no room"
             )
         return prompts
 
@@ -139,7 +138,8 @@ class HuggingFaceGenerator:
         return _Prompt(request=request, ids=ids, limit=limit, left_out=left_out)
 
     def _key(self, local: LocalModel, prompt: _Prompt, attempt: int) -> str:
-        """Return the cache key. It has a hash of the weights, which may change under one name."""
+        """Return the cache key. It contains a hash of the weights, which may change under one
+        name."""
         return call_key(
             provider=PROVIDER,
             model=local.fingerprint,
@@ -163,8 +163,7 @@ class HuggingFaceGenerator:
         cache: AnswerCache,
         what: str,
     ) -> dict[str, Completion]:
-        """Write the answers that `had` lacks, and return them by key. Caches each finished
-        batch."""
+        """Return the answers that `had` lacks, by key. Each finished batch is cached."""
         written: dict[str, Completion] = {}
         if not prompts.keys() - had.keys():
             return written
@@ -205,8 +204,8 @@ def _read(local: LocalModel, completion: Completion) -> Completion:
 def _first_of_list(text: str, *, ended: bool) -> tuple[str, bool]:
     """Return the text up to the separator or, without a separator, up to its last whole sentence.
 
-    Also returns whether the text is complete. A text that would lose more than half of its
-    characters is returned whole and counts as cut off.
+    Also return whether the text is complete. If the cut would remove more than half of the
+    characters, the text is returned whole and counts as cut off.
     """
     first, *others = _NEXT_TEXT.split(text, maxsplit=1)
     if ended or others:

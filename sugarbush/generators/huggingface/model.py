@@ -1,6 +1,6 @@
-"""A causal language model on this machine, loaded through transformers.
+"""Loads a causal language model on this machine, through transformers.
 
-Code that comes with a model never runs, and the model's default sampling settings have no effect.
+Code in a model's folder never runs. The model's default sampling settings have no effect.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _CANNOT_LOAD = (
     UnpicklingError,
     SafetensorError,
 )
-_VALUES = 1024  # a model's fingerprint uses about this many values of each tensor
+_VALUES = 1024  # approximate number of values per tensor in a model's fingerprint
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalModel:
-    """A loaded model. `end_ids` end an answer.
+    """A loaded model. An answer ends at a token of `end_ids`.
 
     `fingerprint` is a hash of weights, architecture and vocabulary.
     """
@@ -58,8 +58,7 @@ class LocalModel:
         return bool(self.tokenizer.chat_template)
 
     def encode(self, text: str) -> list[int]:
-        """Return token ids. A chat template writes the special tokens itself; otherwise the
-        tokenizer adds them."""
+        """Return token ids. Without a chat template, the tokenizer adds the special tokens."""
         ids: list[int] = self.tokenizer(
             text, add_special_tokens=not self.chats, split_special_tokens=not self.chats
         )["input_ids"]
@@ -68,7 +67,8 @@ class LocalModel:
     def chat(self, content: str) -> str:
         """Write the chat in the model's own format, up to the start of the answer.
 
-        Templates of reasoning models read `enable_thinking`. Other templates ignore it.
+        Templates of reasoning models read `enable_thinking`. Other templates ignore
+        `enable_thinking`.
         """
         messages = [{"role": "user", "content": content}]
         written: str = self.tokenizer.apply_chat_template(
@@ -78,16 +78,16 @@ class LocalModel:
 
 
 def load_model(params: HuggingFace) -> LocalModel:
-    """Return the model of the settings, which is loaded once per process.
+    """Return the model of the settings. The model is loaded once per process.
 
-    Raises ParamsError with the name of the wrong setting.
+    Raises ParamsError, which names the wrong setting.
     """
     device = device_of(params.device)
     local = _load(params.model, device, dtype_of(params.dtype, device))
     if params.max_tokens >= local.context_tokens:
         raise ParamsError(
-            f"generator.huggingface.max_tokens={params.max_tokens} leaves no room for a prompt: "
-            f"the model has a context of {local.context_tokens} tokens. Lower max_tokens"
+            f"generator.huggingface.max_tokens={params.max_tokens} leaves no room for a prompt, "
+            f"because the model's context has {local.context_tokens} tokens. Lower max_tokens"
         )
     return local
 
@@ -101,17 +101,17 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
             folder,
             dtype=dtype,
             gguf_file=gguf,
-            # Packed weights would need a kernel that is not installed. Unpacked weights need none.
+            # Packed weights would need a kernel that is not installed.
             quantization_config=GgufConfig(dequantize=True) if gguf else None,
             trust_remote_code=False,
         )
     except _CANNOT_LOAD as error:
         raise ParamsError(
             f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Set it "
-            "to a folder with config.json, weights and tokenizer of a causal language model, to a "
-            "GGUF file, or to the name of a model that is in the local cache or can be fetched."
+            "to a folder of a causal language model (config.json, weights, tokenizer), to a GGUF "
+            "file, or to a model's name at the Hugging Face hub."
         ) from None
-    # For a folder without a tokenizer, transformers makes a tokenizer with an empty vocabulary.
+    # If a folder has no tokenizer, transformers returns a tokenizer with an empty vocabulary.
     known = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
     if not known or max(known) >= model.get_input_embeddings().num_embeddings:
         raise ParamsError(
@@ -119,7 +119,8 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
             "model's tokenizer to its folder, or use another model"
         )
     context_tokens = _context_of(model, tokenizer)
-    tokenizer.model_max_length = sys.maxsize  # prompts are measured before they are shortened
+    # an infinite limit, because this package shortens prompts itself
+    tokenizer.model_max_length = sys.maxsize
     end_ids = _end_ids(model, tokenizer)
     pad_id = next(i for i in (*end_ids, tokenizer.pad_token_id, 0) if i is not None)
     model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
@@ -140,9 +141,9 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
 
 
 def _split_gguf(name: str) -> tuple[str, str | None]:
-    """Split the path of a GGUF file into its folder and its name, as transformers needs them.
+    """Split the path of a GGUF file into folder and file name.
 
-    Any other model's name is returned unchanged. Raises ParamsError without the package gguf.
+    Any other model's name is returned unchanged. Raises ParamsError if the package gguf is missing.
     """
     path = Path(name)
     if path.suffix.lower() != ".gguf":
@@ -156,19 +157,18 @@ def _split_gguf(name: str) -> tuple[str, str | None]:
 
 
 def _try_template(local: LocalModel, name: str) -> None:
-    """Raise ParamsError if the model's template cannot write a chat of one message."""
     try:
         local.chat("Known words.")
     except (TemplateError, ValueError, TypeError) as error:
         raise ParamsError(
-            f"generator.huggingface.model='{name}' has a chat template that cannot write a chat of "
-            f"one message by the user: {_first_line(error)} Fix it in the model's folder, or use "
-            "another model."
+            f"generator.huggingface.model='{name}' has a chat template that fails for a chat with "
+            f"one user message: {_first_line(error)} Fix the template in the model's folder, or "
+            "use another model."
         ) from None
 
 
 def device_of(name: str) -> torch.device:
-    """Return the device with this name; `auto` is a GPU if there is one. Raises ParamsError."""
+    """Return the device `name`. `auto` means a GPU if there is one. Raises ParamsError."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -176,15 +176,14 @@ def device_of(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ParamsError(
-            f"generator.huggingface.device='{name}' is not available; set it to auto, cpu, or a "
+            f"generator.huggingface.device='{name}' is not available. Set it to auto, cpu, or a "
             "GPU that torch can use, such as cuda or cuda:1"
         ) from None
     return device
 
 
 def dtype_of(name: str, device: torch.device) -> torch.dtype:
-    """Return the type of the weights. `auto` is float32 on a CPU, and bfloat16 on a GPU or, if the
-    GPU does not support it, float16."""
+    """Return the type of the weights. `auto` means float32 on a CPU, and 16 bits on a GPU."""
     if name != "auto":
         dtype: torch.dtype = getattr(torch, name)
         return dtype
@@ -203,7 +202,7 @@ def _context_of(model: Any, tokenizer: Any) -> int:
 
 
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return the end tokens. Chat models often have more of them than their tokenizer lists."""
+    """Return the end tokens. The tokenizer of a chat model often lists only some of them."""
     configured = model.generation_config.eos_token_id
     listed = configured if isinstance(configured, list) else [configured]
     return tuple(dict.fromkeys(i for i in (*listed, tokenizer.eos_token_id) if i is not None))
@@ -215,7 +214,8 @@ def _first_line(error: BaseException) -> str:
 
 
 def _fingerprint(model: Any, tokenizer: Any) -> str:
-    """Hash the vocabulary, the architecture, and a sample of the values of every tensor.
+    """Return a hash of the vocabulary, the architecture, and a sample of the values of every
+    tensor.
 
     Training changes nearly every value of a trained tensor, so a sample is enough.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HuggingFace(GeneratorSettings):
-    """A causal language model on this machine, through transformers.
+    """Runs a causal language model on this machine, through transformers.
 
     >>> HuggingFace(model="gpt2", max_tokens=200).answer_token_limit
     200
@@ -30,7 +30,7 @@ class HuggingFace(GeneratorSettings):
     name: ClassVar[str] = "huggingface"
 
     model: str
-    """Name of a model at the Hugging Face hub, a model's folder, or a GGUF file."""
+    """A model's name at the Hugging Face hub, its folder, or a GGUF file."""
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
     """Device of the model: auto (a GPU if there is one), cpu, cuda, or cuda:1."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
@@ -42,8 +42,8 @@ class HuggingFace(GeneratorSettings):
     max_tokens: Annotated[int, Field(ge=1)] = 256
     """Maximum number of tokens in an answer."""
     batch_tokens: Annotated[int, Field(ge=64), NOT_IN_OUTPUT] = 16384
-    """Maximum number of tokens in a batch, of prompts and answers together. A smaller number needs
-    less memory."""
+    """Maximum number of tokens in a batch (prompts plus answers). A smaller number needs less
+    memory."""
 
     def open(self, context: GeneratorContext) -> HuggingFaceGenerator:
         from sugarbush.generators.huggingface.generator import HuggingFaceGenerator

@@ -1,6 +1,6 @@
-"""Decides from the address of an endpoint who can read the calls to this endpoint.
+"""Decides from an endpoint's address whether other machines can read the calls.
 
-Letter case has no effect: HTTP://LocalHost is http://localhost, as for the HTTP client.
+Upper and lower case are the same: HTTP://LocalHost is http://localhost.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 
 def is_loopback(base_url: str) -> bool:
-    """Whether the address is on this machine: localhost, 127.0.0.0/8 or ::1."""
+    """Return whether the address is on this machine: localhost, 127.0.0.0/8 or ::1."""
     host = (urlsplit(base_url).hostname or "").lower()
     if host == "localhost":
         return True
@@ -21,20 +21,20 @@ def is_loopback(base_url: str) -> bool:
 
 
 def is_encrypted(base_url: str) -> bool:
-    """Whether the connection is encrypted, so that a proxy cannot read the calls."""
+    """Return whether the connection is encrypted. A proxy cannot read encrypted calls."""
     return urlsplit(base_url).scheme.lower() == "https"
 
 
 def is_unencrypted(base_url: str) -> bool:
-    """Whether others can read the calls: the address has no https and is not on this machine."""
+    """Return whether the calls leave this machine without encryption."""
     return not is_encrypted(base_url) and not is_loopback(base_url)
 
 
 def may_use_proxy(base_url: str, *, reads_private_text: bool) -> bool:
-    """Whether calls may use a proxy that environment variables name.
+    """Return whether calls may use the proxy of the environment variables.
 
-    A proxy could read calls to an http address, and no setting says that the proxy is trusted. So
-    without https, a proxy gets no private text, and no call to this machine.
+    A proxy can read calls to an http address, and no setting says that the proxy is trusted. So
+    without https, a proxy receives no private text and no call to this machine.
     """
     if is_encrypted(base_url):
         return True

@@ -1,14 +1,13 @@
-"""The Batch API: the endpoint answers a file of calls within a day, at a lower price.
+"""Uses the Batch API: the endpoint answers a file of calls within a day, at a lower price.
 
 Each batch has a job file in the state folder (`sugarbush.generators.openai.batch_jobs`). A run
-writes this file before it creates the batch, and removes the file when all answers are in the
-cache. If a run needs a call of a submitted batch, it waits for the batch and does not send the call
-again.
+writes the job file before it creates the batch. The run removes the job file when all answers are
+in the cache. If a run needs a call of a submitted batch, the run waits for the batch and does not
+send the call again.
 
-If the process is killed, the next run finds the job file. If the file has the id of a batch, the
-run polls this batch. If the file has no id, the run searches the endpoint for the batch by its
-name, which is in the batch's metadata. The run submits the calls again only if there is no such
-batch.
+If a process is killed, the next run finds the job file. If the job file has the id of a batch, the
+run polls this batch. Otherwise the run asks the endpoint for a batch with the job's name in its
+metadata. The run submits the calls again only if no such batch exists.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ from sugarbush.generators.openai.settings import EndpointSettings
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _WINDOW: Literal["24h"] = "24h"
 _NAME_FIELD = "sugarbush"
-# These two values must not exceed OpenAI's limits on one batch.
+# These values must be within OpenAI's limits for one batch.
 _MOST_CALLS = 50_000
 _MOST_BYTES = 150_000_000
 # A call that fails with 429 or 5xx inside a batch is submitted once more.
 _SUBMISSIONS = 2
 _WORTH_RETRYING = {408, 409, 429}
 _ENDED = {"completed", "expired", "cancelled", "failed"}
-# Wait at most this many seconds between two attempts to lock a batch that another run polls.
+# Maximum time between two attempts to lock a batch that another run polls
 _LOOK_S = 1.0
 
 T = TypeVar("T")
@@ -62,9 +61,9 @@ Receive = Callable[[Call, Completion], None]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchApi:
-    """Submits, polls and collects batches. `folder` contains the job files.
+    """Submits batches, polls them, and collects their answers. `folder` contains the job files.
 
-    `is_cached` tells whether the cache has an answer for a key, and `receive` stores an answer.
+    `is_cached` returns whether the cache has an answer for a key. `receive` stores an answer.
     """
 
     client: openai.AsyncOpenAI
@@ -76,9 +75,9 @@ class BatchApi:
     say: Callable[[str], None]
 
     async def ask(self, calls: Sequence[Call]) -> None:
-        """Make all `calls`. A failed call gets no answer.
+        """Make all `calls` in batches. A failed call gets no answer.
 
-        Calls of a batch in flight are not sent again; their answers come from this batch. Raises
+        Calls of a submitted batch are not sent again; their answers come from this batch. Raises
         CapReachedError if the caps allow no further call, and StopError if the endpoint refuses a
         batch. After an error, the next run collects the submitted batches.
         """
@@ -89,7 +88,7 @@ class BatchApi:
             with self.meter.alone(self.say):
                 waiting = {k: call for k, call in waiting.items() if not self.is_cached(k)}
                 if jobs_with(self.folder, waiting):
-                    continue  # another run has just submitted them
+                    continue  # another run has just submitted these calls
                 if not waiting:
                     return
                 mine = self._next_batch(waiting)
@@ -103,20 +102,21 @@ class BatchApi:
             waiting = {k: call for k, call in waiting.items() if submissions[k] < _SUBMISSIONS}
 
     async def collect(self, calls: Sequence[Call]) -> None:
-        """Collect the answers to `calls` from batches in flight. Sends no new call."""
+        """Collect the answers to `calls` from submitted batches. No new call is sent."""
         await self._collect_in_flight({call.key: call for call in calls})
 
     async def _collect_in_flight(self, waiting: dict[str, Call]) -> None:
-        """Wait for the batches in flight that contain a call of `waiting`.
+        """Wait for the submitted batches that contain a call of `waiting`.
 
-        Removes the calls from `waiting` that need no further attempt.
+        Calls that need no further attempt are removed from `waiting`.
         """
         for job in jobs_with(self.folder, waiting):
             async with self._polling(job):
-                if not job_path(self.folder, job).exists():  # another run has collected it
+                if not job_path(self.folder, job).exists():  # another run has collected the batch
                     remove_job(self.folder, job)
                     continue
-                # Other runs' answers are collected too, because they are already paid.
+                # The run also collects the answers to other runs' calls, because these calls are
+                # already paid.
                 unknown = [key for key in job.keys if not self.is_cached(key)]
                 other = Call(key="", prompt="", seed=0, worst_cost=0.0)
                 mine = {key: waiting.get(key, replace(other, key=key)) for key in unknown}
@@ -125,7 +125,7 @@ class BatchApi:
 
     @asynccontextmanager
     async def _polling(self, job: Job) -> AsyncIterator[None]:
-        """Hold the lock for polling a batch. Wait while another run holds this lock."""
+        """Hold the lock for polling a batch. If another run holds the lock, wait."""
         lock = job_lock(self.folder, job)
         said = False
         while not lock.is_locked:
@@ -142,7 +142,7 @@ class BatchApi:
             lock.release()
 
     def _next_batch(self, waiting: dict[str, Call]) -> dict[str, Call]:
-        """Choose as many calls as the batch size and the caps allow, but at least one."""
+        """Choose the most calls that the batch size and the caps allow, but at least one."""
         chosen: dict[str, Call] = {}
         size = 0
         for call in waiting.values():
@@ -159,8 +159,7 @@ class BatchApi:
         return chosen
 
     async def _submit(self, mine: dict[str, Call]) -> tuple[FileLock, Job, Batch]:
-        """Submit a new batch, and return it with its job and its lock. Call this inside
-        `Meter.alone`."""
+        """Submit a new batch inside `Meter.alone`. Return the lock, the job and the batch."""
         job = Job(
             name=uuid.uuid4().hex,
             base_url=self.params.address,
@@ -174,7 +173,8 @@ class BatchApi:
         lock.acquire()
         try:
             save_job(self.folder, job)
-            # From now on, all runs count these calls in the job file.
+            # The job file now counts these calls for all runs, so the meter must not count them
+            # again.
             for call in mine.values():
                 self.meter.release(call.worst_cost)
             self.meter.count_batches()
@@ -190,8 +190,9 @@ class BatchApi:
             file = await self.client.files.create(
                 file=(f"{job.name}.jsonl", content), purpose="batch"
             )
-            # This call is not retried. If only its response were lost, a retry would create a
-            # second batch, and both would be billed. The next run finds a lost batch by its name.
+            # This request is not retried. If only the response was lost, a retry would create a
+            # second batch, and both batches would be billed. The next run finds a lost batch by its
+            # name.
             batch = await self.client.batches.create(
                 input_file_id=file.id,
                 endpoint=_ENDPOINT,
@@ -201,7 +202,7 @@ class BatchApi:
         except FAULTS as error:
             raise StopError(
                 f"the batch could not be submitted: {explain(error, self.params)} No answer is "
-                "lost; run again."
+                "lost. Run again."
             ) from None
         job = replace(job, id=batch.id)
         save_job(self.folder, job)
@@ -209,8 +210,8 @@ class BatchApi:
         return job, batch
 
     async def _resume(self, job: Job, mine: dict[str, Call]) -> set[str]:
-        """Collect a batch of an earlier run, as `_finish` does. Returns an empty set if the batch
-        was never created."""
+        """Collect a batch of an earlier run. Return an empty set for a batch that does not
+        exist."""
         if job.id is not None:
             batch = await self._retried(self.client.batches.retrieve, job.id)
         elif (found := await self._find(job.name)) is not None:
@@ -223,8 +224,7 @@ class BatchApi:
         return await self._finish(job, batch, mine)
 
     async def _finish(self, job: Job, batch: Batch, mine: dict[str, Call]) -> set[str]:
-        """Wait for a batch and receive its answers. Returns the keys of all answered or refused
-        calls."""
+        """Receive the answers of a batch. Return the keys of all answered or refused calls."""
         while batch.status not in _ENDED:
             await asyncio.sleep(self.params.batch_poll_s)
             batch = await self._retried(self.client.batches.retrieve, batch.id)
@@ -271,13 +271,12 @@ class BatchApi:
                     continue
                 completion = read_completion(ChatCompletion.construct(**response["body"]))
             except (*FAULTS, ValueError, OverflowError, KeyError, TypeError, AttributeError):
-                continue  # skip what is not a completion, or not an answer to a call of this run
+                continue  # skip lines that are no completion, and answers to calls of other runs
             self.receive(call, completion)
             del missing[call.key]
         return refused
 
     async def _find(self, name: str) -> Batch | None:
-        """Find the endpoint's batch with this name; None if there is none."""
         try:
             async for batch in self.client.batches.list(limit=100):
                 if (batch.metadata or {}).get(_NAME_FIELD) == name:
@@ -287,7 +286,7 @@ class BatchApi:
         return None
 
     async def _retried(self, ask: Callable[[str], Awaitable[T]], argument: str) -> T:
-        """Send a request that only reads, and retry it up to `max_retries` times."""
+        """Send a read-only request, and retry the request up to `max_retries` times."""
         attempts = retrying(stop=stop_after_attempt(self.params.max_retries + 1))
         try:
             return await attempts(ask, argument)
@@ -302,8 +301,7 @@ def _line(call: Call, params: EndpointSettings) -> bytes:
 
 
 def _reasons(batch: Batch) -> str:
-    """Return the endpoint's reasons for refusing a batch."""
     listed = batch.errors.data if batch.errors is not None and batch.errors.data else []
     if not listed:
-        return "the endpoint gave no reason; look at its web page of batches"
+        return "the endpoint gave no reason. Look at the endpoint's web page of batches"
     return "; ".join(str(error.message)[:300] for error in listed[:3])

@@ -1,12 +1,12 @@
-"""Job files of batches that are submitted and not yet collected.
+"""Reads and writes the job files of batches that no run has collected yet.
 
     <state>/batches/<name>.json     the job of one batch: its id, account and calls' cache keys
     <state>/batches/<name>.lock     the lock of the process that polls the batch
 
-A job file is written before its batch is created, and removed when the last answer is in the cache.
-While the file exists, no run sends a call of the batch again, and these calls count against the
-caps of the account. A run may write or remove job files only while it holds the lock of the account
-(`cost.Meter.alone`).
+A run writes the job file before it creates the batch. The run removes the job file when the last
+answer is in the cache. While the file exists, no run sends a call of the batch again. The calls of
+the batch then count against the caps of the account. To write or remove job files, a run must hold
+the lock of the account (`cost.Meter.alone`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ FOLDER = "batches"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A batch that is submitted, or that will be submitted next.
+    """A batch that is submitted, or is about to be submitted.
 
-    `id` is None until the endpoint has assigned an id. `worst_cost` is the maximum cost of all
-    calls together. Files of version 0.1 have no account and no cost.
+    `id` is None until the endpoint has assigned an id. `worst_cost` is the maximum total cost of
+    all calls. Job files of version 0.1 contain no account and no cost.
     """
 
     name: str
@@ -55,7 +55,7 @@ def jobs_with(folder: Path, keys: Collection[str]) -> tuple[Job, ...]:
 
 
 def load_job(path: Path) -> Job | None:
-    """Read a job file; None if another run has just removed it."""
+    """Read a job file. Return None if another run has just removed the file."""
     try:
         fields = json.loads(path.read_text())
         job = Job(**{**fields, "keys": tuple(map(str, fields["keys"]))})
@@ -86,13 +86,14 @@ def save_job(folder: Path, job: Job) -> None:
 def remove_job(folder: Path, job: Job) -> None:
     """Remove the job file and the lock file of a batch.
 
-    A run that waits for the lock then sees that another run has collected the batch.
+    Another run may wait for the lock. That run then sees from the missing job file that the batch
+    is collected.
     """
     job_path(folder, job).unlink(missing_ok=True)
     job_path(folder, job).with_suffix(".lock").unlink(missing_ok=True)
 
 
 def job_lock(folder: Path, job: Job) -> FileLock:
-    """Return the lock for polling a batch. If its process dies, the lock is free again."""
+    """Return the lock for polling a batch. The lock of a dead process is free again."""
     make_owner_only(folder)
     return FileLock(job_path(folder, job).with_suffix(".lock"))

@@ -1,31 +1,32 @@
 """Finds the best number of concurrent calls to an endpoint.
 
-A busy server such as vLLM does not refuse further calls but puts them into a queue. Then more
-concurrent calls add latency but no throughput. The calls to a slow endpoint wait in its queue while
-a faster endpoint is idle.
+A busy server such as vLLM puts further calls into a queue. Then more concurrent calls add latency
+but no throughput. With several endpoints, calls would wait at a slow endpoint while a faster
+endpoint is idle.
 
 The search looks for the largest `throughput^3 / latency` (Kleinrock 1979, generalized power with
-exponent 3). By Little's law, throughput is calls in flight / latency. So twice as many calls must
-give 19% more throughput. As in the gradient limits of Netflix's concurrency-limits, latencies are
-only compared with each other. So no setting depends on the model or on the length of its answers.
+exponent 3). By Little's law, `throughput = calls in flight / latency`. So doubling the number of
+calls must give 19% more throughput. The search compares latencies only with each other, as the
+gradient limits of Netflix's concurrency-limits do. So no setting depends on the model or on the
+length of its answers.
 """
 
 from __future__ import annotations
 
 import math
 
-# Rounds have at least this many answers. With fewer, a round could be slower than another one only
-# because its answers happen to be longer.
+# Minimum number of answers per round. In a round with few answers, long answers could look like a
+# slow server.
 _START = 16
 _STEP = 1.25
 
 
 class ConcurrencyLimit:
-    """`value` is the number of calls that may be in flight: 1 to `ceiling`.
+    """Sets `value`, the number of calls that may be in flight: 1 to `ceiling`.
 
-    The value starts low and doubles as long as rounds become better. Then it changes in smaller
-    steps. After a worse round, it goes back and tries the other direction. So the value follows a
-    server that becomes faster or slower.
+    The value starts low and doubles as long as rounds become better. Then the value changes in
+    smaller steps. After a worse round, the value goes back, and then changes in the other
+    direction. So the value follows a server that becomes faster or slower.
 
     >>> limit = ConcurrencyLimit(32)
     >>> while limit.value < 32:  # the latency does not depend on the calls in flight
@@ -42,7 +43,7 @@ class ConcurrencyLimit:
     def add(self, round_: int, *, in_flight: int, latency_s: float) -> None:
         """Record an answer to a call that started in `round_`, when `in_flight` calls were running.
 
-        An answer to a call of an earlier round does not count, because the limit was different.
+        Answers to calls of earlier rounds do not count, because their limit was different.
         """
         if round_ != self.round:
             return
@@ -53,14 +54,14 @@ class ConcurrencyLimit:
         times = 1 if self._probing or not self.round else 3
         if self._answers < times * max(self.value, _START):
             return
-        # The throughput is n / T, so throughput^3 / T is n^3 / T^4. Constant factors are omitted.
+        # With n calls in flight and latency T, throughput^3 / T = n^3 / T^4. Constant factors are
+        # omitted.
         power = self._in_flight**3 * self._answers / max(self._latency_s, 1e-9) ** 4
         self.round += 1
         self._answers, self._in_flight, self._latency_s = 0, 0, 0.0
         self._decide(power)
 
     def _decide(self, power: float) -> None:
-        """Choose the value for the next round."""
         better = power > self._best_power
         if better or not self._probing:
             self._best, self._best_power = self.value, power
@@ -68,7 +69,7 @@ class ConcurrencyLimit:
             self._turn()
             self._probing, self.value = False, self._best
             return
-        if self._moved() == self._best:  # at the ceiling or at 1
+        if self._moved() == self._best:  # the value is at the ceiling or at 1
             self._turn()
         self._probing, self.value = True, self._moved()
 
@@ -76,7 +77,6 @@ class ConcurrencyLimit:
         self._factor = _STEP if self._factor < 1 else 1 / _STEP
 
     def _moved(self) -> int:
-        """Return the best value plus or minus one step."""
         moved = self._best * self._factor
         whole = math.ceil(moved) if self._factor > 1 else math.floor(moved)
         return max(1, min(whole, self._ceiling))

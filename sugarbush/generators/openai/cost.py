@@ -1,13 +1,13 @@
-"""A journal of paid calls, and caps on the number and the cost of calls.
+"""Keeps a journal of paid calls, and limits the number and the cost of calls.
 
     <state>/usage/<account>.jsonl     one paid call per line; lines are appended, never changed
     <state>/usage/<account>.lock      the lock of the one run that may send calls
     <state>/usage/<account>.settling  the journal line of the answer that is being stored
 
-An account is a value of `privacy.dataset`. The caps apply to all runs of an account together, so a
-new run does not reset them. Three kinds of calls count: the lines of the journal, the calls in
-flight of the run that holds the lock, and the calls of batches that no run has collected. A line
-contains time, stage, batch of requests, model, tokens and cost, but no text.
+An account is a value of `privacy.dataset`. The caps apply to all runs of an account together. A new
+run does not reset the caps. These calls count: the lines of the journal, the calls in flight, and
+the calls of batches that no run has collected. A line of the journal describes one call and
+contains no text.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from sugarbush.paths import make_owner_only
 
 FOLDER = "usage"
 
-# An upper bound on the tokens that a chat format adds to a prompt of one message.
+# Maximum number of tokens that a chat format adds to a prompt of one message
 _TEMPLATE_TOKENS = 16
-# An estimate for English prose and byte-level vocabularies. It predicts costs before a run; caps
-# never depend on it.
+# An estimate for English prose and byte-level vocabularies. Only cost estimates and rate limits use
+# this value.
 _BYTES_PER_TOKEN = 4.0
 
 
@@ -55,7 +55,7 @@ class Paid:
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """Totals of paid calls. `unpriced` counts the calls to models without a price."""
+    """Totals of paid calls. `unpriced` is the number of calls to models without a price."""
 
     stage: str = ""
     what: str = ""
@@ -77,16 +77,16 @@ class Spending:
 
 
 class CapReachedError(GeneratorError):
-    """The next call could exceed `max_calls` or `max_cost`."""
+    """Raised when the next call could exceed `max_calls` or `max_cost`."""
 
 
 def most_prompt_tokens(prompt: str) -> int:
-    """Return an upper bound on the tokens of a prompt: every token has at least one byte."""
+    """Return an upper bound on the tokens of a prompt. Every token has at least one byte."""
     return len(prompt.encode("utf-8", "replace")) + _TEMPLATE_TOKENS
 
 
 def likely_prompt_tokens(prompt: str) -> int:
-    """Estimate the tokens of a prompt, for plans and for the limit on tokens per minute."""
+    """Estimate the number of tokens in a prompt, for plans and for the rate limit."""
     size = len(prompt.encode("utf-8", "replace")) / _BYTES_PER_TOKEN
     return round(size + _TEMPLATE_TOKENS / 2)
 
@@ -97,7 +97,7 @@ def journal_path(state: Path, account: str) -> Path:
 
 
 def read_journal(path: Path) -> tuple[Paid, ...]:
-    """Read all paid calls, oldest first. Skips a line that a killed process left incomplete."""
+    """Read all paid calls, oldest first. Incomplete lines of killed processes are skipped."""
     return tuple(_Journal(path).new_lines())
 
 
@@ -113,10 +113,10 @@ def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
 class Meter:
     """Admits calls under the caps of one account and records their costs.
 
-    Guarantee: no cap is exceeded. A call first reserves its maximum cost, and its actual cost then
-    replaces the reservation. `alone` excludes all other runs. Calls of a batch that no run has
-    collected count as reserved. The guarantee does not cover answers that the endpoint bills but
-    that never arrive.
+    Guarantee: no cap is exceeded. A call reserves its maximum cost before it is sent. The actual
+    cost of its answer replaces the reservation. `alone` excludes all other runs. Calls in batches
+    that no run has collected count as reserved. The guarantee does not cover an answer that the
+    endpoint bills but that never arrives.
     """
 
     def __init__(self, state: Path, *, account: str, stage: str, params: EndpointSettings) -> None:
@@ -130,7 +130,7 @@ class Meter:
         self._batched_calls, self._batched_cost = 0, 0.0
 
     def worst_cost(self, prompt: str) -> float:
-        """Return the maximum cost of a call with this prompt; 0 without a price."""
+        """Return the maximum cost of a call with this prompt, or 0 without a price."""
         cost = cost_of(
             self._params.price,
             prompt_tokens=most_prompt_tokens(prompt),
@@ -140,17 +140,15 @@ class Meter:
 
     @property
     def is_capped(self) -> bool:
-        """Whether a cap limits the calls of this account."""
         return self._params.max_calls is not None or self._params.max_cost is not None
 
     @contextmanager
     def alone(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Hold the lock of the account. Other runs wait, because caps, rate limits and answers are
-        shared.
+        """Hold the lock of the account, because all runs share caps, rate limits and answers.
 
-        Other runs may be processes, threads, generators or labellers. If a process dies, the lock
-        is free again. The next holder first records the payment that the dead process had not yet
-        recorded. Do not wait for a batch while you hold the lock.
+        All other runs of the account wait, also in other threads and processes. The operating
+        system frees the lock of a dead process. The next holder first records the payment that the
+        dead process did not record. Do not wait for a batch while you hold the lock.
         """
         lock = FileLock(self._journal.path.with_suffix(".lock"))
         with _storage(Path(lock.lock_file)):
@@ -168,8 +166,6 @@ class Meter:
             lock.release()
 
     def count_batches(self) -> None:
-        """Read the number and the maximum cost of the calls in batches that no run has
-        collected."""
         jobs = [job for job in jobs_in(self._batches) if job.account == self.account]
         self._batched_calls = sum(len(job.keys) for job in jobs)
         self._batched_cost = sum(job.worst_cost for job in jobs)
@@ -194,13 +190,12 @@ class Meter:
         self.reserve([worst_cost])
 
     def reserve(self, worst_costs: Iterable[float]) -> None:
-        """Reserve calls without a check, because they are already sent."""
+        """Reserve calls that are already sent. No cap is checked."""
         for worst_cost in worst_costs:
             self.in_flight += 1
             self._reserved_cost += worst_cost
 
     def release(self, worst_cost: float) -> None:
-        """Undo the reservation of one call."""
         self.in_flight -= 1
         self._reserved_cost = self._reserved_cost - worst_cost if self.in_flight else 0.0
 
@@ -214,10 +209,10 @@ class Meter:
     ) -> None:
         """Store the answer to a reserved call with `store`, and record its cost.
 
-        A kill at any line loses neither the answer nor the cost. The journal line is on disk before
-        the answer is stored, and the next holder of the lock appends this line if the journal lacks
-        it. An endpoint that reports 0 prompt tokens counts no tokens. The cost is then the maximum
-        cost of the call.
+        After a kill, the answer and its cost are not lost. The journal line is on disk before the
+        answer is stored. If the journal lacks this line after a kill, the next holder of the lock
+        appends it. If the endpoint reports 0 prompt tokens, the recorded cost is the maximum cost
+        of the call.
         """
         tokens = completion.prompt_tokens, completion.completion_tokens
         cost = cost_of(self._params.price, prompt_tokens=tokens[0], completion_tokens=tokens[1])
@@ -236,7 +231,6 @@ class Meter:
         self.refresh()
 
     def shown(self) -> str:
-        """Describe the cost so far and the caps, for the operator."""
         spent, params = self.spent, self._params
         paid = f"cost {spent.cost:.4f}"
         if params.price is None:
@@ -262,7 +256,7 @@ class Meter:
 
 
 class _Journal:
-    """A file of paid calls. Each reading starts at the end of the reading before."""
+    """The file of paid calls. `new_lines` starts where its last call ended."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -272,7 +266,7 @@ class _Journal:
         self._unsettled = False
 
     def new_lines(self) -> list[Paid]:
-        """Read the complete lines since the last reading."""
+        """Read the complete lines that were appended since the last call."""
         with _storage(self.path):
             if not self.path.exists() or self.path.stat().st_size <= self._read_to:
                 return []
@@ -285,10 +279,9 @@ class _Journal:
 
     @contextmanager
     def settling(self, paid: Paid) -> Iterator[None]:
-        """Append a line to the journal after the block, which stores the paid answer.
+        """Append a journal line after the block. The block stores the paid answer.
 
-        The line and its position in the journal are written to the file `.settling` before the
-        block runs.
+        Before the block runs, the line and its position in the journal are written to `.settling`.
         """
         if self._unsettled:
             self.recover()
@@ -305,13 +298,13 @@ class _Journal:
         self._unsettled = False
 
     def recover(self) -> None:
-        """Append the line of a dead run in `.settling`, unless the journal has it."""
+        """Append the line that a dead run left in `.settling`, if the journal lacks this line."""
         with _storage(self.path):
             written = self._settling.read_bytes() if self._settling.exists() else b""
             place, _, line = written.partition(b"\n")
             known = place.isdigit() and len(place) < 19
             if _parse(line) is None or not line.endswith(b"\n") or not known:
-                return  # there is no whole line, so the run had not stored the answer
+                return  # without a whole line, the run has not stored the answer
             after = self.path.read_bytes()[int(place) :] if self.path.exists() else b""
         if line not in after:
             self._append(line)
@@ -328,7 +321,7 @@ class _Journal:
             os.close(descriptor)
 
     def _append(self, line: bytes) -> None:
-        """Write a line in one system call, so that lines of several processes do not mix."""
+        """Write the line in one system call, so that lines of several processes do not mix."""
         with _storage(self.path):
             make_owner_only(self.path.parent)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -342,13 +335,13 @@ class _Journal:
 
 
 def _ends_a_line(descriptor: int) -> bool:
-    """Whether the file is empty or ends with a whole line. A kill may cut the last line."""
+    """Return whether the file is empty or ends with a whole line. A kill may cut the last line."""
     size = os.fstat(descriptor).st_size
     return not size or os.pread(descriptor, 1, size - 1) == b"\n"
 
 
 def _parse(line: bytes) -> Paid | None:
-    """Parse the paid call in a line; None if a kill or an edit damaged the line."""
+    """Parse the paid call in a line. Return None if a kill or an edit damaged the line."""
     try:
         paid = Paid(**json.loads(line))
         words = [paid.stage, paid.what]

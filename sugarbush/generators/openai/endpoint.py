@@ -1,9 +1,9 @@
-"""One call to an OpenAI-compatible endpoint, and its answer.
+"""Makes one call to an OpenAI-compatible endpoint, and reads its answer.
 
-The key is read from the environment when a client is opened. No attribute, message or exception of
-this module contains the key. The SDK would also send other environment variables as headers
-(`OPENAI_ORG_ID`, `OPENAI_CUSTOM_HEADERS`) to any address, so these headers are removed. Redirects
-are not followed, because they could send the messages to an address that is not in the settings.
+`open_client` reads the key from the environment. No attribute, message or exception of this module
+contains the key. The SDK would send other environment variables (`OPENAI_ORG_ID`,
+`OPENAI_CUSTOM_HEADERS`) as headers to any address, so the client removes these headers. The client
+follows no redirects, because a redirect could lead to an address that is not in the settings.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _HEADERS = {
     "content-type", "content-length", "transfer-encoding",
 }  # fmt: skip
 _OF_AN_ACCOUNT = {"openai-organization", "openai-project"}
-# These loggers write a line for each call, so their output would show the number of private texts.
-# One logger of the SDK writes the texts too.
+# These loggers write a line for each call, so their lines would show the number of private texts.
+# One logger of the SDK also writes the texts.
 _LOGGERS_OF_CALLS = ("openai", "httpx2", "httpcore2", "filelock")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One call. `key` is the cache key of its answer, and `worst_cost` is its maximum cost.
+    """One call. `key` is the cache key of the answer. `worst_cost` is the maximum cost of the call.
 
-    `response_format` is the format of the answer; None means plain text.
+    `response_format` is the format of the answer. None means plain text.
     """
 
     key: str
@@ -50,7 +50,7 @@ class Call:
 
 
 def read_key(params: EndpointSettings) -> str:
-    """Read the key from the environment. A ParamsError names the variable, but not its value."""
+    """Read the key from the environment. Raises ParamsError, which never shows the key."""
     if params.key_variable is None:
         return "none"
     key = os.environ.get(params.key_variable, "").strip()
@@ -62,7 +62,7 @@ def read_key(params: EndpointSettings) -> str:
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ParamsError(
-            f"{place} contains a space or another character that no key has; set it again"
+            f"{place} contains a space or another character that no key has. Set the variable again"
         )
     return key
 
@@ -77,7 +77,7 @@ async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpe
     key = read_key(params)
     if params.reads_private_text:
         for name in {*_LOGGERS_OF_CALLS, *logging.root.manager.loggerDict}:
-            if name.partition(".")[0] in _LOGGERS_OF_CALLS:  # a logger may have a level of its own
+            if name.partition(".")[0] in _LOGGERS_OF_CALLS:  # a child logger may have its own level
                 logging.getLogger(name).setLevel(logging.WARNING)
 
     async def remove_headers(request: Any) -> None:
@@ -105,7 +105,7 @@ async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpe
 
 
 def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
-    """Return the fields of one call. It requests one answer, because some servers ignore n > 1."""
+    """Return the fields of a call for one answer, because some servers ignore n > 1."""
     body: dict[str, Any] = {
         "model": params.model,
         "messages": [{"role": "user", "content": call.prompt}],
@@ -120,7 +120,8 @@ def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
 
 
 def read_completion(answer: object) -> Completion:
-    """Return the completion in a response. Raises MalformedError if the response has none.
+    """Return the completion in a response. Raises MalformedError for a response without a
+    completion.
 
     The SDK does not validate its types, so every field may be missing.
     """
@@ -144,5 +145,4 @@ def read_completion(answer: object) -> Completion:
 
 
 def _count(value: object) -> int:
-    """Return a number of tokens; 0 if the endpoint sent no usable number."""
     return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0

@@ -1,6 +1,6 @@
-"""Calls to one or more OpenAI-compatible endpoints, with rate limits, a deadline and retries.
+"""Calls one or more OpenAI-compatible endpoints, with rate limits, a deadline and retries.
 
-`sugarbush.generators.openai.failures` decides which failures are retried, and
+`sugarbush.generators.openai.failures` decides which failures are retried.
 `sugarbush.generators.openai.concurrency` sets the number of concurrent calls.
 """
 
@@ -33,18 +33,18 @@ from sugarbush.generators.openai.failures import (
 )
 from sugarbush.generators.openai.settings import EndpointSettings
 
-_BURST_S = 2.0  # the calls of this many seconds may be sent at once
+_BURST_S = 2.0  # the rate limit allows the calls of this many seconds at once
 _FAILURES_IN_A_ROW = 3
 _LONGEST_REST = 6  # 2**6 seconds
 
 
 class _ClosingError(Exception):
-    """The run ended before this call was made."""
+    """Raised when the run ends before a call is made."""
 
 
 @dataclass
 class _Clock:
-    """The last address of one call, and the time of its attempts so far.
+    """The last address of one call, and the total time of its attempts.
 
     The time does not include waits for rate limits or for other calls.
     """
@@ -67,7 +67,6 @@ class Endpoint:
 
     @property
     def load(self) -> float:
-        """The calls in flight, as a share of the limit."""
         return self.in_flight / self.limit.value
 
     async def wait_for_rate_limits(self, tokens: int) -> None:
@@ -105,7 +104,8 @@ class Endpoint:
             if error.status_code == 429 and asked is not None:
                 self._resume_at = max(self._resume_at, now + min(asked, self.params.deadline_s))
                 self.rests_until = max(self.rests_until, self._resume_at)
-        elif started >= self._rested_at:  # earlier calls do not count
+        # failures of calls from before the last pause do not count
+        elif started >= self._rested_at:
             self._failures += 1
             if (more := self._failures - _FAILURES_IN_A_ROW) >= 0:
                 self._rested_at = now
@@ -113,7 +113,6 @@ class Endpoint:
 
     @property
     def fails(self) -> bool:
-        """Whether the last `_FAILURES_IN_A_ROW` calls failed."""
         return self._failures >= _FAILURES_IN_A_ROW
 
 
@@ -121,9 +120,9 @@ class Endpoints:
     """Open connections to all addresses of the settings, for all calls of one event loop.
 
     A call goes to the address with the fewest calls in flight relative to its limit. If an address
-    fails three times in a row, it gets no calls for 1 to 64 seconds. If an address refuses every
-    call, it gets no more calls. The other addresses then get these calls. A single address always
-    gets all calls.
+    fails three times in a row, the address gets no calls for 1 to 64 seconds. If an address refuses
+    every call, the address gets no more calls. The other addresses then get its calls. A single
+    address always gets all calls.
     """
 
     def __init__(self, endpoints: Sequence[Endpoint], say: Callable[[str], None]) -> None:
@@ -134,14 +133,14 @@ class Endpoints:
         self._closing = False
 
     def close(self) -> None:
-        """Stop all waits for another attempt. Attempts that are running may finish."""
+        """Stop all waits for another attempt. Running attempts may finish."""
         if not self._closing:
             self._closing = True
             for patience in self._patience:
                 patience.reschedule(0)
 
     async def complete(self, call: Call) -> Completion:
-        """Return the answer of one of the endpoints.
+        """Return the answer from one of the endpoints.
 
         Raises CallError if only this call failed, and StopError if all later calls would fail.
         """
@@ -168,7 +167,7 @@ class Endpoints:
                         raise
 
     def _is_left_out(self, endpoint: Endpoint, error: Exception) -> bool:
-        """Whether `endpoint` refuses every call but another endpoint does not."""
+        """Return whether `endpoint` refuses every call while another endpoint accepts calls."""
         refuses = verdict_on(error) is Verdict.STOP
         endpoint.refuses = endpoint.refuses or refuses
         if all(e.refuses for e in self._endpoints):
@@ -194,7 +193,7 @@ class Endpoints:
                 self._freed.notify(sum(max(0, room) for room in rooms))
 
     def _next(self) -> Endpoint | None:
-        """Choose the endpoint for the next call; None if all usable endpoints are busy."""
+        """Choose the endpoint for the next call. Return None if all usable endpoints are busy."""
         now = time.monotonic()
         willing = [e for e in self._endpoints if not e.refuses] or self._endpoints
         awake = [e for e in willing if e.rests_until <= now] or willing
@@ -214,7 +213,7 @@ class Endpoints:
 
     @asynccontextmanager
     async def _waiting(self) -> AsyncIterator[None]:
-        """Run a block that waits before an attempt. Raises _ClosingError when the run ends."""
+        """Run a block that waits before an attempt. Raises _ClosingError if the run ends."""
         if self._closing:
             raise _ClosingError
         try:
@@ -241,6 +240,6 @@ async def open_endpoints(
 
 
 def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:
-    """Make a rate limiter for `per_minute` units per minute. One call may need `largest` units."""
+    """Return a rate limiter for calls or tokens. One call needs at most `largest`."""
     capacity = max(per_minute * _BURST_S / 60, largest)
     return AsyncLimiter(capacity, capacity * 60 / per_minute)

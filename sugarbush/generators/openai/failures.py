@@ -1,13 +1,13 @@
-"""Decides whether a failed attempt is retried, is skipped or ends the run, and writes its message.
+"""Decides whether a failed attempt is retried, is skipped or ends the run. Writes the error
+message.
 
 These failures are retried: lost connections, timeouts, 408, 409, 429, 5xx, and a response that is
-not a completion. The waiting time is the endpoint's Retry-After. Without this header, it is
+not a completion. The waiting time is the endpoint's Retry-After or, without this header,
 exponential backoff with full jitter. Any other 4xx is not retried, because the same request would
 fail again. 401, 402, 404 and an exhausted quota end the run, because every later call would fail
 too.
 
-No message contains a key. If an endpoint receives private text, no message repeats the endpoint's
-words.
+No message contains a key. If an endpoint receives private text, no message quotes the endpoint.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _TOO_LONG = re.compile(
 
 
 class CallError(GeneratorError):
-    """One call failed, but other calls may succeed."""
+    """Raised when one call fails but other calls may succeed."""
 
 
 class StopError(GeneratorError):
-    """Every later call would fail too."""
+    """Raised when every later call would fail too."""
 
 
 class MalformedError(Exception):
-    """A response with status 200 that is not a chat completion."""
+    """Raised when a response with status 200 is not a chat completion."""
 
 
 # All expected failures of an attempt. Any other exception is a bug in Sugarbush. The SDK raises
@@ -55,7 +55,7 @@ FAULTS = (openai.APIError, TimeoutError, MalformedError, ValueError, RecursionEr
 
 
 class Verdict(Enum):
-    """The reaction to a failed attempt."""
+    """The decision after a failed attempt."""
 
     RETRY = auto()
     SKIP = auto()
@@ -63,7 +63,7 @@ class Verdict(Enum):
 
 
 def verdict_on(error: BaseException) -> Verdict:
-    """Return the reaction to `error`."""
+    """Return the decision after `error`."""
     match error:
         case openai.APIStatusError(status_code=401 | 402 | 404):
             return Verdict.STOP
@@ -77,7 +77,7 @@ def verdict_on(error: BaseException) -> Verdict:
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """Return the waiting time in the headers, in seconds; None without a usable header.
+    """Return the waiting time in the headers, in seconds, or None without a usable header.
 
     Reads `retry-after-ms` (milliseconds), or `retry-after` (seconds or a date; RFC 9110, 10.2.3).
     """
@@ -96,16 +96,16 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
 
 
 def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
-    """Make a function that repeats an attempt until it succeeds or `stop` is true.
+    """Return a function that repeats an attempt until the attempt succeeds or `stop` is true.
 
-    The function retries only failures with the verdict RETRY. It raises the last failure.
+    The function retries only failures with the verdict RETRY, and raises the last failure.
     """
     retry = retry_if_exception(lambda error: verdict_on(error) is Verdict.RETRY)
     return AsyncRetrying(retry=retry, wait=wait_s, stop=stop, reraise=True, **options)
 
 
 def wait_s(state: RetryCallState) -> float:
-    """Return the seconds until the next attempt: the endpoint's waiting time, or else backoff."""
+    """Return the endpoint's waiting time, or a backoff if it sent no time, in seconds."""
     error = state.outcome.exception() if state.outcome is not None else None
     asked = asked_wait_s(error)
     return asked if asked is not None else _BACKOFF(state)
@@ -135,14 +135,15 @@ def explain(error: BaseException, params: EndpointSettings) -> str:
                 "server runs, and check http or https, host and port."
             )
     return (
-        f"{where} sent a response that is not a chat completion ({_reason(error, params)})."
-        " Check that base_url is the address of an OpenAI-compatible API; it usually ends in /v1."
+        f"{where} sent a response that is not a chat completion ({_reason(error, params)}). Check "
+        "that base_url is the address of an OpenAI-compatible API. Such an address usually ends in "
+        "/v1."
     )
 
 
 def _reason(error: BaseException, params: EndpointSettings) -> str:
-    """Shorten the message of a local error. It may quote the endpoint, so it is hidden if the
-    endpoint reads private text."""
+    """Return the shortened message of a local error. Such a message may quote the endpoint. So if
+    the endpoint reads private text, only the error's type is returned."""
     reason = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
     words = "" if params.reads_private_text else _quoted(str(reason or ""), error)
     return words or type(reason).__name__
@@ -169,15 +170,15 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
             problem = f"does not know the model '{params.model}' ({params.setting}.model)."
         case 404:
             problem = (
-                "has no chat completions at this path. base_url is the part before "
-                "/chat/completions and usually ends in /v1."
+                "has no chat completions at this path. Set base_url to the part before "
+                "/chat/completions. This part usually ends in /v1."
             )
         case 402 | 429 if verdict_on(error) is Verdict.STOP:
             problem = "says that the account has no quota left. Raise the quota, and run again."
         case 429:
             problem = (
-                "refused the rate of the calls. Lower "
-                f"{params.setting}.requests_per_minute or tokens_per_minute."
+                f"received too many calls per minute. Lower {params.setting}.requests_per_minute "
+                "or tokens_per_minute."
             )
         case 400 | 413 | 422 if _TOO_LONG.search(f"{error.code} {words}"):
             problem = (
@@ -186,7 +187,7 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
             )
         case 400 | 422:
             problem = (
-                "does not accept the request. If its message names a field, set temperature, "
+                "does not accept the request. If the message below names a field, set temperature, "
                 "top_p or reasoning_effort to null, `send_seed: false`, or `token_limit: "
                 "max_completion_tokens`."
             )
@@ -196,14 +197,14 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
 
 
 def _words(error: openai.APIStatusError) -> str:
-    """Return the endpoint's own message, which may quote the request."""
+    """Return the endpoint's message. The message may quote the request."""
     body = error.body
     words = body.get("message", body.get("detail")) if isinstance(body, dict) else None
     return words if isinstance(words, str) else ""
 
 
 def _said(error: openai.APIStatusError, words: str, params: EndpointSettings) -> str:
-    """Quote the endpoint's message, shortened and without the key.
+    """Return the endpoint's message, shortened and without the key.
 
     The result is empty if the endpoint reads private text.
     """
@@ -213,7 +214,7 @@ def _said(error: openai.APIStatusError, words: str, params: EndpointSettings) ->
 
 
 def _quoted(words: str, error: BaseException) -> str:
-    """What the endpoint sent: shortened, and without the key, which it may repeat anywhere."""
+    """Shorten `words` and remove the key, because an endpoint may repeat the key anywhere."""
     request = getattr(error, "request", None)
     sent = "" if request is None else request.headers.get("authorization", "")
     words = " ".join(words.split())
@@ -223,14 +224,13 @@ def _quoted(words: str, error: BaseException) -> str:
 
 
 def asked_wait_s(error: BaseException | None) -> float | None:
-    """Return the waiting time that the endpoint sent with `error`, in seconds; None without one."""
+    """Return the waiting time that the endpoint sent with `error`, in seconds, or None."""
     if not isinstance(error, openai.APIStatusError):
         return None
     return retry_after_s(error.response.headers, now=datetime.now(UTC))
 
 
 def _number(written: str | None) -> float | None:
-    """Parse a number of at least 0 from a header; None for other values."""
     try:
         value = float(written) if written is not None else math.nan
     except ValueError:

@@ -1,10 +1,11 @@
-"""Texts from any OpenAI-compatible endpoint. Nobody pays twice for a text.
+"""Requests texts from any OpenAI-compatible endpoint. No text is paid twice.
 
-Each text is one call. An answer is written to the cache when it arrives. If a kill, a cap or a
+Each text is one call. Each answer is written to the cache when it arrives. If a kill, a cap or a
 refused key ends a run, the next run requests only the missing answers. An answer that fails the
 checks is requested once more with another seed, and then dropped.
 
-Guarantee: accepts only `Released` requests, so private text cannot reach the endpoint.
+Guarantee: the generator accepts only `Released` requests, so private text cannot reach the
+endpoint.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from sugarbush.randomness import seed_of
 
 PROVIDER = "openai"
 
-_FAILURES_IN_A_ROW = 20  # the run stops after this many failed calls, each with its retries
+_FAILURES_IN_A_ROW = 20  # the run stops after this number of failed calls in a row
 _SEED_LIMIT = 2**31  # several servers refuse a larger seed
 
 _CUT = (
-    "the endpoint counted {} tokens in a prompt of more than twice as many words. It may cut long "
-    "prompts without an error, as Ollama does if a prompt is longer than num_ctx. Raise num_ctx, "
-    "or lower context_tokens"
+    "the endpoint counted {} tokens in a prompt of more than twice as many words. The endpoint may "
+    "cut long prompts without an error, as Ollama does if a prompt is longer than num_ctx. Raise "
+    "num_ctx, or lower context_tokens"
 )
 
 
 class OpenAiGenerator:
-    """An open endpoint."""
+    """A generator that calls an OpenAI-compatible endpoint."""
 
     def __init__(
         self,
@@ -103,8 +104,7 @@ class OpenAiGenerator:
     def _had(
         self, calls: list[Call], cache: AnswerCache, what: str
     ) -> tuple[dict[str, Completion], set[str]]:
-        """Return answers by key, from the cache or the endpoint. Also returns the keys of new
-        answers."""
+        """Return the answers by key, and the keys of new answers."""
         wanted = {c.key: c for c in calls}
         had = cache.find(wanted)
         fresh: dict[str, Completion] = {}
@@ -118,7 +118,7 @@ class OpenAiGenerator:
                     break
                 continue
             with self._meter.alone(self._say):
-                # Read the answers of runs that held the lock before.
+                # Other runs may have stored answers before this run got the lock.
                 had |= cache.find(c.key for c in missing)
                 missing = [c for c in missing if c.key not in had]
                 if self._in_flight(missing):
@@ -129,16 +129,15 @@ class OpenAiGenerator:
         return had | fresh, set(fresh)
 
     def _in_flight(self, calls: Iterable[Call]) -> bool:
-        """Whether a batch that no run has collected contains one of `calls`."""
         return bool(jobs_with(self._state / BATCHES, [call.key for call in calls]))
 
     def _asked_for(
         self, calls: list[Call], cache: AnswerCache, what: str, *, send: bool | None = None
     ) -> dict[str, Completion]:
-        """Return answers by key. A failed call has no answer. All returned answers are cached.
+        """Return the answers by key, and cache them. A failed call has no answer.
 
-        If `send` is None, the calls are made directly. If `send` is true, they are sent in batches.
-        If it is false, only batches in flight are collected.
+        If `send` is None, each call is an HTTP call. If `send` is true, the calls are sent in
+        batches. If `send` is false, only submitted batches are collected.
         """
         received: dict[str, Completion] = {}
         with progress(len(calls), what=what) as advance:
@@ -188,8 +187,9 @@ class OpenAiGenerator:
         shown = [text in prompts[i] for i in prompts for text in wanted[i].examples]
         if not all(shown):
             self._say(
-                f"{what}: {shown.count(False)} of {len(shown)} example texts were left out: "
-                f"{self._params.setting}.context_tokens={self._params.context_tokens} has no room"
+                f"{what}: {shown.count(False)} of {len(shown)} example texts were left out, "
+                f"because {self._params.setting}.context_tokens={self._params.context_tokens} has "
+                "no room"
             )
         return prompts
 
@@ -215,9 +215,9 @@ class OpenAiGenerator:
 
 
 class _Workers:
-    """Makes concurrent calls until all are made, a cap is reached, or an error ends the run.
+    """Makes concurrent calls until all calls are made, a cap is reached, or an error ends the run.
 
-    Calls in flight at the end are awaited, because they will be billed.
+    At the end, the calls in flight may finish, because they will be billed.
     """
 
     def __init__(self, endpoints: Endpoints, meter: Meter, receive: Receive) -> None:
@@ -228,8 +228,7 @@ class _Workers:
         self._end: Exception | None = None
 
     async def ask(self, calls: Iterable[Call], *, at_once: int) -> None:
-        """Make all `calls`. A failed call gets no answer. Raises the error that ends the run
-        early."""
+        """Make all `calls`. A failed call gets no answer. Raises an error that ends the run."""
         self._waiting.extend(calls)
         async with asyncio.TaskGroup() as group:
             for _ in range(min(at_once, len(self._waiting))):
@@ -244,7 +243,8 @@ class _Workers:
                 self._meter.admit(call.worst_cost)
             except CapReachedError as error:
                 self._waiting.appendleft(call)
-                # Running calls may cost less than they reserved, and leave room for this call.
+                # The running calls may cost less than they reserved. Then the cap may still allow
+                # this call.
                 if not self._meter.in_flight:
                     self._stop(error)
                 return

@@ -1,8 +1,8 @@
-"""Checks that the endpoint answers and that its context is long enough, before a run spends budget.
+"""Checks the endpoint and its context length before a run spends budget.
 
-The probe requests the list of models, which is free. Then it makes one call with the settings of
-the run. If the endpoint states its context length, this call is short. Otherwise it is as long as
-the longest call of the run. A refused call is not billed.
+The probe requests the list of models, which is free. Then the probe makes one call with the
+settings of the run. If the endpoint states its context length, this call is short. Otherwise this
+call is as long as the longest call of the run. Endpoints do not bill a refused call.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from sugarbush.generators.openai.endpoint import Call, call_body, open_client, r
 from sugarbush.generators.openai.failures import FAULTS, StopError, explain, retrying
 from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 
-_TOKENS = 16  # enough for the answer of a reasoning model, but cheap
+_TOKENS = 16  # a cheap limit that is enough for a reasoning model
 _ATTEMPTS = 3  # a server that has just failed may close the connection of the next call
 _QUESTION = "Answer with the word ready."
-# Each word is one token in common vocabularies, with about 3 bytes, as `estimate_tokens` assumes.
+# In common vocabularies, each word is one token of about 3 bytes, as `estimate_tokens` assumes.
 _FILLER = "it is on "
 _FILLER_TOKENS = 3
 _NO_SUCH_PATH = {404, 405, 501}
@@ -46,10 +46,11 @@ class _Offer:
 
 @dataclass(frozen=True, kw_only=True)
 class Probed:
-    """The endpoint's answer.
+    """The answer of an endpoint to the probe.
 
-    `whole` is false if the endpoint counted too few tokens for the whole prompt, and None if it
-    counts no tokens. Some servers cut a prompt that is longer than their context, without an error.
+    Some servers cut a prompt that is longer than their context, without an error. `whole` is false
+    if the endpoint counted too few tokens for the whole prompt. `whole` is None if the endpoint
+    counts no tokens.
     """
 
     completion: Completion
@@ -62,7 +63,7 @@ def paid_probe(
     """Run `probe` at every address and record its cost in the journal of paid calls.
 
     Raises StopError if no address answers, and CapReachedError if a cap is reached. If there is a
-    cap, the function waits for the lock of the account, because other runs' calls count too.
+    cap, the function waits for the lock of the account, because calls of other runs count too.
     """
     found, failed = [], []
     with meter.alone(say) if meter.is_capped else nullcontext():
@@ -101,7 +102,7 @@ def longest_question(tokens: int) -> str:
 
 
 async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens: int = 0) -> Probed:
-    """Send a short prompt, or one of about `tokens` tokens if the context length is unknown.
+    """Send a short prompt, or a prompt of about `tokens` tokens if the context length is unknown.
 
     Raises GeneratorError or ParamsError, which says what to change.
     """
@@ -109,7 +110,8 @@ async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens:
     if offer.context_tokens is not None and offer.context_tokens < params.context_tokens:
         raise ParamsError(
             f"params.yaml: {params.setting}.context_tokens={params.context_tokens}, but the "
-            f"context of '{params.model}' has {offer.context_tokens} tokens; set this number"
+            f"context of '{params.model}' has {offer.context_tokens} tokens. Set context_tokens to "
+            "this number"
         )
     if params.mode is CallMode.BATCH:
         await _require_batch_api(client, params)
@@ -118,7 +120,7 @@ async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens:
     else:
         question, limit = longest_question(tokens), params.max_tokens
     completion = await _ask(client, params, question, limit=limit, offer=offer)
-    # Every vocabulary needs at least one token for two words.
+    # In every vocabulary, two words have at least one token.
     counted = completion.prompt_tokens
     whole = 2 * counted >= len(question.split()) if counted else None
     return Probed(completion=completion, whole=whole)
@@ -143,22 +145,21 @@ async def _ask(
 
 
 async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
-    """Raise ParamsError if the endpoint has no Batch API. Ignore other failures: the next call
-    reports them."""
+    """Raise ParamsError if the endpoint has no Batch API. Ignore all other failures."""
     try:
         await client.batches.list(limit=1)
     except openai.APIStatusError as error:
         if error.status_code in _NO_SUCH_PATH:
             raise ParamsError(
                 f"params.yaml: {params.setting}.mode=batch, but {params.address} has no Batch API "
-                f"(status {error.status_code}); set `mode: direct`"
+                f"(status {error.status_code}). Set `mode: direct`"
             ) from None
     except FAULTS:
         return
 
 
 async def _offer(client: openai.AsyncOpenAI, params: EndpointSettings) -> _Offer:
-    """Request the list of models. The result is empty if the server has no usable list."""
+    """Request the list of models. If the server has no usable list, the result is empty."""
     try:
         page = await client.models.list()
         models = [m for m in page.data or [] if isinstance(getattr(m, "id", None), str)]
@@ -177,7 +178,7 @@ def _not_found(error: openai.NotFoundError, params: EndpointSettings, offer: _Of
     near = difflib.get_close_matches(params.model, offer.names, n=5, cutoff=0.3)
     offered = ", ".join(json.dumps(name) for name in near or sorted(offer.names)[:5])
     return (
-        f"{params.address} ({params.setting}.base_url) does not offer the model "
-        f"'{params.model}' ({params.setting}.model). It offers {len(offer.names)} models, such as "
+        f"{params.address} ({params.setting}.base_url) does not offer the model '{params.model}' "
+        f"({params.setting}.model). The endpoint offers {len(offer.names)} models, such as "
         f"{offered}."
     )

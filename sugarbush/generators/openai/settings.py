@@ -22,8 +22,7 @@ from sugarbush.settings import NOT_IN_OUTPUT, Section
 if TYPE_CHECKING:
     from sugarbush.generators.openai.generator import OpenAiGenerator
 
-# `extract_metadata.llm` uses the values of `generator.openai` for these settings, unless it has its
-# own values.
+# If `extract_metadata.llm` lacks one of these settings, the value of `generator.openai` applies.
 SHARED_BY_ENDPOINTS = (
     "temperature",
     "token_limit",
@@ -40,26 +39,26 @@ SHARED_BY_ENDPOINTS = (
 
 
 class CallMode(StrEnum):
-    """How requests are sent: each in an HTTP call, or many in a file that is answered in a day."""
+    """How requests are sent: one HTTP call per request, or a file of requests (a batch)."""
 
     DIRECT = "direct"
     BATCH = "batch"
 
 
 class EndpointSettings(Section):
-    """An OpenAI-compatible endpoint: hosted, vLLM, llama.cpp, Ollama."""
+    """An OpenAI-compatible endpoint, such as vLLM, llama.cpp, Ollama or a hosted service."""
 
     setting: ClassVar[str]
     """The name of the section in messages."""
     reads_private_text: ClassVar[bool] = False
-    """Whether the endpoint receives private text. If so, no message quotes the endpoint."""
+    """Whether the endpoint receives private text. No message quotes such an endpoint."""
 
     base_url: str | Sequence[str] = "http://localhost:8000/v1"
-    """Address of the API, without /chat/completions. Servers of a list share the calls."""
+    """Address of the API, without /chat/completions. Servers in a list share the calls."""
     model: Annotated[str, Field(min_length=1)]
     """The model's name at the endpoint."""
     key_variable: Annotated[str | None, NOT_IN_OUTPUT] = "OPENAI_API_KEY"
-    """Environment variable that contains the key; null: the endpoint needs no key."""
+    """Environment variable with the key; null if the endpoint needs no key."""
     mode: Annotated[CallMode, NOT_IN_OUTPUT] = CallMode.DIRECT
     """direct: one HTTP call for each request. batch: files of calls, which are cheaper but slow."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 1.0
@@ -71,17 +70,19 @@ class EndpointSettings(Section):
     token_limit: Annotated[Literal["max_tokens", "max_completion_tokens"], NOT_IN_OUTPUT] = (
         "max_tokens"
     )
-    """Name of the field max_tokens in a call. Newer OpenAI models need max_completion_tokens."""
+    """Name of the field for max_tokens in a call. Newer OpenAI models need
+    max_completion_tokens."""
     send_seed: Annotated[bool, NOT_IN_OUTPUT] = True
     """Whether calls contain a seed. Set false if the endpoint refuses a seed."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
-    """Reasoning effort, for reasoning models; null: not sent."""
+    """Reasoning effort of a reasoning model; null: not sent."""
     concurrency: Annotated[int, Field(ge=1), NOT_IN_OUTPUT] = 32
     """Maximum number of concurrent calls to one address. A busy server gets fewer calls."""
     requests_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 3000
     """Rate limit of one address: calls per minute."""
     tokens_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 2_000_000
-    """Rate limit of one address: tokens per minute. A call counts as its prompt plus max_tokens."""
+    """Rate limit of one address: tokens per minute. Each call counts with its prompt and
+    max_tokens."""
     timeout_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 120
     """Time limit of one attempt, in seconds."""
     deadline_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 600
@@ -93,11 +94,11 @@ class EndpointSettings(Section):
     context_tokens: Annotated[int, Field(ge=64)] = 8192
     """The model's context length, for prompt and answer together. Longer prompts are shortened."""
     max_calls: Annotated[Annotated[int, Field(ge=1)] | None, NOT_IN_OUTPUT] = None
-    """Maximum number of paid calls by all runs on one privacy.dataset together; null: no cap."""
+    """Maximum number of paid calls of all runs on one privacy.dataset; null: no cap."""
     max_cost: Annotated[Annotated[float, Field(gt=0)] | None, NOT_IN_OUTPUT] = None
-    """Maximum cost of all runs on one privacy.dataset together; null: no cap."""
+    """Maximum total cost of all runs on one privacy.dataset; null: no cap."""
     prices: Annotated[dict[str, Price], NOT_IN_OUTPUT] = Field(default_factory=dict)
-    """Prices of a million tokens, by model: {my-model: {input: .., output: .., date: '..'}}."""
+    """Price of a million tokens of each model: {my-model: {input: .., output: .., date: '..'}}."""
 
     @property
     def base_urls(self) -> tuple[str, ...]:
@@ -120,12 +121,12 @@ class EndpointSettings(Section):
 
     @property
     def price(self) -> Price | None:
-        """The price of the model's tokens; None if `prices` lacks the model."""
+        """The price of the model's tokens, or None if `prices` lacks the model."""
         return self.prices.get(self.model)
 
     @property
     def key_fields(self) -> dict[str, Any]:
-        """The settings that affect an answer. They are part of cache keys."""
+        """The settings that affect an answer, for cache keys."""
         return {
             "base_url": self.base_url,
             "model": self.model,
@@ -154,11 +155,11 @@ class EndpointSettings(Section):
             )
         if self.mode is CallMode.BATCH and len(self.base_urls) > 1:
             raise ValueError(
-                "mode=batch needs one base_url. Remove the others, or set mode: direct"
+                "mode=batch needs one base_url. Remove the other addresses, or set mode: direct"
             )
         if self.max_cost is not None and self.price is None:
             raise ValueError(
-                f"max_cost needs a price: prices has none for model '{self.model}'. Add "
+                f"max_cost needs a price, but prices has none for model '{self.model}'. Add "
                 "`prices: {<model>: {input: .., output: .., date: ..}}` per million tokens, or set "
                 "`max_cost: null` and a number for max_calls"
             )
@@ -170,12 +171,12 @@ def _checked_address(base_url: Any) -> str:
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("must be an http(s) address such as http://localhost:8000/v1")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("must have no user, query or fragment; the key comes from key_variable")
+        raise ValueError("must have no user, query or fragment. The key comes from key_variable")
     return str(base_url).rstrip("/")
 
 
 class OpenAI(EndpointSettings, GeneratorSettings):
-    """Any OpenAI-compatible endpoint as a generator.
+    """Uses any OpenAI-compatible endpoint as a generator.
 
     >>> OpenAI(model="my-model", base_url="http://localhost:8000/v1", temperature=0.7).facts().model
     'my-model'

@@ -1,8 +1,9 @@
-"""Measures what the texts disclose, and lower bounds on epsilon, for the example or a benchmark.
+"""Attacks the texts and the methods, and computes lower bounds on epsilon. The data is the example
+or a benchmark.
 
 Reads    data/private/, data/released/{enlarge,generate}/<method>/, data/private/arms/
 Writes   reports/internal/audit.json; data/stamps/audit.json
-Spends   nothing, and releases nothing: the results are computed on real texts and are internal
+Spends   nothing. The results are internal, because they are computed on real texts
 
 The stage runs only if `audit.enabled` is true.
 """
@@ -35,7 +36,6 @@ NAME = "audit"
 
 
 def _identifiers(texts: Sequence[str]) -> list[set[str]]:
-    """Find addresses, numbers and names in each text, by CRT's patterns."""
     found = RegexDetector().find(texts)
     return [
         {text[one.start : one.end].casefold() for one in own}

@@ -1,8 +1,8 @@
-"""Enlarges the final set of a method to the size of the release, with released values only.
+"""Writes further texts up to the size of the release, from released values only.
 
 Reads    data/released/evolve/<method>/, data/released/metadata/, data/public/donated/, the schema
 Writes   data/released/enlarge/<method>/  the output of evolve, with the texts of the release
-Spends   nothing: it reads no record
+Spends   nothing, because the stage reads no record
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NAME = "enlarge"
 
 
 def run(project: Project, method: Method) -> None:
-    """Write texts up to the size of the release. Received answers are cached."""
+    """Write further texts up to the size of the release."""
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     final = method.enlarge(inputs, read_final_set(project.roots, method, project.schema))
     write_final_set(project, method, NAME, final)

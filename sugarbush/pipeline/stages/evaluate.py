@@ -2,10 +2,10 @@
 
 Reads    data/private/prepared/, data/private/metadata/, data/public/donated/, the pool's files,
          data/released/{initial,evolve,generate}/<method>/, data/private/arms/<method>/
-Writes   reports/internal/   metrics.json (final sets), figures.csv (all values), read.json,
-                             by_texts.json (final sets by number of texts)
+Writes   reports/internal/   metrics.json and by_texts.json (final sets), figures.csv (all values),
+                             read.json (counts of attribute values)
          data/stamps/evaluate.json
-Spends   nothing, and releases nothing: every value is computed on real texts and is internal
+Spends   nothing. The results are internal, because they are computed on real texts
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from sugarbush.privacy.results import digest_of
 from sugarbush.randomness import public_rng
 
 NAME = "evaluate"
-SIZES = (250, 500, 1000, 2000, 5000)  # numbers of texts at which releases are compared
+SIZES = (250, 500, 1000, 2000, 5000)  # numbers of texts for which releases are compared
 
 
 def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Population]]:
-    """Yield the first candidates of a method, each round's survivors, and the final texts."""
+    """Yield the first candidates of a method, the survivors of each round, and the final texts."""
     names, final = project.schema.names, final_folder(project.roots, method)
     if (first := first_folder(project.roots, method)) is not None:
         yield 0, load_population(first / "candidates.parquet", names)
@@ -77,7 +77,7 @@ def run(project: Project) -> None:
     )
     if len(heldout.texts) < 2:
         raise InputError(
-            "the held-out part is too small for any metric; raise prepare.heldout_share"
+            "the held-out part is too small for any metric. Raise prepare.heldout_share"
         )
     count = equal_count(project)
     private, public = (project.encoder(private=private).encode for private in (True, False))
@@ -133,16 +133,16 @@ def run(project: Project) -> None:
 
 
 def release_id(project: Project, method: Method) -> str:
-    """Return a digest of a release's run and texts: one model can write many texts."""
+    """Return a digest of a release's run and texts. One model can write many sets of texts."""
     folder = final_folder(project.roots, method)
     final = load_population(folder / "final.parquet", project.schema.names)
     return digest_of(run=read_release(folder)["run"], texts=final.texts)
 
 
 def equal_count(project: Project) -> int:
-    """Return the number of texts that are measured for each method and round. Every method has at
-    least this number of final texts. Most metrics depend on this number. A method without texts has
-    no metrics, and does not limit the number for other methods."""
+    """Return the number of texts that are measured for each method and round. Most metrics depend
+    on the number of texts, so the number is the same for all methods. Methods without texts are
+    ignored."""
     settings, names = project.settings, project.schema.names
     finals = (final_folder(project.roots, m) / "final.parquet" for m in settings.measured)
     sizes = [len(load_population(final, names)) for final in finals]
@@ -153,9 +153,8 @@ def equal_count(project: Project) -> int:
 def real_figures(
     evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: EvaluateSettings
 ) -> tuple[MetricValue, ...]:
-    """Measure `count` random real training texts as if they were synthetic. `codes` (n, a) are the
-    original codes of the training texts. The classifiers are trained on these codes, with at most
-    as many texts as a method has."""
+    """Measure `count` random real training texts as if they were synthetic. `codes` (n, a) contains
+    the original codes of the training texts. The classifiers are trained on these codes."""
     texts, given = (
         sample.limited(count, rng=public_rng(params.seed, REAL))
         for sample in (evaluator.train, replace(evaluator.train, codes=codes))
@@ -169,9 +168,9 @@ def real_figures(
 def add_sizes(
     by_texts: Mapping[int, list[MetricValue]], evaluator: Evaluator, sample: Sample, *, method: str
 ) -> None:
-    """Add MAUVE of random parts of `sample` to `by_texts`, for each number in SIZES that the sample
-    can fill. `by_texts` is a defaultdict. A sample that can fill fewer than two numbers adds
-    nothing."""
+    """Add MAUVE of random subsets of `sample` to `by_texts`, for each size in SIZES up to the size
+    of `sample`. A sample that is large enough for only one size adds nothing. `by_texts` is a
+    defaultdict."""
     sizes = [size for size in SIZES if size <= len(sample)]
     for size in sizes if len(sizes) > 1 else ():
         settings = replace(evaluator.settings, clusters=clusters_for(size, len(evaluator.heldout)))
@@ -182,13 +181,11 @@ def add_sizes(
 
 def clusters_for(texts: int, heldout: int) -> int:
     """Return the number of clusters for MAUVE: a tenth of the smaller number of texts, at least 2.
-    With a tenth of the larger number, a cluster could by chance contain few or no texts of the
-    smaller sample."""
+    With more clusters, a cluster could by chance contain no text of the smaller sample."""
     return max(2, min(texts, heldout) // 10)
 
 
 def _chosen(count: int, most: int, seed: int, *names: str | int) -> NDArray[np.int64]:
-    """Draw indices of at most `most` texts without replacement, and sort them."""
     if count <= most:
         return np.arange(count)
     drawn = public_rng(seed, "sample", *names).choice(count, size=most, replace=False)
@@ -208,7 +205,7 @@ def write_figures(
     read: Mapping[str, Mapping[str, list[int]]],
     by_texts: Mapping[int, Sequence[MetricValue]] = MappingProxyType({}),
 ) -> None:
-    """Write the internal metrics for the report. A new stamp makes DVC write the report again."""
+    """Write the internal metrics, and a new stamp, so that DVC writes the report again."""
     internal = make_private(project.roots.internal)
     frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(MetricValue)])
     nested: dict[str, Any] = {}

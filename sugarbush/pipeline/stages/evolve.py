@@ -1,12 +1,12 @@
-"""Rounds of private votes and public variation, from the first candidates to the final set.
+"""Runs rounds of private votes and public variation, from the first candidates to the final set.
 
 Reads    data/released/initial/<method>/, data/private/prepared/train.parquet,
-         data/private/metadata/train.parquet (labels, where votes are by label)
+         data/private/metadata/train.parquet (the labels of votes by label)
 Writes   data/released/evolve/<method>/  synthetic.jsonl, final.parquet, round_NNN/, usage.json,
                                          release.json
-Spends   its share: one histogram or sum of kernel scores per round, with discrete Gaussian noise.
-         The L2 sensitivity to one record, under add/remove, is 1 for a histogram and RESOLUTION for
-         kernel scores
+Spends   the share of the votes: per round, one histogram or one sum of kernel scores, with discrete
+         Gaussian noise. The L2 sensitivity to one record (add/remove) is 1 for a histogram, and
+         RESOLUTION for kernel scores
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ NAME = "evolve"
 
 
 def run(project: Project, method: Method) -> None:
-    """Evolve and release the result; rounds that are already finished are restored."""
+    """Run the rounds and release the result. Finished rounds are restored."""
     if method.stages[0] == NAME and method.asks_generator:
-        preflight(project)  # no earlier stage of the method has checked the generator
+        # evolve is the method's first stage, so the generator is not yet checked
+        preflight(project)
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     first = first_candidates(project.roots, method, project.schema)
     final = method.evolve(inputs, first, forced=was_forced())

@@ -4,11 +4,11 @@ Reads    data/private/prepared/      train.parquet, heldout.parquet
          the schema, the donated file
 Writes   data/private/metadata/      train.parquet, heldout.parquet: codes in schema order
          data/private/labels/        answers of extract_metadata.llm, if it is used
-         data/public/donated/        not protected; donated.parquet: texts and codes;
+         data/public/donated/        donated.parquet: texts and codes, not protected;
                                      agreement.json: how often the codes equal the donated labels;
-                                     calibrations.json: how the labels calibrate zero_shot
+                                     calibrations.json: calibration of zero_shot
          data/stamps/extract_metadata.json, train_codes.json
-Spends   nothing; a row depends on its record alone
+Spends   nothing. Each row depends only on its record
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sugarbush.pipeline.project import Project
 
 
 def run(project: Project) -> None:
-    """Extract attributes from donated examples, which calibrate readers, and from records."""
+    """Extract attributes from records, and from donated examples, which calibrate `zero_shot`."""
     schema, store, key = project.schema, project.private, project.key
     settings, labeller = project.settings.extract_metadata, project.labeller()
     donated = read_donated_codes(
@@ -51,7 +51,7 @@ def run(project: Project) -> None:
     for part in (TRAIN, HELDOUT):
         if labeller is None:
             codes = store.map_records(extract, part=part)
-        else:  # all texts at once, so that the cost is checked before the first call
+        else:  # all texts in one request, so that the caps are checked before the first call
             codes = store.records(part).map_batch(extract)
         store.save_codes(part, codes, schema.names)
     train, heldout = store.codes_file(TRAIN), store.codes_file(HELDOUT)

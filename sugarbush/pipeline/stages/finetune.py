@@ -6,10 +6,10 @@ Writes   data/released/finetune/<method>/  model and tokenizer, model_card.json,
          data/private/                     checkpoints, until the run has ended
          <state>                           the number of noise draws, with the finished results
          reports/internal/<name>.json      values that are not DP
-Spends   its share: Poisson-subsampled Gaussian steps, also for steps that a restart may repeat; the
-         L2 sensitivity is clip_norm, add/remove one unit
+Spends   the share of training: Poisson-subsampled Gaussian steps, and the steps that a restart may
+         repeat. The L2 sensitivity to one unit (add/remove) is clip_norm
 
-A run that was killed continues from its last checkpoint and is not charged again.
+A killed run continues from its last checkpoint and is not charged again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAME = "finetune"
 
 
 def run(project: Project, method: Method) -> None:
-    """Release a trained model: train it, or restore one that was trained before."""
+    """Train a model or restore a trained model, and release it."""
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     trained = method.finetune(inputs, forced=was_forced())
     if trained is None:  # only the first process has the model

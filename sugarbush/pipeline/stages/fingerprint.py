@@ -1,17 +1,17 @@
-"""Checks in every run whether the files that the settings name have changed, so it is quick.
+"""Checks in every run whether the files in the settings have changed.
 
 Reads    prepare.file, prepare.donated, the schema, the generator's and the methods' public files
-Writes   data/stamps/                corpus.json: a random name of the private file, which changes
-                                     with the file; policy.json: the same for the files of crt,
-                                     because your own labels are private; schema.json,
-                                     donated.json, pool.json: keyed digests of public files
+Writes   data/stamps/                corpus.json, policy.json: random names of private files (the
+                                     corpus, the files of crt), which change with the files;
+                                     schema.json, donated.json, pool.json: keyed digests of public
+                                     files
          data/stamps/settings.json   the resolved settings that affect an output, the planned noise
                                      of each mechanism, digests of code
 Spends   nothing
 
-DVC compares these stamps instead of the files. So DVC learns no hash and no size of a private file.
-If a later stage's private files are missing, its stamp is removed, so that DVC runs the later stage
-again. A forced run gives the corpus a new name, so all results are drawn again.
+DVC compares these stamps instead of the files. So DVC sees no hash and no size of a private file.
+If the private files of a later stage are missing, this stage removes their stamp, so that DVC runs
+the later stage again. A forced run gives the corpus a new name, so all results are drawn again.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _ACCOUNTING = ("sugarbush.privacy", "sugarbush.pipeline.budget")
 
 
 def run(project: Project, *, only_look: bool = False) -> None:
-    """Write the stamps and the resolved settings. With `only_look`, no new name is stored for a
-    changed corpus. If the former corpus returns before the next run, its results stay valid."""
+    """Write the stamps and the resolved settings. With `only_look`, a changed corpus gets no new
+    name in the state folder. So results of the former corpus stay valid if the former corpus
+    returns."""
     settings = project.settings
     if not only_look:
         _warn_of_another_project(project)
@@ -79,11 +80,11 @@ def run(project: Project, *, only_look: bool = False) -> None:
         path.write_text(json.dumps(resolved_settings(project), indent=1, sort_keys=True) + "\n")
     forget_digests_without_files(project)
     if not only_look and has_old_card(project):
-        (project.roots.published / CARD).unlink()  # so DVC writes the report again
+        (project.roots.published / CARD).unlink()  # without a card, DVC writes the report again
 
 
 def _warn_of_another_project(project: Project) -> None:
-    """Print a warning if another project has given the training texts another name."""
+    """Print a warning if another project has changed the name of the training texts."""
     stamp = project.roots.stamps / "train_texts.json"
     own = read_stamp(stamp, left_by="prepare") if stamp.exists() else None
     if own is not None and project.snapshots.now("train_texts") not in (None, own):
@@ -96,13 +97,13 @@ def _warn_of_another_project(project: Project) -> None:
 
 
 def has_old_card(project: Project) -> bool:
-    """Whether the ledger was charged after the card was written: its total is too small."""
+    """Return whether the card is older than the ledger. The total on such a card is too small."""
     card, ledger = project.roots.published / CARD, project.ledger().path
     return card.exists() and ledger.exists() and ledger.stat().st_mtime > card.stat().st_mtime
 
 
 def resolved_settings(project: Project) -> dict[str, Any]:
-    """Return the content of settings.json. DVC compares its sections, and all of it is public."""
+    """Return the content of settings.json. All values are public, because DVC sees them."""
     return {
         "settings": project.settings.output_settings(),
         "plan": _plan(project),
@@ -112,7 +113,7 @@ def resolved_settings(project: Project) -> dict[str, Any]:
 
 
 def code_digest(modules: tuple[str, ...]) -> str:
-    """Compute a digest of the source code of modules and packages."""
+    """Return a digest of the source code of modules and packages."""
     whole = hashlib.sha256()
     for path in sorted(path for module in modules for path in _sources(module)):
         whole.update(path.read_bytes())
@@ -120,7 +121,7 @@ def code_digest(modules: tuple[str, ...]) -> str:
 
 
 def forget_digests_without_files(project: Project) -> None:
-    """Remove the stamps of private files that are missing, because DVC cannot see these files."""
+    """Remove the stamps of missing private files, because DVC cannot see these files."""
     store, stamps = project.private, project.roots.stamps
     needs = {
         "prepare": store.prepared_file(TRAIN),
@@ -139,18 +140,18 @@ def _digest(project: Project, names: list[str], setting: str) -> bytes:
 
 
 def _selections(sections: Iterable[Section]) -> bytes:
-    """Which texts of their public files the `sections` use; nothing if they name no file. The other
-    texts of the same file may be private."""
+    """Return the settings that select public texts from the files of `sections`. The other texts of
+    these files may be private."""
     fields = {"sources": {"__all__": {"text_column", "rows", "share"}}}
     found = [section.model_dump(mode="json", include=fields) for section in sections]
     return json.dumps(found).encode() if any(own.get("sources") for own in found) else b""
 
 
 def _plan(project: Project) -> dict[str, Any]:
-    """Return the noise of each mechanism: one list for the metadata stage, and one list per method.
+    """Return the planned noise: a list for stage synthesize_metadata, and a list for each method.
 
-    If nothing changed, this plan takes most of a run's time, so the last plan is stored in
-    `.cache`. The stored plan decides only which stages are stale: a stage that draws noise computes
+    The last plan is stored in `.cache`, because planning takes most of the time of a run without
+    changes. The stored plan only decides which stages are stale. A stage that draws noise computes
     its own plan.
     """
     key = digest_of(
@@ -161,7 +162,7 @@ def _plan(project: Project) -> dict[str, Any]:
         library=version("dp-accounting"),
     )
     file = project.base / ".cache" / "plan.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):  # no plan is stored for these settings
+    with suppress(OSError, ValueError, KeyError, TypeError):  # no plan is stored
         if (kept := json.loads(file.read_text()))["key"] == key:
             return cast(dict[str, Any], kept["plan"])
     plan = _computed_plan(project)

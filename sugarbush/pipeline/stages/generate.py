@@ -2,7 +2,7 @@
 
 Reads    data/released/finetune/<method>/, data/released/metadata/
 Writes   data/released/generate/<method>/  synthetic.jsonl, final.parquet, usage.json, release.json
-Spends   nothing: it is post-processing of released values
+Spends   nothing. The texts are post-processing of released values
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "generate"
 
 
 def run(project: Project, method: Method) -> None:
-    """Draw codes and write a text for each."""
+    """Sample codes, and write a text for each row of codes."""
     folder = method_folder(project.roots, method, "finetune")
     require(folder / FILE, left_by=f"finetune@{method.name}")
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))

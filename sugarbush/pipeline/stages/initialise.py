@@ -2,7 +2,7 @@
 
 Reads    data/released/metadata/, data/public/donated/, the schema
 Writes   data/released/initial/<method>/  candidates.parquet, usage.json, release.json
-Spends   nothing: post-processing of the DP metadata
+Spends   nothing. The candidates are post-processing of the DP metadata
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME = "initialise"
 
 
 def run(project: Project, method: Method) -> None:
-    """Request the first candidates from the generator and keep the usable answers."""
+    """Request the first candidates from the generator, and store the usable answers."""
     if method.stays_private:
         preflight(project)
     metadata = read_metadata(project.roots)

@@ -1,8 +1,8 @@
-"""Writes the embedded example: the customer-service corpus of an invented shop.
+"""Writes the embedded example, the customer-service corpus of an invented shop.
 
 Reads    nothing
 Writes   data/public/example/        corpus.jsonl, donated.jsonl, schema.yaml
-Spends   nothing; it contains no data of real people
+Spends   nothing. The example contains no data of real people
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MADE_OF = "made_of.json"
 
 
 def run(project: Project) -> None:
-    """Write the example, unless it exists already."""
+    """Write the example if it does not exist."""
     target, settings = project.roots.public / "example", project.settings.make_example
     made_of = {"settings": settings.model_dump(mode="json"), "code": code_digest(_CODE)}
     if _read_json(target / _MADE_OF) == made_of:

@@ -2,11 +2,11 @@
 
 Reads    prepare.file, prepare.donated, the schema, the generator's public texts
 Writes   data/private/prepared/      train.parquet, heldout.parquet (id, text, raw_<attribute>;
-                                     user, a keyed hash, where the unit is a user), sketch.json,
+                                     user, a keyed hash, if the unit is a user), sketch.json,
                                      tally.json
          data/stamps/prepare.json, train_texts.json
-Spends   nothing. The id or the user of a record alone decides whether the record is for training or
-         held out. Whether the record is used depends only on the records of its user
+Spends   nothing. The id of a record (or its user) alone decides which part gets the record. Only
+         records of the same user decide whether the record is used
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sugarbush.privacy.unit import Unit
 
 
 def run(project: Project) -> None:
-    """Write both parts, the corpus's keyed fingerprint and the stamps that DVC sees."""
+    """Write both parts, the keyed fingerprint of the corpus, and the stamps that DVC sees."""
     corpus, key, store = read_corpus(project), project.key, project.private
     with store.saving_prepared() as files:
         for frames in corpus.frames():

@@ -1,15 +1,15 @@
-"""Trains the tiny models that need no download, on public text alone.
+"""Trains tiny models on public text. These models need no download.
 
 Reads    the schema, data/public/donated/; the files of pretrain.sources
 Writes   data/public/pretrained/     a GPT-2 and its tokenizer, pretrain.json
            lstm/                     an LSTM and its tokenizer, pretrain.json
-Spends   nothing; no private record is read
+Spends   nothing. The stage reads no private record
 
-The simulator writes most of the text, from codes that are drawn uniformly from the schema's public
-values. So the model learns the control codes before it is fine-tuned. For each text, the simulator
-gets the donated examples with the nearest codes, as a generator does with method `maple`. The model
-is also trained on the donated examples: they are not protected, and only they show the style of the
-private texts. Only models that a chosen method starts from are trained.
+The simulator writes most of the training text, from codes that are sampled uniformly from the
+schema. So the model learns the control codes before fine-tuning. For each text, the simulator gets
+the donated examples with the nearest codes, as a generator does with method `maple`. The model is
+also trained on the donated examples, because only they show the style of the private texts. The
+stage trains only models that a chosen method starts from.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from sugarbush.training.dpsgd.settings import TINY, PretrainSettings
 from sugarbush.training.dpsgd.train import Decay, Learning
 
 NAME = "pretrain"
-_CHECKED = 200  # texts for testing the model, excluded from its training
+_CHECKED = 200  # number of texts for testing a model, excluded from training
 
 
 def run(project: Project) -> None:
@@ -101,7 +101,7 @@ def write_models(folder: Path, project: Project) -> None:
 
 
 def wanted_models(project: Project) -> list[str]:
-    """Return TINY and LSTM, each if a chosen method starts from it."""
+    """Return the models among TINY and LSTM that a chosen method starts from."""
     named = [method.starts_from_pretrained for method in project.settings.chosen]
     return [kind for kind in (TINY, LSTM) if kind in named]
 
@@ -109,7 +109,6 @@ def wanted_models(project: Project) -> list[str]:
 def _trained(
     kind: str, tokenizer: Any, examples: Sequence[Example], settings: PretrainSettings
 ) -> Any:
-    """Train a new model of a kind. The tokenizer gets a mask token if the model is an LSTM."""
     device = open_device(settings.device)
     if kind == LSTM:
         add_mask_token(tokenizer)
@@ -152,9 +151,9 @@ def simulated(
     examples: Sequence[str] = (),
     example_codes: NDArray[np.int64] | None = None,
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Draw codes (n, d) uniformly, and write a text for each with the simulator (all public). Each
-    text imitates the `settings.examples` examples with the nearest codes. `examples` is (m,) and
-    `example_codes` is (m, d). The request for a text leaves out codes for `other`."""
+    """Sample public codes (n, d) uniformly, and write a text for each row with the simulator. Each
+    text imitates the `settings.examples` examples with the nearest codes. Shapes: `examples` (m,),
+    `example_codes` (m, d). Requests contain no values for the bucket `other`."""
     rng = public_rng(settings.seed, "codes")
     columns = [rng.integers(size, size=settings.texts) for size in schema.domain.values()]
     codes = np.stack(columns, axis=1)
@@ -184,7 +183,6 @@ def simulated(
 
 
 def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Example]]:
-    """Split the examples into those that test the model and those that train it."""
     order = public_rng(seed, "held").permutation(len(examples))
     held = min(_CHECKED, len(examples) // 10)
     shuffled = [examples[place] for place in order]
@@ -193,4 +191,6 @@ def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Exam
 
 def _say(step: int, steps: int, loss: float) -> None:
     if step % 50 == 0 or step == steps:
-        print(f"{NAME}: step {step} of {steps}, {loss:.2f} nats a token of public text", flush=True)
+        print(
+            f"{NAME}: step {step} of {steps}, {loss:.2f} nats per token of public text", flush=True
+        )

@@ -66,7 +66,7 @@ Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
-    """Load how well attributes are read from texts, as measured on the donated examples."""
+    """Load the agreement between extracted attributes and the labels of the donated examples."""
     folder = require(roots.public / "donated", left_by="extract_metadata")
     rows = json.loads((folder / "agreement.json").read_text())
     return tuple(Agreement(**row) for row in rows)
@@ -102,7 +102,7 @@ def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData
 
 
 def _map(final: Population, encode: Encode) -> EmbeddingMap:
-    """Project the final texts to two dimensions, on axes that are computed from these texts."""
+    """Project the final texts to two dimensions. The axes are computed from these texts."""
     embeddings = encode(final.texts)
     return EmbeddingMap(points=synthetic_projection(embeddings)(embeddings), written=final.rounds)
 
@@ -110,7 +110,7 @@ def _map(final: Population, encode: Encode) -> EmbeddingMap:
 def _texts(
     final: Population, folder: Path, rounds: Sequence[Round], limit: int, unit: int
 ) -> tuple[SyntheticText, ...]:
-    """Return the first `limit` final texts, and every candidate that they descend from."""
+    """Return the first `limit` final texts and all their ancestors."""
     votes = _votes(rounds[-1], unit) if rounds else {}
     with (folder / "synthetic.jsonl").open(encoding="utf-8") as lines:
         asked = [json.loads(line).get("examples") or () for line in islice(lines, limit)]
@@ -138,7 +138,7 @@ def _described(population: Population, votes: dict[int, int]) -> Iterator[Synthe
 
 
 def _votes(last: Round, unit: int) -> dict[int, int]:
-    """Return noisy votes by candidate id. The stored votes are multiples of 1/`unit`."""
+    """Return noisy votes by candidate id. A stored vote is `unit` times one vote."""
     counts = zip(last.population.ids, last.votes.value, strict=True)
     return {int(i): round(count / unit) for i, count in counts}
 
@@ -159,7 +159,7 @@ def _spends(project: Project, method: Method) -> Iterator[Spend]:
 
 
 def public_metrics(data: PublicData) -> dict[str, Any]:
-    """Return the values of `dvc metrics`: released values only."""
+    """Return the values for `dvc metrics`. All values are released."""
     card = release_card(data.release)
     found: dict[str, Any] = {
         "epsilon": card["promise"]["epsilon"],
@@ -178,7 +178,7 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
 
 
 def internal_of(project: Project) -> InternalData:
-    """Collect values computed on real texts, for the internal page only."""
+    """Collect the values for the internal page. These values are computed on real texts."""
     roots, schema, settings = project.roots, project.schema, project.settings.evaluate
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
     codes = {part: project.private.real_codes(schema.names, part=part) for part in (TRAIN, HELDOUT)}
@@ -204,7 +204,7 @@ def internal_of(project: Project) -> InternalData:
 
 
 def _audits(project: Project) -> dict[str, Any]:
-    """Load what stage audit found for each method; empty if the stage is not enabled."""
+    """Load the results of stage audit by method. The result is empty if the stage is disabled."""
     if not project.settings.audit.enabled:
         return {}
     found = require(project.roots.internal / "audit.json", left_by="audit").read_text()
@@ -212,7 +212,7 @@ def _audits(project: Project) -> dict[str, Any]:
 
 
 def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Place real texts on each method's map, (n, 2), on axes of the synthetic texts."""
+    """Return the positions (n, 2) of real texts on each map, with axes from synthetic texts."""
     private, encoder = project.encoder(private=True), project.encoder(private=False)
     found = {}
     for method in project.settings.released:
@@ -253,8 +253,9 @@ def public_data(project: Project) -> PublicData:
 
 
 def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -> list[str]:
-    """Return the charges of other folders of data/released, such as the folder of a method that is
-    no longer chosen. The guarantee on the card covers everything in data/released."""
+    """Return the charges of the other folders of data/released, because the guarantee on the card
+    covers all of data/released. For example, another folder belongs to a method that is no longer
+    chosen."""
     earlier = {
         i: folder
         for i, folder in charges_of_releases(project.roots, project.settings.privacy).items()
@@ -277,7 +278,7 @@ def _text_counts(project: Project, method: Method) -> dict[str, int]:
 
 
 def run(project: Project) -> None:
-    """Write the card and both pages, if a method has released texts."""
+    """Write the card and both pages if a method has released texts."""
     roots = project.roots
     if not project.settings.released:
         stage_named(NAME).skip(project.base)

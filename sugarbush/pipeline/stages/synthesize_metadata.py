@@ -1,10 +1,11 @@
-"""Draws the DP metadata: a synthetic table by AIM, and DP counts of one label.
+"""Draws the DP metadata: a synthetic table by AIM, and DP counts of one attribute.
 
 Reads    data/private/metadata/train.parquet
 Writes   data/released/metadata/     rows.parquet, table.json, labels.npy, metadata.json,
                                      release.json
-Spends   its share: AIM, one Gaussian-DP mechanism, if a method starts from the table; a histogram
-         with discrete Gaussian noise, L2 sensitivity 1 to a record, if a method starts from counts
+Spends   the share of the metadata. The table needs AIM, one Gaussian-DP mechanism. The counts need
+         a histogram with discrete Gaussian noise and L2 sensitivity 1 to a record. The stage draws
+         only the results that a method starts from
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sugarbush.pipeline.released import write_release
 
 
 def run(project: Project) -> None:
-    """Draw the metadata that the plan contains, or restore earlier results."""
+    """Draw the DP metadata of the plan, or restore earlier results."""
     drawn = MetadataRequest(project).release(
         forced=was_forced(), before_charge=lambda: preflight(project)
     )

@@ -1,12 +1,12 @@
-"""The pipeline as a Prefect flow: one task for each stage that a chosen method needs.
+"""Runs the pipeline as a Prefect flow, with one task for each stage that a chosen method needs.
 
 DVC alone decides which stages are stale. No task is retried, because a stage that spends budget
 would be charged twice. A stage retries calls to a language model itself. `python -m flows.pipeline`
 needs no server. prefect.yaml and flows/weekly.py run the flow every week.
 
 Prefect stores each line that a stage prints, so a stage prints public lines only. The reason of a
-failure goes to the terminal and to reports/internal. Only one reason is public and becomes the
-state of the run: the cap on the dataset's budget.
+failure goes to the terminal and to reports/internal. If the reason is the cap on the dataset's
+budget, the reason is public and becomes the state of the run.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def pipeline(force: bool = False, epsilon: Annotated[float, Field(gt=0)] | None 
     """Bring the release up to date. Only one run on a dataset is allowed at a time.
 
     Prefect's user interface shows these arguments as a form. No argument changes the cap or trusts
-    an endpoint. But Prefect lets whoever starts a run choose the command of a worker, which may
-    read everything here: only the operator may have Prefect's password.
+    an endpoint. But a person who may start a run may also choose the command of a worker, and this
+    command can read all files here. So give Prefect's password to the operator only.
 
     Args:
         force: Run every stage, also if nothing changed, and charge its budget again.
-        epsilon: A new privacy.epsilon. It is written to params.yaml, for later runs too.
+        epsilon: A new privacy.epsilon. The value is written to params.yaml for later runs too.
     """
     base = Path()
     with only_run(base):
@@ -63,7 +63,7 @@ def bring_up_to_date(*, force: bool) -> None:
             inputs = [runs[each] for each in stages.inputs(name) if each in runs]
             targets = stages.with_markers(name)
             runs[name] = stage.submit(name, targets, force, return_state=False, wait_for=inputs)
-    # DVC still skips a stage if the stages before it ran but wrote the same output again.
+    # DVC still skips a stage if the earlier stages ran but wrote the same output again.
     ran = {name for name, run in runs.items() if run.result()}
     up_to_date = len(stages.needed) - len(ran)
     get_run_logger().info("%d of %d stages were up to date", up_to_date, len(stages.needed))
@@ -72,9 +72,9 @@ def bring_up_to_date(*, force: bool) -> None:
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{name}")
 def stage(name: str, targets: tuple[str, ...], force: bool = False) -> bool:
-    """Run a stage if DVC finds it out of date, after the stages that only write a marker.
+    """Run a stage if it is out of date for DVC, after the stages that only write a marker.
 
-    Returns whether DVC ran the stage.
+    Return whether DVC ran the stage.
     """
     return run_stage(name, targets, force=force, say=get_run_logger().info)
 

@@ -460,7 +460,7 @@ def test_examples_that_the_context_has_no_room_for_are_told(bench: Start) -> Non
     request = RandomRequest(subject="tickets", examples=examples, sample=1)
     run.generator(context_tokens=1000).generate(Released((request,)), what="first texts")
     assert run.said == [
-        "first texts: 1 of 2 example texts were left out: "
+        "first texts: 1 of 2 example texts were left out, because "
         "generator.openai.context_tokens=1000 has no room"
     ]
     assert "chair" in str(run.server.asked[0]["messages"])

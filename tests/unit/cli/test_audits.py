@@ -66,7 +66,7 @@ def test_without_noise_the_claim_is_infinite() -> None:
     result = run("votes", "table", "--epsilon", "inf")
     assert result.exit_code == 0
     assert "of inf)" in result.stdout
-    assert "table: always adds noise" in result.stdout
+    assert "table: no audit at epsilon inf" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_an_existing_schema_is_not_overwritten(tmp_path: Path) -> None:
     ("donated", "said"),
     [
         (None, "prepare.donated is null"),
-        ("private.jsonl", "names the private file itself"),
+        ("private.jsonl", "is the private file"),
         ("gone.jsonl", "gone.jsonl: not found"),
     ],
 )

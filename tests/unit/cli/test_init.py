@@ -242,7 +242,7 @@ def test_donated_examples_give_the_values_of_their_columns_and_topics(folder: Pa
 def test_the_private_file_is_refused_as_donated_examples(folder: Path) -> None:
     write_csv(folder / "tickets.csv")
     options = ("--from", "tickets.csv", "--text", "message", "--donated", "tickets.csv")
-    assert "names the private file itself" in init("own", *options, code=2).output
+    assert "is the private file" in init("own", *options, code=2).output
     assert not (folder / "own").exists()
 
 
@@ -313,7 +313,7 @@ def test_a_run_refuses_the_stages_of_another_version(folder: Path) -> None:
     (folder / "dvc.yaml").write_text(yaml.safe_dump(fields))
     done = CliRunner().invoke(app, ["run"])
     assert done.exit_code == 2
-    assert "prepare differs. Write it again with: sugarbush init --update" in done.output
+    assert "prepare. Write the file again with: sugarbush init --update" in done.output
     assert "mine" not in done.output
     (folder / "dvc.yaml").write_text(project_files()["dvc.yaml"])
     (folder / "tasks/prepare.py").unlink()

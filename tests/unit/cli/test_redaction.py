@@ -101,5 +101,5 @@ def test_an_unknown_error_of_a_command_does_not_quote_the_text(run, monkeypatch)
     monkeypatch.setattr(redaction, "redact_file", fail)
     done = run("in.csv", "out.csv", "--text", "message")
     assert done.exit_code == 70
-    assert "ValueError (its message is withheld" in done.stderr
+    assert "ValueError (its message is hidden" in done.stderr
     assert "Ada" not in done.output

@@ -61,7 +61,7 @@ def test_a_list_of_addresses(project: Path) -> None:
     text = (project / "params.yaml").read_text()
     assert YAML(typ="safe").load(text)["generator"]["openai"]["base_url"] == addresses
     (project / "mine.yaml").write_text(f"generator: {{openai: {{base_url: [{addresses[0]}]}}}}\n")
-    with pytest.raises(ParamsError, match="DVC cannot read it"):
+    with pytest.raises(ParamsError, match="DVC cannot read this YAML"):
         changed_settings(project, overlay=project / "mine.yaml")
 
 
