@@ -27,6 +27,7 @@ import torch
 
 import sugarbush as sb
 from research.leakage.corpus import Corpus, divided, plant
+from research.leakage.exposure import candidate_tokens
 from research.leakage.first_model import FirstModel, train_first_model, untrained
 from research.leakage.grid import (
     VERSION,
@@ -39,7 +40,6 @@ from research.leakage.grid import (
 from research.leakage.measure import Candidates, Losses, attacks, losses_of
 from research.leakage.training import Trial, smallest_gamma, train_point
 from research.leakage_points import NAME, Points, file_of
-from sugarbush.audits import candidate_tokens
 from sugarbush.data import is_missing, read_rows
 from sugarbush.errors import InputError
 from sugarbush.paths import Roots, atomic_file, find_input, make_private, state_root

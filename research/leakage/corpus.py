@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from research.leakage.canaries import Canary, draw_canaries, inserted, missed
 from research.leakage.grid import Grid, LeakagePoint, Sizes
-from sugarbush.audits import Canary, draw_canaries, inserted, missed
 from sugarbush.errors import InputError
 from sugarbush.randomness import hash_share, public_rng
 from sugarbush.training import THRESHOLD, Finding, Policy, TextSpan, make_policy

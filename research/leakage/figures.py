@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from research.leakage.canaries import CANDIDATES, MEAN_BY_CHANCE, highest_by_chance
 from research.leakage.grid import WITH_POLICY, Grid, TrainingMethod
+from research.leakage.membership import over_seeds
 from research.report.curves import CurveFigure, CurvePage
-from sugarbush.audits import CANDIDATES, MEAN_BY_CHANCE, highest_by_chance, over_seeds
 from sugarbush.training import allowed
 
 _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]

@@ -11,22 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from research.leakage.corpus import Corpus, Planted
+from research.leakage.exposure import candidate_losses, ranked
 from research.leakage.first_model import FirstModel
 from research.leakage.grid import Grid
-from sugarbush.audits import (
-    Attack,
-    attack,
-    by_perplexity,
-    by_reference,
-    candidate_losses,
-    groups,
-    ranked,
-)
+from research.leakage.membership import Attack, attack, by_perplexity, by_reference, groups
+from research.leakage.selective import marked_examples
 from sugarbush.training import (
     Example,
     Policy,
     RegexDetector,
-    marked_units,
     pad_together,
     token_losses,
 )
@@ -54,7 +47,7 @@ def losses_of(model: Any, start: FirstModel, corpus: Corpus) -> Losses:
         _mean_losses(model, start.examples(texts[: len(corpus.others)]))
         for texts in (corpus.members, corpus.others)
     )
-    marks = marked_units(
+    marks = marked_examples(
         corpus.others,
         policy=Policy([RegexDetector()]),
         tokenizer=start.tokenizer,
@@ -62,7 +55,7 @@ def losses_of(model: Any, start: FirstModel, corpus: Corpus) -> Losses:
     )
     plain = [
         (replace(example, given=mark.private),)
-        for (example,), (mark,) in zip(start.examples(corpus.others), marks, strict=True)
+        for (example,), mark in zip(start.examples(corpus.others), marks, strict=True)
     ]
     return Losses(
         members=members,

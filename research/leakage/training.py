@@ -12,6 +12,12 @@ import sugarbush as sb
 from research.leakage.corpus import Corpus, Planted
 from research.leakage.first_model import MICRO_BATCH_TOKENS, FirstModel, learning_at
 from research.leakage.grid import Grid, LeakagePoint, TrainingMethod, TrainingSettings
+from research.leakage.selective import (
+    SelectiveMechanism,
+    marked_examples,
+    train_selectively,
+    true_cost,
+)
 from sugarbush.privacy import Relation
 from sugarbush.randomness import seed_of
 from sugarbush.training import (
@@ -21,11 +27,9 @@ from sugarbush.training import (
     Performance,
     PublicPass,
     Screened,
-    SelectiveMechanism,
     bayesian,
     make_public_policy,
     make_schedule,
-    marked_units,
     noise_for,
     probe_examples,
     screen,
@@ -33,9 +37,7 @@ from sugarbush.training import (
     train_by_crt,
     train_dpsgd,
     train_on_public,
-    train_selectively,
     train_without_privacy,
-    true_cost,
 )
 
 PERFORMANCE = Performance(
@@ -235,24 +237,21 @@ def _selectively(model: Any, trial: Trial) -> Trained:
         clip_norm=training.selective_clip_norm,
         state_clip_norm=training.selective_clip_norm,
     )
-    units: sb.Private[Any] = sb.Private(planted.texts).map_batch(
-        lambda own: marked_units(
-            own,
+    train_selectively(
+        model,
+        marked_examples(
+            planted.texts,
             policy=planted.policy,
             tokenizer=trial.start.tokenizer,
             max_length=trial.start.context,
-        )
-    )
-    train_selectively(
-        model,
-        units,
+        ),
         mechanism=mechanism,
         learning=learning_at(training.learning_rate),
-        session=trial.session,
+        seed=trial.point.seed,
     )
     rate_of_misses = sum(planted.missed) / len(planted.missed)
-    cost = true_cost(mechanism, gamma=rate_of_misses, delta=grid.delta)
-    return Trained(model=model, noise=noise, epsilon=cost.epsilon, delta=grid.delta)
+    epsilon = true_cost(mechanism, gamma=rate_of_misses, delta=grid.delta)
+    return Trained(model=model, noise=noise, epsilon=epsilon, delta=grid.delta)
 
 
 def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechanism:

@@ -15,10 +15,10 @@ import yaml
 from research import leakage_batch as leakage
 from research.leakage import grid as leakage_grid
 from research.leakage import measure
+from research.leakage.canaries import CANDIDATES, Canary
 from research.leakage.figures import accounting, over_gamma, summarised
 from research.leakage.grid import Grid, ModelKind, TrainingMethod, load_grid, points
 from research.leakage_points import Points
-from sugarbush.audits.canaries import CANDIDATES, Canary
 from sugarbush.errors import InputError, LedgerError, ParamsError
 from sugarbush.privacy.events import NonPrivate
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint

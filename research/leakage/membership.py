@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata, t
+from scipy.stats import binomtest, norm, rankdata, t
 
-from sugarbush.privacy.binomial import Share, share
 from sugarbush.randomness import public_rng
 
 Scores = NDArray[np.float64]
@@ -37,8 +36,8 @@ class Attack:
     """How well scores separate members from non-members. Random guesses give 0.5, 0.01 and 0.5."""
 
     auc: Interval
-    true_positives_at_1_percent: Share
-    accuracy: Share
+    true_positives_at_1_percent: Interval
+    accuracy: Interval
 
 
 def by_perplexity(losses: Scores) -> Scores:
@@ -80,16 +79,13 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
     if not (np.isfinite(members).all() and np.isfinite(others).all()):
         raise ValueError("a score is not finite")
     at_1_percent = np.quantile(others, 0.99, method="higher")
-    one_sided = (1 + confidence) / 2
     most = min(len(members), len(others)) // 2 * 2
     (some, more), (these, those) = ((side[:most:2], side[1:most:2]) for side in (members, others))
     right = [*_tried(some, these, more, those), *_tried(more, those, some, these)]
     return Attack(
         auc=_auc(members, others, confidence),
-        true_positives_at_1_percent=share(
-            [bool(s > at_1_percent) for s in members], confidence=one_sided
-        ),
-        accuracy=share(right, confidence=one_sided),
+        true_positives_at_1_percent=_share((members > at_1_percent).tolist(), confidence),
+        accuracy=_share(right, confidence),
     )
 
 
@@ -101,6 +97,14 @@ def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval
     margin = t.ppf((1 + confidence) / 2, len(values) - 1) * np.std(values, ddof=1)
     margin = float(margin) / math.sqrt(len(values))
     return Interval(value=mean, lower=mean - margin, upper=mean + margin)
+
+
+def _share(cases: Sequence[bool], confidence: float) -> Interval:
+    """Return the share of true cases with its exact interval. Source: Clopper & Pearson 1934."""
+    bounds = binomtest(sum(cases), len(cases)).proportion_ci(confidence, method="exact")
+    return Interval(
+        value=sum(cases) / len(cases), lower=float(bounds.low), upper=float(bounds.high)
+    )
 
 
 def _auc(members: Scores, others: Scores, confidence: float) -> Interval:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from sugarbush.audits.canaries import DIGITS, PREFIX, Canary
+from research.leakage.canaries import DIGITS, PREFIX, Canary
 
 _NO_TOKEN = -1  # after the last token of a candidate
 _LOGITS = 2**23  # number of logits in memory at once
@@ -46,11 +46,6 @@ class Exposure:
     @property
     def highest(self) -> float:
         return max(self.bits)
-
-
-def exposure(model: Any, tokenizer: Any, canaries: Sequence[Canary]) -> Exposure:
-    """Compute the exposure of each canary for a causal language model."""
-    return ranked(candidate_losses(model, *candidate_tokens(tokenizer)), canaries)
 
 
 def ranked(losses: NDArray[np.float64], canaries: Sequence[Canary]) -> Exposure:
