@@ -1,4 +1,4 @@
-"""Attacks on benchmark data, and the bounds on epsilon from them. Failed attacks prove nothing."""
+"""Public functions that audit noisy mechanisms. An attack that fails proves nothing."""
 
 from sugarbush.lazy_names import lazy_names
 

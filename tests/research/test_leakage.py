@@ -311,7 +311,7 @@ def test_every_arm_trains_and_a_stopped_run_goes_on(fields, tmp_path, state, mon
     entries = Ledger(
         state, dataset="one", purpose="leakage", unit=Unit.RECORD, cap=math.inf, delta=1e-5
     ).entries()
-    assert len(entries) == len(tried) - 1  # all except `public`
+    assert len(entries) == len(tried) - 2  # `public` and `sdp` charge nothing
     start = leakage.Laboratory(tmp_path, grid).start("one", ModelKind.LSTM).model.state_dict()
     for name, weight in own.start("one", ModelKind.LSTM).model.state_dict().items():
         torch.testing.assert_close(start[name], weight)

@@ -17,7 +17,7 @@ _PLAIN = {
 
 
 class SpacyDetector:
-    """Finds persons and places by a pipeline, which is given by name or path."""
+    """Finds persons and places by a pipeline of spaCy, given by name or path."""
 
     def __init__(self, name: str) -> None:
         try:

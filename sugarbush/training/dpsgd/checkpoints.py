@@ -5,9 +5,9 @@
     <counts>/draws-<ledger entry>    one byte per noisy step, on disk before the step samples
 
 A checkpoint is complete or absent. The count of noisy steps includes steps with a lost result,
-because they spent budget. The count should be beside the ledger: restoring a backup of the private
-root must not lower it. The state of a noise or sampling generator is never stored, because no
-generator exists between steps.
+because those steps spent budget. The count should be beside the ledger, because a restored backup
+of the private root must not lower the count. The state of a noise or sampling generator is never
+stored, because no generator exists between steps.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class RunStart:
 
 
 class Checkpoints:
-    """The files of one run under `folder`, which must be in the private root.
+    """The files of one run under `folder`. The folder must be in the private root.
 
-    `counts` is the folder for the count of noisy steps. This folder should be outside the checkout.
+    `counts` is the folder for the count of noisy steps. It should be outside the checkout.
     """
 
     def __init__(self, folder: Path, *, counts: Path | None = None) -> None:
@@ -67,7 +67,7 @@ class Checkpoints:
 
     @property
     def draws(self) -> int:
-        """The number of noisy steps so far, including those with a lost result."""
+        """The number of noisy steps so far, including steps with a lost result."""
         begun = self.start()
         try:
             return self._count(begun).stat().st_size if begun else 0
@@ -111,7 +111,7 @@ class Checkpoints:
         trainable = {n: p for n, p in model.named_parameters() if p.requires_grad}
         if state["weights"].keys() != trainable.keys():
             raise PrivacyError(
-                f"{self.folder}: has the checkpoint of another model. Restore that model, or "
+                f"{self.folder} has the checkpoint of another model. Restore that model, or "
                 "remove the folder."
             )
         with torch.no_grad():
