@@ -2,11 +2,12 @@
 
     python -m research.echo FILE --text text --epsilons inf 4
 
-For each canary of `sugarbush.audits.echo_canaries`, a random bit decides whether the records
-contain it once. First, a tiny GPT-2 is trained on other texts of the file. Then the model is
-trained on the records, without DP (`inf`) or by DP-SGD, and writes texts. The attack computes a
-score of every canary from these texts. The file must be public. Source: Meeus et al. 2025, "The
-Canary's Echo".
+A canary begins like a text of the corpus and ends in unlikely words. For each canary, a random bit
+decides whether the records contain the canary once. First, a tiny GPT-2 is trained on other texts
+of the file. Then the model is trained on the records, without DP (`inf`) or by DP-SGD, and writes
+texts. The attack fits a model of word pairs to the texts, and scores each canary by its likelihood.
+The file must be public. Source: Meeus et al. 2025, "The Canary's Echo", sections 4 and 5, with word
+pairs.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def echo_scores(
     total, kinds = sum(singles.values()), len(singles) + 1
 
     def likelihood(first: str, second: str) -> float:
-        alone = (singles[second] + 1) / (total + kinds)  # smooths the likelihood of unseen pairs
+        alone = (singles[second] + 1) / (total + kinds)  # above 0 for an unseen pair too
         return (pairs[first, second] + alone) / (firsts[first] + 1)
 
     return np.array(
@@ -105,7 +106,7 @@ def echo_scores(
 def report(texts: list[str], canaries: list[str], members: np.ndarray) -> str:
     """Return the AUC and a lower bound on epsilon as text.
 
-    The bound uses the third of the canaries with the most extreme scores.
+    The bound uses a third of the canaries, with the highest and the lowest scores.
     """
     scores = echo_scores(texts, canaries)
     auc = attack(scores[members], scores[~members]).auc

@@ -42,7 +42,8 @@ class Losses:
 
 
 def losses_of(model: Any, start: FirstModel, corpus: Corpus) -> Losses:
-    """Compute the losses for the attacks on membership, for as many members as other texts."""
+    """Compute the losses for the attacks on membership, for equally many members and other
+    texts."""
     (members, _), (others, whole) = (
         _mean_losses(model, start.examples(texts[: len(corpus.others)]))
         for texts in (corpus.members, corpus.others)
@@ -77,8 +78,8 @@ def attacks(
 ) -> dict[str, Any]:
     """Run three attacks: exposure of canaries, membership of texts, membership of groups of texts.
 
-    `before` contains the losses of the first model, which was not trained on members or other
-    texts. The attacks on membership use these losses as the reference.
+    `before` contains the losses of the first model. This model was not trained on members or other
+    texts, so it is the reference of the attacks on membership.
     """
     exposed = ranked(candidate_losses(model, *candidates), planted.canaries)
     scores = [by_perplexity(own.members), by_perplexity(own.others)]

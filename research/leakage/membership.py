@@ -1,10 +1,10 @@
-"""Membership inference: was the model trained on this text, or on this group of texts?
+"""Membership inference: was a model trained on a given text, or on a given group of texts?
 
 A text with a higher score is more likely a member. The score is minus the log perplexity of the
-model. With a reference model, the log perplexity of the reference model is added. The reference
-model was trained on neither members nor others. The accuracy averages over all texts. The true
-positive rate at 1% false positives also shows an attack that is certain about only a few texts.
-Source: Carlini et al. 2022, "Membership Inference Attacks From First Principles".
+model. With a reference model, its log perplexity is added. The reference model was trained neither
+on members nor on non-members. The accuracy averages over all texts. The true positive rate at 1%
+false positives also shows an attack that is certain about only a few texts. Source: Carlini et al.
+2022, "Membership Inference Attacks From First Principles".
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """How well scores separate members from non-members. Random guesses give 0.5, 0.01 and 0.5."""
+    """Measures of how well scores separate members from non-members. Random guesses have an AUC of
+    0.5, a true positive rate of 0.01 and an accuracy of 0.5."""
 
     auc: Interval
     true_positives_at_1_percent: Interval
@@ -54,9 +55,9 @@ def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
     """Return the sums of scores of `count` groups. A public seed chooses `size` texts per group.
 
     Even groups use texts with even numbers, and odd groups use texts with odd numbers. `attack`
-    chooses a threshold on one half of the groups and tests it on the other half. So no text is in
-    both halves. Two groups of the same half can share texts. Shared texts make the intervals of one
-    run too narrow: use `over_seeds`. Raises ValueError if there are too few texts for two groups.
+    chooses a threshold on one half of the groups and tests it on the other half. No text is in both
+    halves. Two groups of the same half can share texts. Shared texts make the intervals of one run
+    too narrow, so use `over_seeds`. Raises ValueError if there are too few texts for two groups.
     """
     if len(scores) < 2 * size:
         raise ValueError(f"two groups of {size} need more than {len(scores)} texts")
@@ -70,9 +71,10 @@ def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
 def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Attack:
     """Compute the AUC, the TPR at 1% FPR, and the accuracy of a threshold on the scores.
 
-    For the accuracy, each half of the texts is tested with the threshold that is best on the other
-    half. If one half chose the threshold and tested it, even guesses would have an accuracy above
-    0.5. The accuracy uses equally many members and non-members (`others`).
+    For the accuracy, the best threshold of one half of the texts is tested on the other half. If
+    the same half chose and tested the threshold, random guesses would have an accuracy above 0.5.
+    The accuracy uses equally many members and non-members (`others`). Raises ValueError for fewer
+    than four members or non-members, or if a score is not finite.
     """
     if not (len(members) >= 4 and len(others) >= 4):
         raise ValueError("an attack needs the scores of at least four members and four non-members")
@@ -90,7 +92,8 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
 
 
 def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
-    """Return the mean over seeds with Student's interval, which is infinite for one value."""
+    """Return the mean over seeds with Student's interval. For one value, the interval is
+    infinite."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(value=mean, lower=-math.inf, upper=math.inf)

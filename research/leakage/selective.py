@@ -8,9 +8,9 @@ A loss is private if its target is private, or if its state has read a private t
 noise. If the policy misses a secret, the tokens of the secret are public tokens, and their gradient
 has no bound. `true_cost` gives the guarantee of a policy that misses nothing.
 
-The texts must be public. The noise has a public seed, so that a run can be repeated. This noise
-protects nobody. Source: Shi et al. 2022, "Selective Differential Privacy for Language Modeling",
-Algorithm 1, with Poisson samples and one loss per record.
+The texts must be public. The noise has a public seed, so a run can be repeated. Noise with a public
+seed protects nobody. Source: Shi et al. 2022, "Selective Differential Privacy for Language
+Modeling", Algorithm 1, with Poisson samples and one loss per record.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def true_cost(mechanism: SelectiveMechanism, *, gamma: float, delta: float) -> f
     """Return epsilon for a secret in one span of one record, if another secret may replace it.
 
     `gamma` is the share of secrets that the policy misses. If `gamma` > 0, epsilon is infinite.
-    Otherwise each sampling of the record releases its gradient and one state. The sensitivity of
-    each is 2 clip norms, so mu^2 = 4 / gradient_noise^2 + 4 / state_noise^2. Sampling gives no
-    amplification: the gradient of the public tokens has no noise and shows which records were
-    sampled. The length of a span counts as public. Half of `delta` covers the chance that a record
-    is sampled more often than assumed.
+    Otherwise each sampling of the record releases its gradient and one state. Gradient and state
+    each have a sensitivity of 2 clip norms. So mu^2 = 4 / gradient_noise^2 + 4 / state_noise^2.
+    Sampling gives no amplification, because the gradient of the public tokens has no noise and
+    shows which records were sampled. The length of a span counts as public. Half of `delta` covers
+    the chance that a record is sampled more often than assumed.
     """
     if gamma > 0:
         return math.inf
@@ -138,7 +138,7 @@ def add_noise(tensors: Iterable[Tensor], *, stddev: float, noise: torch.Generato
 
 @dataclass(frozen=True)
 class GradientSums:
-    """Sums over a sample, per parameter: of public gradients, and of clipped private gradients."""
+    """For each parameter, the sum of public gradients and the sum of clipped private gradients."""
 
     public: list[Tensor]
     private: list[Tensor]
