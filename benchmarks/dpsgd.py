@@ -5,11 +5,12 @@
 
 The modes run `--rounds` times in turn, in separate processes. A row of the table shows the best
 round. The column `micro-batch` includes forward pass, backward pass, clipping and adding up. The
-column `step` also includes noise and AdamW, with one micro-batch per step. This is the worst case,
-because a real step has many micro-batches. On a GPU, ordinary training and Opacus use bfloat16 by
-autocast, and our training computes in float32. Speeds are in samples per CPU-second on one thread
-(on a GPU, per second of wall time). Ratios compare with ordinary training in the same run. Memory
-is the peak minus the memory of the loaded model. Weights and tokens are random.
+column `step` also includes noise and AdamW, with one micro-batch per step. One micro-batch per step
+is the worst case, because a real step has many micro-batches. On a GPU, ordinary training and
+Opacus use bfloat16 by autocast, and our training computes in float32. Speeds are in samples per
+CPU-second on one thread (on a GPU, per second of wall time). Ratios compare with ordinary training
+in the same run. Memory is the peak minus the memory of the loaded model. Weights and tokens are
+random.
 """
 
 from __future__ import annotations

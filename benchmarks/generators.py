@@ -4,10 +4,10 @@
 
 The pool computes its similarities by one float32 matrix product. The times of the pool are divided
 by the time of this product. `--near` embeds 200 texts for each kind of request with the bundled
-model. This takes minutes on two cores. `--near` prints the mean cosine of corpus texts to their
-nearest generated text. `--near` also prints the AUC of a logistic regression that separates corpus
-texts from generated texts by their embeddings (0.5 is chance). The row "(corpus)" shows both values
-for other corpus texts in place of generated texts.
+model. The embedding takes minutes on two cores. `--near` prints the mean cosine of corpus texts to
+their nearest generated text. `--near` also prints the AUC of a logistic regression that separates
+corpus texts from generated texts by their embeddings (0.5 is chance). The row "(corpus)" shows both
+values for other corpus texts in place of generated texts.
 """
 
 from __future__ import annotations

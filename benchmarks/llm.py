@@ -3,11 +3,11 @@
     python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64] [--shared 300]
 
 A server in another process answers at once. The baseline is the SDK alone, at the same concurrency.
-It is compared with the generator, with the generator if a tenth of the calls fail, and with a rerun
-from the cache. Ratios compare with the SDK alone in the same run. Then two servers answer
-`--shared` calls. The servers put calls in a queue, like vLLM. The second server has half the speed
-of the first server. First each server answers all calls alone, and then both servers share the
-calls. The ideal time together is two thirds of the time of the fast server.
+The table compares the baseline with the generator, with the generator if a tenth of the calls fail,
+and with a rerun from the cache. Ratios compare with the SDK alone in the same run. Then two servers
+answer `--shared` calls. The servers put calls in a queue, like vLLM. The second server has half the
+speed of the first server. First each server answers all calls alone, and then both servers share
+the calls. The ideal time together is two thirds of the time of the fast server.
 """
 
 from __future__ import annotations

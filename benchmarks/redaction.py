@@ -6,9 +6,9 @@
     python -m benchmarks.redaction file --sentences 1000000
 
 FOLDER has NAME/NAME.parquet for each set below, with columns `text`, `spans` (JSON: start, end,
-label). A row `default` is the default policy. Its redactor was trained on generated text alone. The
-redactor of a row `default + others` was tuned on all sets except the tested set. No setting was
-chosen on the tested set.
+label). A row `default` is the default policy, with a redactor that was trained on generated text
+alone. The redactor of a row `default + others` was tuned on all sets except the tested set. No
+setting was chosen on the tested set.
 """
 
 from __future__ import annotations

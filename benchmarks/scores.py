@@ -6,7 +6,7 @@
 Scores and product run in turn. The last lines are `ratio R` and `herding_s S`. R is the ratio of
 the shortest times of scores and product. Other processes can only increase a time, so the shortest
 time counts. The sum checks the norm of every row, as a mechanism does, but adds no noise. The
-vectors are the same as in `benchmarks.voting`.
+vectors are the vectors of `benchmarks.voting`.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
     python -m research.arms research/settings/sweep.yaml --seeds 10
 
 The command writes figures.csv, table.csv and index.html to
-reports/internal/sweeps/<sweep>-replayed/. It also writes runs.csv, with one row per value of each
-run. A run is one call of `sugarbush.synthesize` with a separate ledger. The data set of a run is
-prepared once. A value is the mean over seeds, with a 95% interval by Student's t over seeds. Noise
-has no seed, as in a real release. So a second grid has other values, within the intervals. The same
-texts are held out for all seeds.
+reports/internal/sweeps/<sweep>-replayed/. The file runs.csv in this folder has one row per value of
+each run. A run is one call of `sugarbush.synthesize` with a separate ledger. The data set of a run
+is prepared once. A value is the mean over seeds, with a 95% interval by Student's t over seeds.
+Noise has no seed, as in a real release. So a second grid has other values, within the intervals.
+The same texts are held out for all seeds.
 """
 
 from __future__ import annotations

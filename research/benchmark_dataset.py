@@ -189,7 +189,7 @@ def datasets(
     """Return the prepared data sets of a sweep, or only the data sets in `sets`.
 
     Each split has at most `records` records. With `keep`, results and answers are stored. A
-    repeated run restores them.
+    repeated run restores the stored results.
     """
     _, points = points_of(Path(), sweep)
     settings = {point.set_name: parse_params(point.fields) for point in points}

@@ -1,8 +1,8 @@
 """A downstream metric: a classifier is fine-tuned on synthetic texts and tested on real texts.
 
-The classifier is an encoder with a new classification head. It learns to predict the requested
-attribute value of each synthetic text. The metric takes longer than the other metrics. Source of
-the learning rate: Xie et al. 2024, for RoBERTa.
+The classifier is an encoder with a new classification head. The classifier learns to predict the
+requested attribute value of each synthetic text. The metric takes longer than the other metrics.
+Source of the learning rate: Xie et al. 2024, for RoBERTa.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ First, the command trains a small GPT-2 on pieces of nine *other* data sets and 
 simulator. The simulator writes for codes that are drawn uniformly from the three schemas. The
 command stores the model in the folder `--start` for later runs. `--start` may also be the folder of
 another model of the GPT-2 or Llama family. Then the command fine-tunes the model on the named data
-set by DP-SGD. It measures the perplexity on 400 texts of the test split, given their control codes.
-To choose settings, use `--tune`: it measures the perplexity on unused texts of the training split.
+set by DP-SGD. The perplexity is measured on 400 texts of the test split, given their control codes.
+To choose settings, use `--tune`. With `--tune`, the perplexity is measured on unused texts of the
+training split.
 
 `--texts N` adds a small version of Table 1 of Yue et al. A classifier of TF-IDF features is trained
 on N real texts, and on N texts of each model (also of the first model). The test split tests the

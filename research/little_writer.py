@@ -9,8 +9,8 @@ not use this data set. Use the folder as `generator.huggingface.model`. Do not c
 repository.
 
 The model shows that the pipeline runs with a language model, and how long the run takes. The model
-cannot show which method is better, because it writes like its training data sets and a few minutes
-of training are too short (docs/log/language_model.md).
+cannot show which method is better, because a few minutes of training are too short
+(docs/log/language_model.md).
 """
 
 from __future__ import annotations

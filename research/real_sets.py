@@ -3,7 +3,8 @@
     python -m research.real_sets cfpb_complaints
 
 The 10% of the texts with the smallest hashes count as public. The donated texts are some of the
-public texts. The output is data/public/benchmarks/<set>_donated.parquet. It contains no other text.
+public texts. The output is data/public/benchmarks/<set>_donated.parquet. The file contains no other
+text.
 """
 
 import sys

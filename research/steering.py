@@ -116,7 +116,7 @@ class Steered(sb.HuggingFace):
     name: ClassVar[str] = "steered"
 
     vectors: Annotated[str, NOT_IN_OUTPUT]
-    """File of the vectors. Their hash, not their path, is part of cache keys."""
+    """File of the vectors. Cache keys contain the hash of the file, but not its path."""
 
     def digest(self) -> str:
         return hashlib.sha256(Path(self.vectors).read_bytes()).hexdigest()

@@ -55,7 +55,8 @@ def pipelines(file: str) -> None:
 def leakage(file: str) -> None:
     """Run all unfinished batches of a leakage grid."""
     batches = [Path(line) for line in run_module("research.leakage_points", file).splitlines()]
-    # The first batch of a data set and model runs alone and trains the first model for the others.
+    # The first batch of a data set and model runs alone, and trains the first model for the other
+    # batches.
     failed = run_all(batches, lambda own: batch.submit(own, file))
     tell("research.leakage_page", file, failed)
 

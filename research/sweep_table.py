@@ -36,7 +36,7 @@ def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
     """Return the figures of a point, with columns for its data set, method, epsilon and seed.
 
     Return None while the point is unfinished. The column `calls` is the number of generator calls
-    up to a round. It includes calls with cached answers.
+    up to a round. Calls with cached answers count too.
     """
     path = Roots(folder).internal / "figures.csv"
     if not path.exists():

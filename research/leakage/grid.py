@@ -70,8 +70,8 @@ def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
 class Sizes(Section):
     """A benchmark dataset: its parquet file, and the numbers of public, member and other texts.
 
-    Spans with a label in `secrets` count as secrets. These spans measure the conservative policy.
-    `purpose: benchmark` declares that everybody may read the file.
+    Spans with a label in `secrets` count as secrets. The misses of the conservative policy are
+    measured on these secrets. `purpose: benchmark` declares that everybody may read the file.
     """
 
     file: str

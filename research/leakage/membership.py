@@ -1,10 +1,10 @@
 """Membership inference: was a model trained on a given text, or on a given group of texts?
 
 A text with a higher score is more likely a member. The score is minus the log perplexity of the
-model. With a reference model, its log perplexity is added. The reference model was trained neither
-on members nor on non-members. The accuracy averages over all texts. The true positive rate at 1%
-false positives also shows an attack that is certain about only a few texts. Source: Carlini et al.
-2022, "Membership Inference Attacks From First Principles".
+model. With a reference model, its log perplexity is added. The reference model was not trained on
+members or non-members. The accuracy averages over all texts. The true positive rate at 1% false
+positives also shows an attack that is certain about only a few texts. Source: Carlini et al. 2022,
+"Membership Inference Attacks From First Principles".
 """
 
 from __future__ import annotations

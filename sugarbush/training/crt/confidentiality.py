@@ -45,7 +45,7 @@ def group(training: Event, *, missed: int, delta: float) -> Guarantee:
     """Return the guarantee for a group of secrets, if `missed` units still show one of them.
 
     Let k = `missed`, the number of units in which the policy misses a secret. The guarantee is (k
-    epsilon', k e^(k epsilon') delta'), by Proposition 5. Its second number must be at most `delta`.
+    epsilon', k e^(k epsilon') delta'), by Proposition 5. The second number must be at most `delta`.
     The function chooses the delta' with the smallest k epsilon'. For k = 0 the guarantee is (0, 0),
     because the output does not depend on the secrets. Epsilon is infinite if even delta' = 1e-18 is
     too large.

@@ -1,9 +1,9 @@
 """Measures the recall of a policy on labelled secrets, with confidence bounds.
 
 The unit is the distinct secret: a label and a text, without differences in case, width and white
-space. Several labelled spans of one secret are one case. They are not independent cases, because
-the policy reads the same words again. A distinct secret counts as missed if the policy misses any
-of its spans.
+space. Several labelled spans of one secret are one case. Several spans are not independent cases,
+because the policy reads the same words again. A distinct secret counts as missed if the policy
+misses any of its spans.
 
 A labelled span counts as found only if it is masked completely. A complete mask is not enough for
 epsilon 0. For example, a detector may mask the word before a name, but not the word before a mask.
@@ -152,8 +152,8 @@ def measure(
     gamma holds at `confidence`. With `conservative`, gamma and delta_2 hold together at
     `confidence`. The bounds assume that the distinct labelled secrets are independent. If
     `must_find` is not empty, only secrets with one of its labels count. Training texts of a
-    detector do not count. Their secrets do not count in other texts either. Texts that were
-    labelled with suggestions do not count. Raises InputError if no text is left, or if a label in
+    detector do not count, and neither do their secrets in other texts. Texts that were labelled
+    with suggestions do not count. Raises InputError if no text is left, or if a label in
     `must_find` has no secret. Raises InputError if a span is not within its text.
     """
     given = sample

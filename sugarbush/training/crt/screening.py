@@ -62,8 +62,8 @@ def screen(
     Guarantee: if a mask replaces every occurrence of a secret, `changed_units` units change. If the
     mask moves no end of a sentence, each distinct sentence with the secret changes at most one
     unit. There is no guarantee for a secret in a known sentence. Raises InputError if a text or a
-    known sentence contains the mask already, because a known sentence could equal a sentence with a
-    masked secret.
+    known sentence contains the mask. Such a known sentence could equal a sentence with a masked
+    secret.
     """
     _refuse_known_masks(known)
     originals = list(texts._per_unit)

@@ -39,7 +39,7 @@ class RunStart:
 class Checkpoints:
     """The files of one run under `folder`. The folder must be in the private root.
 
-    `counts` is the folder for the count of noisy steps. It should be outside the checkout.
+    `counts` is the folder for the count of noisy steps. This folder should be outside the checkout.
     """
 
     def __init__(self, folder: Path, *, counts: Path | None = None) -> None:

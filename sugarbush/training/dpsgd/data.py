@@ -90,7 +90,8 @@ def token_ids(
 
 
 def refuse_long_codes(schema: Schema, tokenizer: Any, max_length: int) -> None:
-    """Raise ParamsError unless the longest code and a short text fit into `max_length` tokens."""
+    """Raise ParamsError if the longest code and a short text do not fit into `max_length`
+    tokens."""
     longest = []
     for attribute in schema.attributes:
         lengths = [len(ids) for ids in token_ids(tokenizer, attribute.domain)]

@@ -28,8 +28,8 @@ def check(
 
     `together` is one batch of all records, and `alone` has one batch per record. The records should
     be public and differ in length. The check detects a weight that is used outside its own module.
-    It also detects a loss or a layer that couples records, and a layer with a wrong rule for its
-    gradient. Weights, gradients and dropout stay unchanged.
+    The check also detects a loss or a layer that couples records, and a layer with a wrong rule for
+    its gradient. Weights, gradients and dropout stay unchanged.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     with _no_dropout(model), _gradients_put_aside(parameters):

@@ -42,9 +42,9 @@ def generate(
     texts.
 
     `max_length` is in tokens, including the tokens of the prompt. Prompts are plain text. With
-    `after_end`, the end token comes before each prompt, and a prompt may be empty. An empty text is
-    written again, and so is a text that only repeats its prompt. Raises GeneratorError when some
-    texts are still empty after `settings.attempts` draws.
+    `after_end`, the end token comes before each prompt, and a prompt may be empty. A text is
+    written again if it is empty or only repeats its prompt. Raises GeneratorError when some texts
+    are still empty after `settings.attempts` draws.
     """
     texts: list[str] = [""] * len(prompts.value)
     redrawn = tokens = 0

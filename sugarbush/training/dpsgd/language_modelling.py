@@ -72,8 +72,8 @@ def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
     """Compute each record's cross-entropy, averaged over its *own* tokens: (records,), in nats.
 
     Guarantee: a record's loss depends on that record alone. The loss of Hugging Face would break
-    this guarantee: it is a mean over the tokens of the batch, so one more record changes the weight
-    of all others. A record without a token to predict has loss 0.
+    this guarantee. Hugging Face averages over the tokens of the batch, so one more record changes
+    the weight of all other records. A record without a token to predict has loss 0.
     """
     sums, counts = token_losses(model, batch)
     return sums / counts.clamp(min=1)

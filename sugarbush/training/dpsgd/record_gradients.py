@@ -35,8 +35,7 @@ from sugarbush.errors import InvariantError
 
 _BLOCK = 256  # b: number of terms that a product adds up at once
 _OTHER_ROUNDINGS = 8  # the 8 in kappa
-# This number is added to the square of a row's length, because products may underflow. It is 4 b
-# 2^-126 / 2^-24.
+# The square of a row's length is increased by 4 b 2^-126 / 2^-24, because products may underflow.
 _UNDERFLOW = 4 * _BLOCK * 2.0**-102
 
 
@@ -165,7 +164,7 @@ class RecordGradients:
 class _Measured:
     """Return |G|^2, the size S and the number of nonzero positions. Each result is (records,)
     float64. G contains the gradients of one form only: whole, factors or tokens. `roundings` is
-    n(rows) + n(columns) of the module's docstring. It is 0 for a whole gradient.
+    n(rows) + n(columns) of the module's docstring, or 0 for a whole gradient.
     """
 
     squares: Tensor

@@ -50,8 +50,8 @@ class Mechanism:
     """Everything that the guarantee depends on, fixed before the first step.
 
     `noise_multiplier` is the standard deviation of the noise divided by `clip_norm`. A run with 0
-    is charged as not private. A step samples a unit with probability `rate`. `repeatable_steps` are
-    additional steps that are charged beforehand. They replace steps that a crash lost. If no
+    is charged as not private. A step samples a unit with probability `rate`. `repeatable_steps`
+    additional steps are charged beforehand. These steps replace steps that a crash lost. If no
     repeatable step is left, each lost step shortens the training by one step. Under REPLACE_ONE the
     run is charged as confidential training, which has no DP epsilon.
     """
@@ -133,7 +133,7 @@ class Performance:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The progress of a run. It has no times, because the time of a step depends on the texts."""
+    """The progress of a run, without times. The time of a step would depend on the texts."""
 
     step: int
     steps: int
