@@ -1,8 +1,8 @@
 """Computes lower bounds on epsilon from one run with canaries.
 
-For each of m canaries, a fair coin decides whether the mechanism sees it. An attacker sees the
-output of the mechanism and guesses some of the coins. A coin without a guess is an abstention. The
-claimed epsilon limits how many guesses can be right. More right guesses disprove the claim.
+For each of m canaries, a fair coin decides whether the mechanism sees the canary. An attacker sees
+the output of the mechanism and guesses some of the coins. A coin without a guess is an abstention.
+The claimed epsilon limits how many guesses can be right. More right guesses disprove the claim.
 Neighbours differ by one canary, added or removed.
 
 The module has two bounds. Each bound holds with probability `confidence`. The attack and the
@@ -105,7 +105,7 @@ def p_value(outcome: Outcome, *, epsilon: float, delta: float) -> float:
 
 
 def epsilon_lower_bound(outcome: Outcome, *, delta: float, confidence: float) -> float:
-    """Return a lower bound on the epsilon of the mechanism; 0 if the outcome disproves nothing.
+    """Return a lower bound on the epsilon of the mechanism, or 0 if the outcome disproves nothing.
 
     Guarantee: the bound is above the epsilon of the mechanism with probability at most 1 -
     `confidence`. For 2 m delta <= 1 the p-value is a maximum of averages of binomial tails, so the
@@ -125,7 +125,7 @@ def epsilon_lower_bound(outcome: Outcome, *, delta: float, confidence: float) ->
 
 
 def mu_lower_bound(outcome: Outcome, *, confidence: float) -> float:
-    """Return a mu for which the outcome disproves mu-Gaussian DP; 0 if it disproves nothing.
+    """Return a mu for which the outcome disproves mu-Gaussian DP, or 0 if there is none.
 
     Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most 1 -
     `confidence`. `accounting.gaussian_epsilon` converts mu to an epsilon. The converted epsilon is
@@ -142,10 +142,10 @@ def mu_lower_bound(outcome: Outcome, *, confidence: float) -> float:
 def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> bool:
     """Return whether P[at least v right guesses] < `significance` for every mu-GDP mechanism.
 
-    Suppose that this probability equals `significance`, and add up over all outcomes with at least
-    v right guesses. The sum gives a lower bound `right` on the probability of a right guess per
-    canary. The trade-off curve gives from `right` a lower bound `wrong` on the probability of a
-    wrong guess. If `right` + `wrong` is more than the fraction of canaries with a guess, no mu-GDP
+    Suppose that P[at least v right guesses] equals `significance`, and add up over all such
+    outcomes. The sum gives a lower bound `right` on the probability of a right guess per canary.
+    The trade-off curve gives from `right` a lower bound `wrong` on the probability of a wrong
+    guess. If `right` + `wrong` is more than the fraction of canaries with a guess, no mu-GDP
     mechanism has this outcome. Source: Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-Differential
     Privacy in One Run" (arXiv 2410.22235), for coins.
     """
@@ -155,7 +155,7 @@ def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> boo
     right, wrong = significance * v / m, significance * (r - v) / m
     for i in range(v - 1, -1, -1):
         wrong_of_more = max(wrong, float(ndtr(ndtri(right) - mu)))
-        if wrong_of_more == wrong:  # the next steps change nothing
+        if wrong_of_more == wrong:  # further steps would not change the value
             break
         right = min(1.0, right + i / (r - i) * (wrong_of_more - wrong))
         wrong = wrong_of_more
@@ -163,8 +163,7 @@ def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> boo
 
 
 def _largest(disproved: Callable[[float], bool]) -> float:
-    """Return the largest value for which `disproved` returns True, rounded down; 0 if there is
-    none."""
+    """Return the largest value with `disproved(value)`, rounded down, or 0 if there is none."""
     if not disproved(_START):
         return 0.0
     lower, upper = _START, 1.0

@@ -3,9 +3,8 @@
 A synthetic text may have a phrase or an identifier of a training record by chance. No mechanism has
 read a held-out record, so a match with a held-out record is always chance. A match with a held-out
 record is called a phantom. If training records match more often than held-out records, the texts
-disclose training records. The test needs no canaries and no model. The idea to use held-out texts
-as the control is from Amin et al. 2026, "Phantoms and Disclosures" (arXiv 2606.16952). The test is
-our own.
+disclose training records. The test needs no canaries and no model. Amin et al. 2026, "Phantoms and
+Disclosures" (arXiv 2606.16952), also use held-out texts as the control. The test is our own.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ class Disclosure:
     """Counts of matches: of `records` training records, and of equally many held-out records.
 
     A record matches if a synthetic text has a mark (a phrase or identifier) that no other record
-    has. `training` counts the training records that match, and `phantoms` counts the held-out
-    records that match. `p_value` is the probability of at least `training` matches by chance. A
-    large `p_value` shows nothing.
+    has. `training` is the number of training records that match. `phantoms` is the number of
+    held-out records that match. `p_value` is the probability of at least `training` matches by
+    chance. A large `p_value` shows nothing.
     """
 
     records: int

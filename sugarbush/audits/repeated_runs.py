@@ -16,7 +16,7 @@ from sugarbush.errors import InvariantError
 
 
 def mu_lower_bound_of_runs(accuracies: Sequence[float], *, confidence: float) -> float:
-    """Return a mu for which the runs disprove mu-Gaussian DP; 0 if they disprove nothing.
+    """Return a mu for which the runs disprove mu-Gaussian DP, or 0 if there is none.
 
     `accuracies` contains each run's fraction of right guesses. Each run needs its own coins and its
     own noise. The attacker must guess the coin of every canary.

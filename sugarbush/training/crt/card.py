@@ -114,5 +114,5 @@ def _share(share: Share) -> dict[str, float]:
 
 
 def _number(value: float) -> float | str:
-    """Round a bound up, so that the card never states less than the bound."""
+    """Round a bound up, because the card must not state less than the bound."""
     return float(rounded_up(value, 5)) if math.isfinite(value) else "infinite"

@@ -1,9 +1,10 @@
 """Computes confidentiality: the epsilon for replacing a secret by a mask.
 
-The epsilon of confidentiality is never added to a DP epsilon. Two corpora are neighbours if one of
-them has a mask where the other has the secret. After deduplication, the secret changes the units
-that `screening.changed_units` counts. So DP-SGD is accounted for under REPLACE_ONE. An epsilon
-under add/remove does not imply an equal epsilon under REPLACE_ONE (docs/pitfalls.md).
+The epsilon of confidentiality is never added to a DP epsilon. Two corpora are neighbours if a mask
+in the second corpus replaces the secret of the first corpus. After deduplication, the secret
+changes the units that `screening.changed_units` counts. So DP-SGD is accounted for under
+REPLACE_ONE. An epsilon under add/remove does not imply an equal epsilon under REPLACE_ONE
+(docs/pitfalls.md).
 
 Source: Zhao, Li, Wang 2022, "Provably Confidential Language Modelling": Theorem 8 (amplification by
 an approximate policy) and Proposition 5 (groups).
@@ -70,8 +71,7 @@ def bayesian(
     delta_2: float = 0.0,
     relation: Relation = Relation.REPLACE_ONE,
 ) -> Guarantee:
-    """Return the average guarantee over secrets if the policy misses at most a share `gamma` of
-    them.
+    """Return the average guarantee over secrets, if the policy misses at most a share `gamma`.
 
     The guarantee is (log(1 + gamma (e^epsilon' - 1)), gamma delta' + delta_2). Here epsilon' is the
     epsilon of DP-SGD at delta' = (delta - delta_2) / gamma. `delta_2` bounds the share of secrets
@@ -93,7 +93,7 @@ def bayesian(
 
 
 def amplified(inner: float, *, gamma: float) -> float:
-    """Return log(1 + gamma (e^inner - 1)), also where e^inner overflows."""
+    """Return log(1 + gamma (e^inner - 1)). The result is correct if e^inner overflows."""
     _require_share(gamma=gamma)
     if gamma == 0:
         return 0.0

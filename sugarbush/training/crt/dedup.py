@@ -8,8 +8,8 @@ equal sentence makes a sentence a duplicate, as the theorem requires. A Bloom fi
 positives, which depend on all earlier sentences. So with a Bloom filter, one secret could change
 many records. A search for similar sentences has the same problem.
 
-There is no record-level epsilon after deduplication. The removal of a record may change a second
-record: its masked sentence may now be the first occurrence.
+There is no record-level epsilon after deduplication. If a record is removed, a masked sentence of a
+second record may become the first occurrence. So one removal may change two records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from sugarbush.training.crt.sentences import Sentence
 
-MASK = "<MASK>"  # the same mask for a duplicate and for a redacted span
+MASK = "<MASK>"  # duplicates and redacted spans have the same mask
 
 
 def mask_duplicates(

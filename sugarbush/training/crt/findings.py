@@ -31,7 +31,7 @@ class Detector(Protocol):
 
 
 class PublicPolicy(Protocol):
-    """The conservative policy pi_c: it declares a text public if it finds no possible secret."""
+    """The conservative policy pi_c, which declares a text public if it finds no possible secret."""
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
         """Return, for each text, whether it contains no possible secret."""

@@ -1,9 +1,9 @@
 """Finds secrets with a fixed format by regular expressions.
 
 The time of each pattern is linear in the length of a text, because no repetition contains another
-repetition. Names have no fixed format. NAME matches two capitalised words, so it also finds titles
-and places. NAME finds a single first name only in "I'm Ann". TITLED_NAME finds names after a title.
-So the patterns miss names: measure how many, or add a trained detector.
+repetition. Names have no fixed format. NAME matches any two capitalised words, such as names,
+titles and places. NAME finds a single first name only in "I'm Ann". TITLED_NAME finds names after a
+title. So the patterns miss names: measure how many, or add a trained detector.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class PlainWords:
     Capitals are allowed at the start of a sentence, in "I", and in a speaker's tag at the start of
     a line ("USR: "). A digit, a name inside a sentence or a sign such as @ makes a text private.
     The policy misses secrets in lower-case words (a diagnosis) and names at the start of a
-    sentence. So its delta_2 must be measured.
+    sentence. So delta_2 of this policy must be measured.
     """
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:

@@ -7,8 +7,8 @@ misses any of its spans.
 
 A labelled span counts as found only if it is masked completely. A complete mask is not enough for
 epsilon 0. For example, a detector may mask the word before a name, but not the word before a mask.
-So gamma counts the secrets with a *trace*. A missed secret has a trace. A masked secret has a trace
-in one case: a mask in place of the secret, before redaction, changes the redacted text. The
+So gamma counts the secrets with a *trace*. A missed secret has a trace. To test a masked secret, a
+mask replaces the secret before redaction. If the redacted text changes, the secret has a trace. The
 accounting uses an *upper* confidence bound: for 200 distinct secrets without a trace, the bound is
 1.5%. If both gamma and delta_2 are used, both bounds must hold at once. So each bound has half of
 the allowed error (Bonferroni). The bounds hold only for secrets from the source of the labelled
@@ -107,11 +107,11 @@ class RecallMeasurement:
     """What a policy misses on a sample. The shares of secrets count each distinct secret once.
 
     `missed` counts the secrets with a span that is not masked completely. `traced` also counts
-    masked secrets that leave a trace; its upper bound is gamma. `public` counts the secrets that
-    remain visible in the public part, because the conservative policy missed them. The upper bound
-    of `public` is delta_2. Without a conservative policy, `public` is None. `precision` is the
-    share of masked spans that overlap a labelled span. `left_out` is the number of texts that do
-    not count (see the module).
+    masked secrets that leave a trace. The upper bound of `traced` is gamma. `public` counts the
+    secrets that remain visible in the public part, because the conservative policy missed them. The
+    upper bound of `public` is delta_2. Without a conservative policy, `public` is None. `precision`
+    is the share of masked spans that overlap a labelled span. `left_out` is the number of texts
+    that do not count (see the module).
 
     gamma and delta_2 together hold at `confidence`. Each bound of `traced`, `public` and
     `traced_by_label` alone holds at `confidence_each`. Each other bound alone holds at
@@ -266,7 +266,7 @@ def distinct_secret(text: str, label: str) -> Secret:
 
 
 def _of_any_span(secrets: Sequence[Secret], spans: Sequence[bool]) -> dict[Secret, bool]:
-    """Return, for each distinct secret, whether any of its spans has the value True."""
+    """Return, for each distinct secret, whether one of its spans has the value True."""
     found: dict[Secret, bool] = {}
     for secret, value in zip(secrets, spans, strict=True):
         found[secret] = found.get(secret, False) or value

@@ -19,9 +19,9 @@ from sugarbush.training.crt.findings import Detector, Finding
 
 PAPER_THRESHOLD = 0.3  # Zhao, Li, Wang 2022
 _MASKS = re.compile(re.escape(MASK))
-# A title or degree shows the sex or the profession, so it is masked together with the name. A title
-# or degree beside a mask is masked too. So the redacted text does not change if a mask already
-# replaces the name.
+# A title or degree shows the sex or the profession, so the mask of a name includes its title. A
+# title or degree beside a mask is masked too. So the redacted text does not change if a mask
+# already replaces the name.
 _TITLES = re.compile(
     r"(?<!\w)(?:(?:Mrs?|Ms|Miss|Mx|Dr|Prof|Professor|Doctor|Sir|Madam|Mme|Monsieur|Herr|Frau|Se[nñ]ora?|"
     r"Nurse|Officer|Rev|Capt|Sgt)\.?[ \t]+){1,3}\Z",
@@ -72,7 +72,7 @@ class Policy:
 
     @property
     def trained_on(self) -> frozenset[str]:
-        """Digests of the labelled texts that a detector was trained with."""
+        """Return digests of the labelled texts that trained the detectors."""
         none: frozenset[str] = frozenset()
         return none.union(*(getattr(d, "trained_on", none) for d in self._detectors))
 

@@ -1,4 +1,4 @@
-"""Splits texts into sentences, deduplicates and redacts them, and decides which are public.
+"""Splits texts into sentences, then deduplicates and redacts, and decides which texts are public.
 
 This module is on the audit list. The guarantee depends on this order. Sentences are compared before
 any masking. So only an equal sentence makes a sentence a duplicate.
@@ -32,16 +32,16 @@ class Screened:
     def private_count(self) -> int:
         """Count the texts that are not completely public.
 
-        The number of texts is public under REPLACE_ONE, because a mask in place of a secret does
-        not change it. Under add/remove the number would be private.
+        Under REPLACE_ONE the number is public, because a mask in place of a secret does not change
+        the number. Under add/remove the number would be private.
         """
         return sum(MASK in view for view in self.views._per_unit)
 
     def parts(self) -> tuple[Private[str], Private[str]]:
         """Return the public part and the private part.
 
-        The public part contains the view of each text that has a public sentence. The private part
-        contains the whole of each text that has a private sentence. So a text may be in both parts.
+        The public part contains the public view of each text with a public sentence. The private
+        part contains each whole text with a private sentence. So a text may be in both parts.
         """
         pairs = zip(self.texts._per_unit, self.views._per_unit, strict=True)
         return (
@@ -96,9 +96,9 @@ def changed_units(
 ) -> int:
     """Count the screened units that change when a mask replaces `secret` everywhere.
 
-    The returned number is private. `confidentiality.group` takes it as `missed`. For 0, the epsilon
-    of the secret is 0. The texts are redacted twice. So a unit also counts if a detector labels the
-    neighbours of a masked secret differently.
+    The returned number is private. This number is the argument `missed` of `confidentiality.group`.
+    If it is 0, the epsilon of the secret is 0. The texts are redacted twice. So a unit also counts
+    if a detector labels the neighbours of a masked secret differently.
     """
     originals: Sequence[str] = list(texts._per_unit)
     _refuse_known_masks(known)

@@ -5,7 +5,7 @@ or brackets. A few abbreviations and single initials do not end a sentence. The 
 after the end of a sentence. So a secret at the start of the next sentence cannot move this end.
 
 A text without an end of sentence is one sentence of any length. A sentence is never cut by length,
-because the position of the cut would depend on all text before it.
+because the position of the cut would depend on all earlier text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_END = re.compile(
     r"(?i:mr|mrs|ms|dr|prof|st|jr|sr|no|nr|vs|etc|e\.g|i\.e|apt|ave|dept|inc|ltd)|[A-Z]"
 )
 _LAST_WORD = re.compile(r"\S+\Z")
-_LONGEST_WORD = 12  # number of characters that are read before a full stop
+_LONGEST_WORD = 12  # number of characters before a full stop that are searched for an abbreviation
 
 
 @dataclass(frozen=True, slots=True)

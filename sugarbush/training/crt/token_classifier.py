@@ -116,7 +116,7 @@ class TokenClassifier:
             place += len(sentence.text) + len(sentence.space)
 
     def _halves(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield `text` if it fits into the model, else pieces of it that fit. The text is cut
+        """Yield `text` if it fits into the model, else several pieces that fit. The text is cut
         between two tokens. A separate piece may have more tokens than inside the text, so its
         length is checked again."""
         offsets = self._tokenizer(
@@ -136,7 +136,8 @@ class TokenClassifier:
 
 
 def _positions(model: Any) -> int:
-    """Return how many tokens a model reads. RoBERTa's positions begin after its padding index."""
+    """Return the largest number of tokens that a model reads. RoBERTa's positions begin after its
+    padding index."""
     every: int = model.config.max_position_embeddings
     embeddings = getattr(model.base_model, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)

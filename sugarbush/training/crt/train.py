@@ -2,7 +2,7 @@
 
 Each epoch has one pass of SGD over the public part and one pass of DP-SGD over the private part. A
 batch never mixes the two parts. The code of DP-SGD is in `sugarbush.training.dpsgd`. This module is
-on the audit list, because it reads the part that the conservative policy declares public.
+on the audit list, because it reads the public part.
 
 Guarantee: for a secret in one unit of the private part, `confidentiality.uniform` computes the
 confidentiality from `mechanism.event`. The content of the public part is not protected. delta_2

@@ -3,9 +3,9 @@
     <end>I was charged twice by <MASK> ...<end>
 
 The loss is on the text and its last end token. Generation starts after the first end token. A mask
-is one token. The model reads the mask and never learns to predict it, because a model that predicts
-masks predicts names worse. The tokenizer is public, because a vocabulary from the corpus would
-reveal secrets.
+is one token. The model reads masks but is not trained to predict masks, because then it would
+predict names worse. The tokenizer is public, because a vocabulary from the corpus would reveal
+secrets.
 """
 
 from __future__ import annotations

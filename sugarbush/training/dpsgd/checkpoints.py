@@ -30,7 +30,7 @@ _STEP = re.compile(r"step-(\d+)\.pt")
 
 @dataclass(frozen=True, kw_only=True)
 class RunStart:
-    """The charge of a run."""
+    """The charge of a run, as `start.json` stores it."""
 
     ledger_id: str
     event: Event
@@ -60,7 +60,7 @@ class Checkpoints:
             ) from None
 
     def begin(self, start: RunStart) -> None:
-        """Store the charge, before the first step."""
+        """Store the charge. Call this function before the first step."""
         with atomic_file(self.folder / "start.json") as temporary:
             fields = {"ledger_id": start.ledger_id, "event": start.event.as_dict()}
             temporary.write_text(json.dumps(fields))
@@ -123,7 +123,7 @@ class Checkpoints:
         path = self._counts / f"draws-{begun.ledger_id}"
         before = self.folder / path.name
         if not path.exists() and before.exists():
-            # Earlier versions of CRT stored the count beside the checkpoints.
+            # Old runs of CRT may have the count beside the checkpoints.
             with atomic_file(path) as temporary:
                 temporary.write_bytes(before.read_bytes())
         return path

@@ -9,10 +9,10 @@ factors anyway:
     Embedding  (V, d)      L = one-hot token ids        R = gradient of the output
 
 The norm of G is computed without G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight may be
-used twice, such as an embedding that is tied to the head. The norm of its gradient includes the
-cross terms of both uses. The clipped sum over records is sum_i L_i^T (c_i R_i). The sum needs the
-same factors, so autograd computes no weight gradient. Gradients that are smaller than their factors
-(of LayerNorm, biases and LoRA) are stored in full.
+used twice, such as an embedding that is tied to the head. Then the norm includes the cross terms of
+both uses. The clipped sum over records is sum_i L_i^T (c_i R_i). The sum needs the same factors, so
+autograd computes no weight gradient. Gradients that are smaller than their factors (of LayerNorm,
+biases and LoRA) are stored in full.
 
 Guarantee: one record adds a vector of L2 norm at most `clip_norm` * (1 + 2^-20) to `p.grad`, over
 all parameters together. The bound includes the rounding errors of the norm and of the product, even
@@ -45,7 +45,7 @@ from transformers.pytorch_utils import Conv1D
 from sugarbush.errors import InvariantError, PrivacyError
 from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
 
-# This constant is added to a norm before the division, as in Opacus. Gradients get a little
+# This constant is added to a norm before the division, as in Opacus. It only makes gradients
 # smaller.
 STABILISER = 1e-6
 

@@ -105,7 +105,7 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
 
 
 def load_tokenizer(name_or_path: str, *, section: str) -> Any:
-    """Load the tokenizer of a model. Raises ParamsError if it cannot be read."""
+    """Load the tokenizer of a model. Raises ParamsError if the tokenizer cannot be read."""
     try:
         return AutoTokenizer.from_pretrained(name_or_path, trust_remote_code=False)
     except _UNREADABLE as error:
@@ -185,7 +185,7 @@ def with_lora(model: Any, *, rank: int) -> Any:
     The factor alpha of LoRA is twice the rank, so that one learning rate suits several ranks. Move
     the model to its device before this call. Source: Hu et al. 2022.
     """
-    from peft import LoraConfig, get_peft_model  # imported here because it is slow to load
+    from peft import LoraConfig, get_peft_model  # imported here, because peft loads slowly
 
     blocks = [
         name

@@ -17,7 +17,7 @@ from sugarbush.training.dpsgd.clipping import STABILISER
 class HooksClipper:
     """A `Clipper` that stores one whole gradient per record and weight. Guarantee: the same as for
     `PerRecordClipper`, which is tested against this class. This class is slow and needs much
-    memory, so do not use it for large models.
+    memory. Do not use it for large models.
     """
 
     def __init__(self, model: nn.Module, *, clip_norm: float) -> None:
@@ -32,7 +32,8 @@ class HooksClipper:
 
     @contextmanager
     def recording(self, *, records: int) -> Iterator[None]:
-        """Record the forward and backward pass of one micro-batch, which must not be empty."""
+        """Record the forward and backward pass of one micro-batch. The micro-batch must not be
+        empty."""
         if records < 1:
             raise InvariantError("an empty micro-batch has no gradient: skip it")
         self._records = records

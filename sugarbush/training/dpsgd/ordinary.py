@@ -70,7 +70,7 @@ def train_without_privacy(
     seed: int,
     session: PrivacySession,
 ) -> Released[nn.Module]:
-    """Run `train_on_public` on private records, and charge it as `NonPrivate`.
+    """Run `train_on_public` on private records. The ledger gets a `NonPrivate` event.
 
     The model shows the best quality to expect, and is never released. The training reports nothing,
     because a loss on private records is private.

@@ -1,4 +1,4 @@
-"""Stores the gradients of one parameter, one per record, in the form that needs the least memory.
+"""Stores the per-record gradients of one parameter in the form that needs the least memory.
 
 A gradient is a sum of three forms: whole gradients, products of two factors, and products with
 one-hot token ids. Inner products between the forms give the norms, including cross terms. A product
@@ -12,8 +12,8 @@ gradient, S is its norm. For several forms, S is the sum of their sizes.
 
 1. A product over k terms is added up in blocks of b terms. Its error is at most gamma_n |x| |y|,
    n = min(k, b) + ceil(k / b), in any order within a block (Higham 2002, Eq. 3.5).
-2. So the error of |G|^2 is at most kappa u S^2, kappa = n(rows) + n(columns) + 8. The 8 covers the
-   product of the two inner products, the rounding of S, and terms of second order.
+2. So the error of |G|^2 is at most kappa u S^2, kappa = n(rows) + n(columns) + 8. The 8 is for the
+  product of the two inner products, the rounding of S, and terms of second order.
 3. The sum over the entries of p x p positions is in float64. Its error is at most p^2 2^-53 S^2.
 4. Scaling and adding up p rows has an error of at most 1.01 (p + 4) u S, for p < 2^17.
 
@@ -34,7 +34,7 @@ from torch import Tensor
 from sugarbush.errors import InvariantError
 
 _BLOCK = 256  # b: number of terms that a product adds up at once
-_OTHER_ROUNDINGS = 8  # the 8 in kappa
+_OTHER_ROUNDINGS = 8  # the summand 8 of kappa
 # The square of a row's length is increased by 4 b 2^-126 / 2^-24, because products may underflow.
 _UNDERFLOW = 4 * _BLOCK * 2.0**-102
 

@@ -2,7 +2,7 @@
 step.
 
 A step takes a secret Poisson sample and adds up clipped per-record gradients over physical
-micro-batches. Then it adds noise once and divides by the *expected* batch size. A step with an
+micro-batches. The step adds noise once and divides by the *expected* batch size. A step with an
 empty sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no batch size.
 Progress reports depend only on settings and on numbers of steps.
 
@@ -47,7 +47,7 @@ _REPORTS = 20  # maximum number of progress reports per run
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
-    """Everything that the guarantee depends on, fixed before the first step.
+    """All parameters of the guarantee, fixed before the first step.
 
     `noise_multiplier` is the standard deviation of the noise divided by `clip_norm`. A run with 0
     is charged as not private. A step samples a unit with probability `rate`. `repeatable_steps`
