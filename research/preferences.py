@@ -37,7 +37,7 @@ _GROUP, _WORSE = 10, 4  # index of the fifth of ten texts, as in POPri
 
 @dataclass(frozen=True)
 class Pair:
-    """One preference: after `prompt`, the text `better` is preferred to the text `worse`."""
+    """A preference: after `prompt`, the text `better` is preferred to the text `worse`."""
 
     prompt: str
     better: str

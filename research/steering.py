@@ -249,7 +249,7 @@ def learn(
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One comparison: the data set, the settings of the model, and the sizes.
+    """A comparison: the data set, the settings of the model, and the sizes.
 
     `folder` contains vectors, answers and the ledger. So a stopped run continues, and draws no
     noise again.

@@ -86,7 +86,7 @@ class Sweep(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One run of the sweep.
+    """A point of the sweep, which is one run.
 
     `epsilon` is 0 for a method without private data, and infinity for a method without noise.
     """

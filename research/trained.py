@@ -218,7 +218,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=2000, help="most private records to use")
     parser.add_argument("--texts", type=int, default=1000, help="texts in every final set")
     parser.add_argument("--heldout", type=int, default=400)
-    parser.add_argument("--only", choices=["decoder", "classifier"], help="both unless given")
+    parser.add_argument("--only", choices=["decoder", "classifier"], help="the default is both")
     parser.add_argument("--decoder", help="a model by name or path; default: a new model")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=128)

@@ -21,7 +21,7 @@ MEAN_BY_CHANCE = 1 / math.log(2)  # expected exposure in bits, without a leak
 
 @dataclass(frozen=True)
 class Canary:
-    """One secret number, 0 to 999,999."""
+    """A secret number from 0 to 999,999."""
 
     number: int
 

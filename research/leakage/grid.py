@@ -165,7 +165,7 @@ class Grid(Section):
 
 
 class LeakagePoint(Section):
-    """One training.
+    """A point of the grid: one training of one model.
 
     `gamma` is None if the method has no policy. `epsilon` is None if the noise is not calibrated to
     an epsilon.

@@ -85,7 +85,7 @@ class SelectiveMechanism:
 
 
 def true_cost(mechanism: SelectiveMechanism, *, gamma: float, delta: float) -> float:
-    """Return epsilon for a secret in one span of one record, if another secret may replace it.
+    """Return epsilon for replacing a secret in one span of one record.
 
     `gamma` is the share of secrets that the policy misses. If `gamma` > 0, epsilon is infinite.
     Otherwise each sampling of the record releases its gradient and one state. Gradient and state
