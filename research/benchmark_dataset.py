@@ -42,7 +42,7 @@ class Variant:
 
     @property
     def attributes(self) -> Sequence[str]:
-        """The attributes in the DP table; empty if the table has all attributes."""
+        """The attributes in the DP table. An empty value means all attributes."""
         return self.settings.get("synthesize_metadata", {}).get("attributes", ())
 
 

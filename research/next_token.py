@@ -1,9 +1,9 @@
 """Measures how well a model that is trained on synthetic texts predicts real texts.
 
 A small decoder is trained on synthetic texts and predicts each next token of held-out real texts.
-The decoder is bert-small, trained for 10 epochs at learning rate 3e-4 and weight decay 0.01, in
-batches of 32. Source of the protocol and the hyperparameters: Yu et al. 2023, "Training Private and
-Efficient Language Models with Synthetic Data from LLMs"; Xie et al. 2024.
+The paper trains bert-small for 10 epochs at learning rate 3e-4 and weight decay 0.01, in batches of
+32. Source of the protocol and the hyperparameters: Yu et al. 2023, "Training Private and Efficient
+Language Models with Synthetic Data from LLMs"; Xie et al. 2024.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 A variant is MAPLE with changed settings. A difference is the value of a variant minus the value of
 `maple` with the same seed. The 95% interval of a difference is by Student's t over seeds. Every run
 draws new noise. The values are MAUVE in both feature spaces and the mean JSD. The metrics compare
-synthetic with held-out texts, on the same number of synthetic texts for every variant.
+synthetic with held-out texts. Every variant has the same number of synthetic texts.
 """
 
 from __future__ import annotations

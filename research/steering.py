@@ -11,9 +11,9 @@ The vector is computed in these steps:
 4. All layers together are clipped to norm 1 and written as integers in units of 1/2^20.
 5. The contributions of all records are added up, and the sum gets noise.
 
-The steering uses only the direction of each layer, so it does not need the number of records. While
-the model writes, it adds the vector after each layer, at the last position of the prompt and at
-every new token.
+The steering uses only the direction of each layer. So the number of records is not needed. During
+generation, the vector is added after each layer, at the last position of the prompt and at every
+new token.
 
 Guarantee: one discrete Gaussian mechanism of L2 sensitivity 2^20 for one record. The mechanism is
 charged before its noise is drawn. Records are not sampled. The centre and the scale are public.
@@ -22,8 +22,8 @@ The command compares three generators on the same requests: without a vector, wi
 of the same length, and with the vector at --epsilon. The output is
 reports/internal/steering/<set>/ and a table, with paired differences to the model without a vector.
 
-Source: EPSVec (arXiv 2602.21218). Our accounting differs: one record changes a sum of clipped
-differences by the clipping norm, and there is no amplification by sampling.
+Source: EPSVec (arXiv 2602.21218). Our accounting differs: one record changes the sum by the
+clipping norm, and there is no amplification by sampling.
 """
 
 from __future__ import annotations

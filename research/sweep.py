@@ -97,7 +97,7 @@ def first_of_each_group(wanted: list[Path]) -> list[Path]:
     """Return the first item of each parent folder.
 
     The other items of the folder reuse results of the first item. If all items started at the same
-    time, each would compute these results.
+    time, each item would compute these results.
     """
     firsts: dict[Path, Path] = {}
     for each in wanted:
@@ -108,7 +108,7 @@ def first_of_each_group(wanted: list[Path]) -> list[Path]:
 def folders(what: str, file: str) -> list[Path]:
     """Make the folders of a sweep, and return their paths.
 
-    For `what` = `grounds` there is one folder per data set, for `points` one folder per point.
+    `what` is `grounds` (one folder per data set) or `points` (one folder per point).
     """
     return [Path(line) for line in run_module("research.sweep_layout", what, file).splitlines()]
 

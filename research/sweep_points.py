@@ -105,7 +105,8 @@ class Point:
 
 
 def kind_of(path: Path) -> Kind:
-    """Return the kind of points in a grid file. Raises ParamsError if it is missing or unknown."""
+    """Return the kind of points in a grid file. Raises ParamsError if the kind is missing or
+    unknown."""
     try:
         return Kind(str(load_fields(path).get("kind")))
     except ValueError:
@@ -144,9 +145,9 @@ def points(
 ) -> Iterator[Point]:
     """Return all points, ordered by arm. A stopped sweep then has its first arms on all data sets.
     `base` is a complete params.yaml, and `files` contains the settings files of the data sets.
-    Raises ParamsError if the settings of a point are invalid, or do not declare its data public.
-    The data must be public: a sweep compares methods with real texts, so the choice of a method
-    depends on the real texts.
+    Raises ParamsError if the settings of a point are invalid, or if its data is not declared
+    public. The data must be public: a sweep compares methods with real texts, so the choice of a
+    method depends on the real texts.
     """
     for arm_name, arm in sweep.arms.items():
         for set_name in sweep.sets if arm.sets is None else arm.sets:

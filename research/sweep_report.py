@@ -69,7 +69,7 @@ def headline(figures: pd.DataFrame) -> pd.DataFrame:
 
     The real texts of a data set have one row, the ceiling, measured on the same number of texts.
     """
-    final = figures[figures["round"] == FINAL].drop_duplicates(  # every point has the real texts
+    final = figures[figures["round"] == FINAL].drop_duplicates(  # drops repeated real texts
         ["set", "arm", "epsilon", "seed", "metric", "space"]
     )
     rows = []

@@ -1,4 +1,4 @@
-"""Measures how useful releases of several sizes are, next to real texts.
+"""Compares the usefulness of releases of several sizes with the usefulness of real texts.
 
     python -m research.usefulness research/settings/language_model.yaml yelp FOLDER \\
         --texts 64 500 1000 2000 --second ../models/all-mpnet-base-v2

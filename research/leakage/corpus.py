@@ -86,7 +86,8 @@ class Planted:
 
 
 def plant(corpus: Corpus, grid: Grid, point: LeakagePoint) -> Planted:
-    """Insert canaries into the members, and make a policy that misses the gamma of `point`."""
+    """Insert canaries into the members, and make a policy that misses a share `point.gamma` of the
+    canaries."""
     canaries = draw_canaries(count=grid.canaries, seed=point.seed)
     overlooked = missed(canaries, gamma=point.gamma or 0.0, seed=point.seed)
     return Planted(

@@ -17,7 +17,7 @@ from sugarbush.training import RedactorRecipe, describe_patterns
 
 
 class TrainingMethod(StrEnum):
-    """The method by which a model is trained. Grid files and stored points call it `arm`.
+    """The training method of a model. Grid files and stored points call the method `arm`.
 
     `public` trains on the public texts only. `crt` treats every text as private. `crt-conservative`
     trains without noise on the sentences that a conservative policy declares public.
@@ -54,7 +54,8 @@ WITH_EPSILON = {TrainingMethod.DPSGD, TrainingMethod.CRT, TrainingMethod.CRT_CON
 def _different(values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
     """Return the values.
 
-    Raises ValueError if a value is repeated, because its points would count as additional seeds.
+    Raises ValueError if a value is repeated, because repeated points would count as additional
+    seeds.
     """
     if len(set(values)) < len(values):
         raise ValueError("a value occurs twice")
@@ -187,7 +188,7 @@ class LeakagePoint(Section):
         return f"{self.set_name}/{self.model}/{self.seed}"
 
     def key(self, grid: Grid, *, file: str) -> str:
-        """Return a digest of everything that the point's values depend on.
+        """Return a digest of all inputs of the point's values.
 
         `file` is the digest of the data file. The returned digest also depends on VERSION, on the
         patterns, on the trained redactor and on the name of the conservative policy.

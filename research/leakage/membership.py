@@ -1,10 +1,10 @@
 """Membership inference: was a model trained on a given text, or on a given group of texts?
 
 A text with a higher score is more likely a member. The score is minus the log perplexity of the
-model. With a reference model, its log perplexity is added. The reference model was not trained on
-members or non-members. The accuracy averages over all texts. The true positive rate at 1% false
-positives also shows an attack that is certain about only a few texts. Source: Carlini et al. 2022,
-"Membership Inference Attacks From First Principles".
+model. If there is a reference model, the log perplexity of the reference model is added. The
+reference model was not trained on members or non-members. The accuracy averages over all texts. The
+true positive rate at 1% false positives shows attacks that succeed on few texts. Source: Carlini et
+al. 2022, "Membership Inference Attacks From First Principles".
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
 
 
 def _tried(members: Scores, others: Scores, new_members: Scores, new_others: Scores) -> list[bool]:
-    """Choose the best threshold on the first texts, and return which new texts it classifies
-    correctly."""
+    """Choose the best threshold on the first texts. Return, for each new text, whether the
+    threshold classifies it correctly."""
     values = np.unique(np.concatenate([members, others]))
     thresholds = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]])
     found = 1 - np.searchsorted(np.sort(members), thresholds) / len(members)

@@ -1,4 +1,4 @@
-"""Selective DP-SGD for the LSTM, a baseline that adds noise only where the policy finds a secret.
+"""Selective DP-SGD for the LSTM. This baseline adds noise only where the policy finds a secret.
 
     private tokens        per-record clipped and noised gradients, as in DP-SGD
     the end of a span     the hidden and cell state are clipped together and noised

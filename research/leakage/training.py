@@ -63,7 +63,7 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A point of the grid with everything that its training needs.
+    """A point of the grid, with all inputs of its training.
 
     `delta_2` is an upper bound of the share of secrets that the conservative policy misses.
     `scratch` is a folder for checkpoints; the caller deletes it after the training.
