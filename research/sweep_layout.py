@@ -11,8 +11,7 @@ Spends   nothing; each point charges the benchmark ledger of its dataset when it
 
 A point is a DVC project without git. To resume a killed sweep, run the same command again. DVC
 skips finished stages, and stored results are restored. All points share the embeddings and DVC's
-cache. The cache must be shared, because DVC would report the copied output of the first stages as
-missing.
+cache. With separate caches, DVC would report the copied output of the first stages as missing.
 """
 
 from __future__ import annotations

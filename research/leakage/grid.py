@@ -208,8 +208,7 @@ class LeakagePoint(Section):
 
 
 def describe_redaction(grid: Grid) -> dict[str, Any]:
-    """Return what determines the spans of the grid's detectors. Models of other packages are not
-    included."""
+    """Describe the grid's detectors for cache keys. Models of other packages are not included."""
     described: dict[str, Any] = {"patterns": describe_patterns()}
     if "learned" in grid.detectors:
         described |= {"redactor": RedactorRecipe().digest, "detectors": grid.detectors}
