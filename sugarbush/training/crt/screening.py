@@ -1,7 +1,7 @@
 """Splits texts into sentences, then deduplicates and redacts, and decides which texts are public.
 
-This module is on the audit list. The guarantee depends on this order. Sentences are compared before
-any masking. So only an equal sentence makes a sentence a duplicate.
+This module is on the audit list. The guarantee depends on the order of these steps. Sentences are
+compared before any masking. So only an equal sentence makes a sentence a duplicate.
 
 One unit is one text. Training without noise reads the *public view* of a text. The conservative
 policy declares some sentences public. In the public view, one mask replaces each run of other

@@ -72,7 +72,7 @@ def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
     """Compute each record's cross-entropy, averaged over its *own* tokens: (records,), in nats.
 
     Guarantee: a record's loss depends on that record alone. The loss of Hugging Face has no such
-    guarantee. It is a mean over the tokens of a batch, so the weight of a record depends on the
+    guarantee. The loss is a mean over the tokens of a batch, so the weight of a record depends on the
     other records. A record without a token to predict has loss 0.
     """
     sums, counts = token_losses(model, batch)
