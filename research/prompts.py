@@ -5,9 +5,9 @@
 For each data set, the command makes `--texts` requests of every kind. The kinds of prompts contain:
 only the subject; metadata; metadata and three examples; a parent with half its words blanked; a
 parent to rephrase. The provider `huggingface` repeats a request if the answer fails the checks. The
-column `usable` shows the number of requests with an answer that passed. The column `near` compares
-these answers with real texts: it is the mean cosine to the nearest of 500 texts of the test split,
-by the bundled encoder. `real`, above the table, is this mean for the real texts in the prompts.
+column `usable` shows the number of requests with an answer that passed. The column `near` is the
+mean cosine of these answers to the nearest of 500 texts of the test split, by the bundled encoder.
+`real`, above the table, is this mean for the real texts in the prompts.
 """
 
 from __future__ import annotations

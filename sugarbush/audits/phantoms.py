@@ -22,7 +22,7 @@ Marks = Callable[[Sequence[str]], Sequence[Collection[str]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Disclosure:
-    """Counts of matches: of `records` training records, and of equally many held-out records.
+    """The matches of `records` training records and of `records` held-out records.
 
     A record matches if a synthetic text has a mark (a phrase or identifier) that no other record
     has. `training` is the number of training records that match. `phantoms` is the number of

@@ -72,8 +72,8 @@ def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
     """Compute each record's cross-entropy, averaged over its *own* tokens: (records,), in nats.
 
     Guarantee: a record's loss depends on that record alone. The loss of Hugging Face has no such
-    guarantee. The loss is a mean over the tokens of a batch, so the weight of a record depends on the
-    other records. A record without a token to predict has loss 0.
+    guarantee. Hugging Face computes a mean over the tokens of a batch, so the weight of a record
+    depends on the other records. A record without a token to predict has loss 0.
     """
     sums, counts = token_losses(model, batch)
     return sums / counts.clamp(min=1)
