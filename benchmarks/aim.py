@@ -1,4 +1,4 @@
-"""Measures the speed and the accuracy of each engine that makes the DP table.
+"""Measures the speed and the accuracy of the engines for the DP table.
 
     python -m benchmarks.aim                              # our engines, all sizes
     python -m benchmarks.aim --engines sugarbush smartnoise --rows 5000 --columns 9 --epsilons 1
@@ -9,12 +9,12 @@ The engine `smartnoise` is the AIM loop of smartnoise-synth with our measurer. T
 unchanged smartnoise-synth, with its own domains, noise, sampler and model size.
 
 Each run is a separate process, which is forked after the table is made. Wall and CPU seconds
-include all of `synthesize` except the ledger. For smartnoise they include importing mbi and
+include all of `synthesize` except the ledger. The seconds of smartnoise include importing mbi and
 compiling. Peak memory (on Linux) is the highest memory use of the process minus its memory use at
 the fork. TVD1 to TVD3 are the mean total variation over all 1-, 2- and 3-way marginals between the
-private and the synthetic table. Delta is 1e-9. `adult_like` draws the tables: the columns have as
-many values as those of adult.csv, and each column depends on up to two earlier columns. Each seed
-gives one table; the noise of each run is independent.
+private and the synthetic table. Delta is 1e-9. `adult_like` draws the tables. The columns have the
+domain sizes of adult.csv, and each column depends on up to two earlier columns. Each seed gives one
+table. The noise of each run is independent.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ from sugarbush.tables.synthesis import draw_rows
 DELTA = 1e-9
 MST, PEER = "mst", "peer"
 WAYS = (1, 2, 3)
-# The numbers of values of the columns age, workclass, education, marital status, occupation,
-# relationship, race, sex, income; and six more: hours, capital gain, country, citizen, years of
-# education, region.
+# Domain sizes of the columns of adult.csv, from age to income, and of six further columns.
 SIZES = (10, 9, 16, 7, 15, 6, 5, 2, 2, 5, 10, 42, 3, 20, 8)
 
 Run = tuple[float, str]  # epsilon and engine
@@ -115,7 +113,7 @@ def mean_variation(
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A private table, and its marginals, with which synthetic tables are compared."""
+    """A private table and its marginals, for comparison with synthetic tables."""
 
     codes: NDArray[np.int64]
     sizes: tuple[int, ...]
@@ -175,7 +173,8 @@ def _memory_mb(name: str) -> float:
 
 
 def _isolated(job: Job, table: Table) -> Result:
-    """Run a job in a new process, which gets the table and has used no random numbers before."""
+    """Run a job in a new process. The process gets the table and has used no random numbers
+    before."""
     receiver, sender = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=lambda: sender.send(_one(job, table)))
     process.start()

@@ -3,13 +3,14 @@
     python benchmarks/dpsgd.py                          # tiny and distil, on the CPU
     python benchmarks/dpsgd.py --sizes gpt2 gpt2-large --device cuda --length 512 --batch 32
 
-The modes run `--rounds` times in turn, each in a separate process; a row of the table shows the
-best round. The column `micro-batch` includes forward pass, backward pass, clipping and adding up.
-The column `step` also includes noise and AdamW, with one micro-batch per step. A step with one
-micro-batch is the worst case, because a real step has many. On a GPU, ordinary training and Opacus
-use bfloat16 by autocast; our training must compute in float32. Speeds are in samples per CPU-second
-on one thread (on a GPU, per second of wall time). Ratios compare with ordinary training in the same
-run. Memory is the peak minus the memory of the loaded model. Weights and tokens are random.
+The modes run `--rounds` times in turn, in separate processes. A row of the table shows the best
+round. The column `micro-batch` includes forward pass, backward pass, clipping and adding up. The
+column `step` also includes noise and AdamW, with one micro-batch per step. One micro-batch per step
+is the worst case, because a real step has many micro-batches. On a GPU, ordinary training and
+Opacus use bfloat16 by autocast, and our training computes in float32. Speeds are in samples per
+CPU-second on one thread (on a GPU, per second of wall time). Ratios compare with ordinary training
+in the same run. Memory is the peak minus the memory of the loaded model. Weights and tokens are
+random.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ MODES = ("ordinary", "ours", "ours, checkpointing", "ours, LoRA 8", "Opacus hook
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Two functions to time: `add` adds the gradients of a micro-batch to `p.grad`, and `step` does
+    """Two functions to measure. `add` adds the gradients of a micro-batch to `p.grad`. `step` does
     the rest of a step.
     """
 
@@ -103,7 +104,7 @@ def in_own_process(size: str, mode: str, options: argparse.Namespace) -> dict[st
             command += [f"--{name}", str(getattr(options, name))]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    # The result is printed at once, so that it is not lost if a later run is interrupted.
+    # The result is printed at once, because a later run may be interrupted.
     print(f"{size}, {mode}: {found}", file=sys.stderr, flush=True)
     return found
 

@@ -5,11 +5,11 @@
 
 To measure speed, the encoders embed `--timed` texts in turn, `--repeats` times. The table has one
 row per encoder, with medians, and with ratios to the default call in the same turn. CPU seconds are
-summed over all threads; on a shared machine they vary less than wall seconds.
+summed over all threads. On a shared machine, CPU seconds vary less than wall seconds.
 
-To compare votes, an eighth of `--records` texts are candidates, and the others vote. *unchanged* is
-the share of records whose vote is the same with embeddings of the default call. Texts are cut at
-the model's limit of 256 tokens unless the row states another limit.
+To compare votes, an eighth of `--records` texts are candidates, and the other texts vote.
+*unchanged* is the share of records with the vote of the default call. Texts are cut at the model's
+limit of 256 tokens, or at the limit that the row states.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares encoders by their speed, and by the quality of a release that was made with each.
+"""Compares encoders by their speed, and by the quality of releases that use them.
 
     python -m benchmarks.encoders bundled --data DATA
     python -m benchmarks.encoders bundled static=/models/static mpnet=/models/all-mpnet-base-v2
@@ -6,10 +6,10 @@
 DATA contains airline_tweets/ and yelp/, which are not part of the project. The private records are
 1,500 tweets. The pool has 500 other tweets, and 1,000 reviews that are cut to 30 words. So the DP
 table and the scores must find the tweets. `mosaic` runs at `--epsilon`, and uses the encoder for
-pool, scores and regression. The release is compared with 800 held-out tweets. The spaces of this
-comparison are the same for every encoder: the bundled encoder's space and TF-IDF. Each value is
-the mean of `--seeds` runs with its 95% interval (Student's t). Speed is in texts per CPU second,
-for the tweets and for reviews of 100 words, at `embedding.max_tokens` 128.
+pool, scores and regression. The release is compared with 800 held-out tweets. Every comparison uses
+the same two spaces: the bundled encoder's space and TF-IDF. Each value is the mean of `--seeds`
+runs with its 95% interval (Student's t). Speed is in texts per CPU second, for the tweets and for
+reviews of 100 words, at `embedding.max_tokens` 128.
 """
 
 from __future__ import annotations

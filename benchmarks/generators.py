@@ -4,10 +4,10 @@
 
 The pool computes its similarities by one float32 matrix product. The times of the pool are divided
 by the time of this product. `--near` embeds 200 texts for each kind of request with the bundled
-model, which takes minutes on two cores. For each corpus text it computes the cosine to the nearest
-generated text, and prints the mean. `--near` also prints the AUC of a logistic regression that
-separates corpus texts from generated texts by their embeddings (0.5 is chance). The row "(corpus)"
-shows both values for other corpus texts in place of generated texts.
+model. The embedding takes minutes on two cores. `--near` prints the mean cosine of corpus texts to
+their nearest generated text. `--near` also prints the AUC of a logistic regression that separates
+corpus texts from generated texts by their embeddings (0.5 is chance). The row "(corpus)" shows both
+values for other corpus texts in place of generated texts.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ def requests_by_arm(
 ) -> dict[str, list[Request]]:
     """Return requests of three kinds, by name, as in MAPLE.
 
-    The first kind has no metadata. The second has the metadata of corpus records. The third also
-    has the donated texts that are nearest to the metadata.
+    Requests of the first kind have no metadata. Requests of the second kind have the metadata of
+    corpus records. Requests of the third kind also have the donated texts that are nearest to the
+    metadata.
     """
     arms: dict[str, list[Request]] = {"nothing": [], "metadata": [], "metadata and examples": []}
     for i, record in enumerate(corpus[:TEXTS]):

@@ -5,10 +5,10 @@
                                      [--only distil]
 
 The models have random weights and the sizes of a tiny GPT-2 (4 x 256) and a distilled GPT-2 (6 x
-768). Prompts have up to 350 tokens. The temperature is chosen so that the nucleus is as large as
-that of a trained model. The generator is compared with two uses of `generate` with transformers'
-own sampling: a loop over single prompts, and batches in the order of the prompts. The table has the
-medians over rounds; ratios compare with the loop in the same round.
+768). Prompts have up to 350 tokens. The temperature makes the nucleus as large as the nucleus of a
+trained model. The baselines are two uses of `generate` with transformers' own sampling: a loop over
+single prompts, and batches in the order of the prompts. The table has the medians over rounds.
+Ratios compare with the loop in the same round.
 """
 
 from __future__ import annotations

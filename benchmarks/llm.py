@@ -2,12 +2,12 @@
 
     python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64] [--shared 300]
 
-A server in another process answers at once. Four cases are compared: the SDK alone at the same
-concurrency, the generator (with cache, journal, limits, retries, checks), the generator with faults
-in a tenth of the calls, and a rerun with all answers cached. Ratios compare with the SDK alone in
-the same run. Then two servers answer `--shared` calls. The servers put calls in a queue, as vLLM
-does, and the second has half the speed of the first. Each answers all calls alone, and then both
-together. The ideal time together is two thirds of the time of the fast server.
+A server in another process answers at once. The baseline is the SDK alone, at the same concurrency.
+The table compares the baseline with the generator, with the generator if a tenth of the calls fail,
+and with a rerun from the cache. Ratios compare with the SDK alone in the same run. Then two servers
+answer `--shared` calls. The servers put calls in a queue, like vLLM. The second server has half the
+speed of the first server. First each server answers all calls alone, and then both servers share
+the calls. The ideal time together is two thirds of the time of the fast server.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def main() -> None:
 
 
 def share(calls: int, concurrency: int) -> None:
-    """Print the time of a fast and a slow server, each alone and both together."""
+    """Print the time of a fast server alone, of a slow server alone, and of both together."""
     slots, found = "4", {}
     with server("0.4", "0", "0", slots) as fast, server("0.8", "0", "0", slots) as slow:
         for name, used in {"fast": [fast], "slow": [slow], "both": [fast, slow]}.items():

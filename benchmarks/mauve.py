@@ -3,8 +3,8 @@
     python -m benchmarks.mauve [n] [dim]
 
 The metrics compare two samples of `n` embeddings each (default: 5,000 with 384 dimensions) from
-Gaussian mixtures with 200 clusters. The table has seconds, and seconds divided by the time of one
-matrix product of all points and all centroids: k-means needs one such product per iteration.
+Gaussian mixtures with 200 clusters. The table has seconds, and a ratio: seconds divided by the time
+of one matrix product of all points and all centroids. k-means needs one such product per iteration.
 """
 
 from __future__ import annotations

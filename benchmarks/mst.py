@@ -1,4 +1,5 @@
-"""The MST mechanism, a baseline for AIM. MST only uses noisy answers of a `MarginalMeasurer`."""
+"""The MST mechanism, a baseline for AIM. All its answers on private data come from a
+`MarginalMeasurer`."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def mst(measurer: MarginalMeasurer, *, max_cells: int) -> Synthesis:
     """Make synthetic rows from a tree of two-way marginals with strong dependence.
 
     Each of at most d - 1 choices joins two components of the tree (Kruskal's algorithm with noise).
-    Pairs of more than `max_cells` cells are excluded, so the result may be a forest. Source:
+    Pairs with more than `max_cells` cells are excluded, so the result may be a forest. Source:
     McKenna, Miklau, Sheldon 2021 (arXiv:2108.04978), Algorithms 1 and 2.
     """
     whole = measurer.mu_squared_left
@@ -67,7 +68,7 @@ def _join(part: dict[str, str], one: str, other: str) -> dict[str, str]:
 
 
 def _count_parts(names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> int:
-    """Return the number of components if every allowed pair is joined. This number is public."""
+    """Return the number of components if every allowed pair is joined. The number is public."""
     part = {name: name for name in names}
     for one, other in pairs:
         part = _join(part, one, other)

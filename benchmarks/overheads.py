@@ -3,9 +3,9 @@
     python -m benchmarks.overheads
 
 The project has 140 invented letters, the method `maple` and the tiny encoder of the tests. The
-project runs once before the measurement. Then each line shows one run. Either no stage is stale, or
-a new value of `evaluate.seed` makes two stages stale. `flow` is `python -m flows.pipeline`; its
-Prefect server (SQLite) is already running.
+project runs once before the measurement. Then each line shows one run. In some runs no stage is
+stale. In other runs a new value of `evaluate.seed` makes two stages stale. `flow` is `python -m
+flows.pipeline`; its Prefect server (SQLite) is already running.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measures the speed of redaction, and the secrets that it misses on sets that did not train it.
+"""Measures the speed of redaction, and its missed secrets on sets that did not train the redactor.
 
     python -m benchmarks.redaction speed --sentences 1000000
     python -m benchmarks.redaction left-out --data FOLDER --texts 1000
@@ -6,9 +6,9 @@
     python -m benchmarks.redaction file --sentences 1000000
 
 FOLDER has NAME/NAME.parquet for each set below, with columns `text`, `spans` (JSON: start, end,
-label). A row `default` is the default policy: its redactor was trained on generated text alone. A
-row `default + others` has a redactor that was tuned on all sets except the one that it is tested
-on. No setting is chosen on a set that it is tested on.
+label). A row `default` is the default policy, with a redactor that was trained on generated text
+alone. The redactor of a row `default + others` was tuned on all sets except the tested set. No
+setting was chosen on the tested set.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHO
 
 @dataclass(frozen=True)
 class LabelledSet:
-    """A labelled set: the redactor's kind for each label that counts.
+    """A labelled set, with the redactor's kind for each label that counts.
 
     `patterns_written_with` is true if the patterns were written while looking at the set.
     """
@@ -72,10 +72,10 @@ SETS = {
     ),
     "ner_real_names": LabelledSet({"PERSON": NAME}),
 }  # fmt: skip
-_TRAINING = PoissonGaussian(noise_multiplier=2.17, rate=0.25, count=12)  # as in docs/log/crt.md
+_TRAINING = PoissonGaussian(noise_multiplier=2.17, rate=0.25, count=12)  # see docs/log/crt.md
 _DELTA = 1e-5
 POLICIES = ("patterns", "default", "default + others")
-_OF_OTHERS = 60_000  # characters of each other set
+_OF_OTHERS = 60_000  # number of characters that each other set contributes
 _MOST_TEXTS = 2_000
 _SPEED = "| what | sentences | s | CPU-s | a CPU-second | peak MiB |\n" + "|---" * 6 + "|"
 
@@ -250,7 +250,7 @@ def tuned(
 def own_labels(
     data: Path, name: str, texts: int, counts: Sequence[int], seeds: Sequence[int]
 ) -> None:
-    """Print the misses by the number of own labelled texts, measured on other texts of the set."""
+    """Print the missed secrets by the number of own labelled texts, on other texts of the set."""
     every = labelled(data, name, texts + _MOST_TEXTS)
     judged, rest = every[:texts], every[texts:]
     print(

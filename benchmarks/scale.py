@@ -5,10 +5,10 @@
 
 Each stage is a separate process, as under DVC. A record has 100 words and 8 attributes from
 columns. The encoder has one embedding layer of 384 dimensions, and the simulator writes candidates.
-Both are fast, so the figures show the cost of the stages themselves. `maple` has two votes. Each
-stage has one line: wall seconds, CPU seconds, records per CPU second, and the largest resident
-size: `peak_mb X`. With `--csv`, the lines are also added to a table, which `benchmarks.scale_plot`
-draws.
+Encoder and simulator are fast, so the figures show the cost of the stages themselves. `maple` has
+two votes. Each stage has one line: wall seconds, CPU seconds, records per CPU second, and the
+largest resident size: `peak_mb X`. With `--csv`, the lines are also added to a table, which
+`benchmarks.scale_plot` draws.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
     options = _options()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         base = Path(folder)
-        # In another process: a stage would report the memory of its parent as its own.
+        # A stage would report the memory of its parent as its own, so a small process starts it.
         writer = get_context("spawn").Process(
             target=_write_project, args=(base, options.records, not options.one_file)
         )

@@ -1,10 +1,10 @@
-"""Simulates a run of 100 million records and 10 million calls, and computes the resources it needs.
+"""Simulates a run of 100 million records and 10 million calls, and computes its resources.
 
     python -m benchmarks.schedule                           # the simulation
     python -m benchmarks.schedule --measure 6104            # also empty tasks on real workers
 
 The corpus does not exist. A part is a number of records. The work of a part is its number of
-records times the unit costs in `UNIT`, which names the benchmark of each cost. Like the Dask
+records times the unit costs in `UNIT`. `UNIT` names the benchmark of each cost. Like the Dask
 engine, the simulation gives the next part to the first free worker. The scheduler starts one part
 at a time. Workers have different speeds, and some parts take longer. A killed worker computes its
 part again. `--measure` runs the engine of `run.cluster` on two local workers. As in a vote, the

@@ -3,10 +3,10 @@
     python -m benchmarks.scores                       # 50k x 5k, and 5k of 20k
     python -m benchmarks.scores --repeats 9
 
-Scores and product run in turn. The last lines are `ratio R`, the ratio of their shortest times, and
-`herding_s S`. The shortest time is used because other processes can only increase a time. The sum
-checks the norm of every row, as a mechanism does, but adds no noise. The vectors are the same as in
-`benchmarks.voting`.
+Scores and product run in turn. The last lines are `ratio R` and `herding_s S`. R is the ratio of
+the shortest times of scores and product. Other processes can only increase a time, so the shortest
+time counts. The sum checks the norm of every row, as a mechanism does, but adds no noise. The
+vectors are the vectors of `benchmarks.voting`.
 """
 
 from __future__ import annotations

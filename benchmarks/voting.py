@@ -5,11 +5,11 @@
 
 Each row of a table is one variant. The variants run in turn in this process, `--repeats` times, and
 the table shows medians. A ratio is the time of the faster matrix product of the same turn, divided
-by the time of the variant. So a vote with ratio 1.00 is as fast as the product alone. Extra memory
-is the highest resident size during the call (sampled) minus the resident size before the call.
+by the time of the variant. A vote with ratio 1.00 is as fast as the product alone. Extra memory is
+the highest resident size during the call (sampled) minus the resident size before the call.
 
-The vectors are unit vectors around 500 centres. Like embeddings of real texts, their nearest
-candidate has a cosine of about 0.8.
+The vectors are unit vectors around 500 centres. The cosine to the nearest candidate is about 0.8,
+as for embeddings of real texts.
 """
 
 from __future__ import annotations

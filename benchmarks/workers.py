@@ -3,9 +3,9 @@
     OMP_NUM_THREADS=1 python -m benchmarks.workers --texts 3000
 
 The bundled encoder embeds invented texts of 100 words, cut at 128 tokens, in parts of 64 texts,
-without a cache. Each engine has one line: wall seconds, the CPU seconds of the worker with the
-most CPU time, and the ratios of both to one worker. CPU seconds include loading the model. If other
-processes use the machine, use the second ratio: it does not count waiting for a core.
+without a cache. Each engine has one line: wall seconds, CPU seconds of the busiest worker, and the
+ratios of both to one worker. CPU seconds include loading the model. If other processes use the
+machine, use the ratio of CPU seconds, because it does not count waiting for a core.
 """
 
 from __future__ import annotations

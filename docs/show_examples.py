@@ -1,4 +1,4 @@
-"""Shows the doctests of docstrings as code; without this they are rendered as quotations."""
+"""Shows the doctests of docstrings as code. By default, they are rendered as quotations."""
 
 from __future__ import annotations
 

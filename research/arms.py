@@ -4,11 +4,11 @@
     python -m research.arms research/settings/sweep.yaml --seeds 10
 
 The command writes figures.csv, table.csv and index.html to
-reports/internal/sweeps/<sweep>-replayed/, like a sweep. It also writes runs.csv, with one row per
-value of each run. A run is one call of `sugarbush.synthesize` with a separate ledger. The data set
-of a run is prepared once. A value is the mean over seeds, with a 95% interval by Student's t over
-seeds. Noise has no seed, as in a real release, so a second grid has other values, within these
-intervals. The same texts are held out for all seeds.
+reports/internal/sweeps/<sweep>-replayed/. The file runs.csv in this folder has one row per value of
+each run. A run is one call of `sugarbush.synthesize` with a separate ledger. The data set of a run
+is prepared once. A value is the mean over seeds, with a 95% interval by Student's t over seeds.
+Noise has no seed, as in a real release. So a second grid has other values, within the intervals.
+The same texts are held out for all seeds.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ WEAK = {"synthesize_metadata": {"attributes": ["product_group", "region"]}}
 class Scale:
     """The size of every run.
 
-    A vote has `candidates` texts, and `candidates / variations` of them survive. Metrics use
-    `texts` texts of every final set.
+    A vote has `candidates` texts. `candidates / variations` texts survive. The metrics of a final
+    set use `texts` texts.
     """
 
     candidates: int
@@ -50,10 +50,10 @@ class Scale:
 def arms_of(scale: Scale) -> dict[str, Variant]:
     """Return the methods by name, with equal rounds, candidates, variations and calls.
 
-    `augpe-10` is an exception: it has ten rounds. `mosaic` scores as many texts as a vote has
-    candidates. `mosaic-4` scores four texts for each released text. `augpe-scores` is `augpe` with
-    kernel scores and herding in place of votes by label. `augpe-once` is `mosaic-4` with AugPE's
-    first texts, without metadata and examples.
+    `augpe-10` is an exception: it has ten rounds. `mosaic` scores `candidates` texts. `mosaic-4`
+    scores four texts for each released text. `augpe-scores` is `augpe` with kernel scores and
+    herding in place of votes by label. `augpe-once` is `mosaic-4` with AugPE's first texts, without
+    metadata and examples.
     """
     size = {"candidates": scale.candidates, "rounds": 2, "variations": scale.variations}
     survivors = scale.candidates // scale.variations
@@ -89,7 +89,7 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
 
 # Methods without noise run at this epsilon only.
 FIXED = {"public": 0.0, "nonprivate": math.inf}
-RUN = ("set", "arm", "epsilon", "run")  # the columns that name a run
+RUN = ("set", "arm", "epsilon", "run")  # these columns identify a run
 WHERE = {
     "mauve": ("mauve", "encoder"),
     "mauve_tfidf": ("mauve", "tf-idf"),
@@ -108,7 +108,7 @@ def runs(
 ) -> Iterator[list[dict[str, Any]]]:
     """Run all methods, without the runs in `done`. For each run, yield one row per value.
 
-    Methods with ten rounds run only at the epsilons in `slow`. Runs are ordered by seed, so that a
+    Methods with ten rounds run only at the epsilons in `slow`. Runs are ordered by seed. So a
     stopped grid has all runs of its first seeds.
     """
     for seed in range(seeds):
@@ -143,7 +143,7 @@ def _rows(release: sb.Release, dataset: BenchmarkDataset, *, seed: int) -> Itera
 
 
 def averaged(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return means over seeds and their intervals, in the columns that a sweep page needs."""
+    """Return means over seeds with intervals, in the columns of a sweep page."""
     keys = ["set", "arm", "method", "epsilon", "round", "metric", "space"]
     found = rows.groupby(keys, sort=False).agg(
         value=("value", "mean"), sd=("value", "std"), n=("value", "size"), calls=("calls", "mean")

@@ -1,4 +1,4 @@
-"""A prepared public data set in memory: runs of Sugarbush's methods on it, and their metrics."""
+"""Runs Sugarbush's methods on a public data set in memory, and computes their metrics."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from sugarbush.evaluation import (
 from sugarbush.pipeline import Project, corpus_of_project, parse_params
 from sugarbush.randomness import public_rng
 
-# The ledger of a run is in shared memory: on a disk, its writes would take as long as the run.
+# The ledger of a run is in shared memory, because its writes to a disk would take as long as the
+# run.
 _MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 METRICS = ("mauve", "mauve_tfidf", "mean_jsd")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A method with changed settings.
-
-    `evolution` has settings of the method, `settings` has other sections of params.yaml.
+    """A method with changed settings. `evolution` changes settings of the method. `settings`
+    changes other sections of params.yaml.
     """
 
     method: str = "maple"
@@ -42,7 +42,7 @@ class Variant:
 
     @property
     def attributes(self) -> Sequence[str]:
-        """The attributes in the DP table; empty if the table has all attributes."""
+        """The attributes in the DP table. An empty value means all attributes."""
         return self.settings.get("synthesize_metadata", {}).get("attributes", ())
 
 
@@ -50,8 +50,8 @@ class Variant:
 class RoundSnapshot:
     """The texts after `round` votes, with their codes (n, d).
 
-    If `round` is None, these are the texts of the final set. `calls` is the number of generator
-    calls that the run had made by then.
+    If `round` is None, the texts are the final set. `calls` is the number of generator calls of the
+    run up to this round.
     """
 
     round: int | None
@@ -97,11 +97,11 @@ class FeatureReader:
 
 
 class BenchmarkDataset:
-    """A public data set with the features that the metrics of all its runs need.
+    """A public data set, with features for the metrics of its runs.
 
-    Every release has `texts` texts. The metrics use `texts` texts of every round and final set, and
-    MAUVE uses `texts` / 10 clusters. If `state` is given, runs store their results and answers in
-    it, and a repeated run restores them. Otherwise every run draws new noise.
+    Every release has `texts` texts. The metrics use `texts` texts of every round and final set.
+    MAUVE uses `texts` / 10 clusters. If `state` is given, runs store results and answers in this
+    folder, and a repeated run restores them. Otherwise every run draws new noise.
     """
 
     def __init__(self, corpus: sb.Corpus, *, name: str, texts: int, state: Path | None) -> None:
@@ -124,7 +124,7 @@ class BenchmarkDataset:
         self.heldout = self.features(heldout.texts, private=True)
 
     def features(self, texts: Sequence[str], *, private: bool = False) -> TextFeatures:
-        """Compute the features of the texts. `private` selects the cache of their embeddings.
+        """Compute the features of the texts. `private` selects the cache for the embeddings.
 
         The codes come from classifiers that are trained on real training texts.
         """
@@ -150,7 +150,7 @@ class BenchmarkDataset:
             )
 
     def measured(self, texts: Sequence[str], *, seed: int) -> dict[str, float]:
-        """Compute every metric on at most `self.texts` of the texts, drawn without replacement."""
+        """Compute every metric on at most `self.texts` texts, drawn without replacement."""
         count = min(self.texts, len(texts))
         shown = public_rng(seed, "measured").choice(len(texts), size=count, replace=False)
         own = self.features([texts[i] for i in shown])
@@ -168,7 +168,7 @@ def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
     evolution = release.evolution
     first = evolution.rounds[0].population if evolution.rounds else evolution.final
     first = first.take(np.flatnonzero(first.rounds == 0))
-    calls = int(first.ids.max()) + 1  # also counts texts that were dropped as repetitions
+    calls = int(first.ids.max()) + 1  # the counter includes repeated texts, which were dropped
 
     def at(number: int | None, population: Any) -> RoundSnapshot:
         return RoundSnapshot(
@@ -186,10 +186,10 @@ def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
 def datasets(
     sweep: Path, *, sets: Sequence[str] | None, records: int, texts: int, keep: bool = False
 ) -> Iterator[BenchmarkDataset]:
-    """Return the prepared data sets of a sweep, or only those in `sets`.
+    """Return the prepared data sets of a sweep, or only the data sets in `sets`.
 
-    Each split has at most `records` records. With `keep`, results and answers are stored, and
-    restored when a run is repeated.
+    Each split has at most `records` records. With `keep`, results and answers are stored. A
+    repeated run restores the stored results.
     """
     _, points = points_of(Path(), sweep)
     settings = {point.set_name: parse_params(point.fields) for point in points}

@@ -2,34 +2,33 @@
 
     python -m research.echo FILE --text text --epsilons inf 4
 
-For each canary of `sugarbush.audits.echo_canaries`, a random bit decides whether the records
-contain it once. First, a tiny GPT-2 is trained on other texts of the file. Then the model is
-trained on the records, without DP (`inf`) or by DP-SGD, and writes texts. The attack computes a
-score of every canary from these texts. The file must be public. Source: Meeus et al. 2025, "The
-Canary's Echo".
+A canary begins like a text of the corpus and ends in unlikely words. For each canary, a random bit
+decides whether the records contain the canary once. First, a tiny GPT-2 is trained on other texts
+of the file. Then the model is trained on the records, without DP (`inf`) or by DP-SGD, and writes
+texts. The attack fits a model of word pairs to the texts, and scores each canary by its likelihood.
+The file must be public. Source: Meeus et al. 2025, "The Canary's Echo", sections 4 and 5, with word
+pairs.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
 import sugarbush as sb
 from research.fine_tuning import fine_tuned, learning
-from sugarbush.audits import (
-    attack,
-    echo_canaries,
-    echo_scores,
-    epsilon_lower_bound,
-    guess_extremes,
-    outcome_of,
-)
+from research.leakage.membership import attack
+from sugarbush.audits import epsilon_lower_bound, guess_extremes, outcome_of
 from sugarbush.randomness import public_rng
 from sugarbush.training import (
     Decay,
@@ -64,10 +63,50 @@ def started(texts: list[str]) -> tuple[Any, Any]:
     return model, tokenizer
 
 
+def echo_canaries(
+    texts: Sequence[str], *, count: int, prefix: int = 12, suffix: int = 12, seed: int = 0
+) -> list[str]:
+    """Make `count` canaries from the first `prefix` words of a text and `suffix` random words of
+    the corpus."""
+    rng = public_rng(seed, "echo")
+    vocabulary = sorted({word for text in texts for word in text.split()})
+    starts = rng.choice(len(texts), size=count, replace=count > len(texts))
+    return [
+        " ".join([*texts[place].split()[:prefix], *rng.choice(vocabulary, size=suffix)])
+        for place in starts
+    ]
+
+
+def echo_scores(
+    synthetic: Sequence[str], canaries: Sequence[str], *, suffix: int = 12
+) -> NDArray[np.float64]:
+    """Score each canary, (n,). A canary with a higher score is more likely a member.
+
+    The score is the mean log likelihood of the last `suffix` words. The word pairs of the synthetic
+    texts give the likelihood.
+    """
+    split = [text.casefold().split() for text in synthetic]
+    pairs = Counter(pair for words in split for pair in pairwise(words))
+    firsts = Counter(first for words in split for first in words[:-1])
+    singles = Counter(word for words in split for word in words)
+    total, kinds = sum(singles.values()), len(singles) + 1
+
+    def likelihood(first: str, second: str) -> float:
+        alone = (singles[second] + 1) / (total + kinds)  # above 0 for an unseen pair too
+        return (pairs[first, second] + alone) / (firsts[first] + 1)
+
+    return np.array(
+        [
+            np.mean([math.log(likelihood(*pair)) for pair in pairwise(words[-suffix - 1 :])])
+            for words in (canary.casefold().split() for canary in canaries)
+        ]
+    )
+
+
 def report(texts: list[str], canaries: list[str], members: np.ndarray) -> str:
     """Return the AUC and a lower bound on epsilon as text.
 
-    The bound uses the third of the canaries with the most extreme scores.
+    The bound uses a third of the canaries, with the highest and the lowest scores.
     """
     scores = echo_scores(texts, canaries)
     auc = attack(scores[members], scores[~members]).auc

@@ -1,8 +1,8 @@
 """A downstream metric: a classifier is fine-tuned on synthetic texts and tested on real texts.
 
-The classifier is an encoder with a new classification head. The training teaches it to predict the
-attribute value that each synthetic text was requested to have. The metric takes longer than the
-other metrics. Source of the learning rate: Xie et al. 2024, for RoBERTa.
+The classifier is an encoder with a new classification head. The classifier learns to predict the
+requested attribute value of each synthetic text. The metric takes longer than the other metrics.
+Source of the learning rate: Xie et al. 2024, for RoBERTa.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def fine_tuned_predictions(
 ) -> Predictions:
     """Fine-tune an encoder on the training texts; return its predictions for `heldout_texts`.
 
-    The codes, `(m,)` and `(n,)`, belong to one attribute, which has `values` values. `name` is the
-    name or path of a model; None means the bundled MiniLM. Texts are cut after
-    `training.max_tokens` tokens, or at the model's limit. Raises InvariantError if there are no
-    training texts or no held-out texts.
+    The codes, `(m,)` and `(n,)`, belong to one attribute with `values` values. `name` is the name
+    or path of a model; None means the bundled MiniLM. Texts are cut after `training.max_tokens`
+    tokens, or at the model's limit. Raises InvariantError if there are no training texts or no
+    held-out texts.
     """
     if not training_texts or not heldout_texts:
         raise InvariantError("needs training texts and held-out texts")
@@ -76,7 +76,7 @@ def fine_tuned_predictions(
 
 def _classifier(name: str, values: int) -> nn.Module:
     before = logging.get_verbosity()
-    logging.set_verbosity(ERROR)  # hides the warning that the head is new
+    logging.set_verbosity(ERROR)  # hides a warning about the new head
     try:
         model: nn.Module = AutoModelForSequenceClassification.from_pretrained(
             name, num_labels=values

@@ -4,17 +4,18 @@
     python -m research.fine_tuning yelp --start /tmp/start --epsilons 4 inf --texts 2000
     python -m research.fine_tuning yelp --start /tmp/start --epsilons 4 --rate 4e-3 --tune
 
-First, a small GPT-2 is trained on pieces of nine *other* data sets and on texts of the simulator.
-The simulator writes for codes that are drawn uniformly from the three schemas. This model is stored
-in the folder `--start` for later runs. `--start` may also be the folder of another model of the
-GPT-2 or Llama family. Then the model is fine-tuned on the named data set by DP-SGD. The perplexity
-is measured on 400 texts of the test split, given their control codes. With `--tune`, it is measured
-on texts of the training split that no model is trained on. Use `--tune` to choose settings.
+First, the command trains a small GPT-2 on pieces of nine *other* data sets and on texts of the
+simulator. The simulator writes for codes that are drawn uniformly from the three schemas. The
+command stores the model in the folder `--start` for later runs. `--start` may also be the folder of
+another model of the GPT-2 or Llama family. Then the command fine-tunes the model on the named data
+set by DP-SGD. The perplexity is measured on 400 texts of the test split, given their control codes.
+To choose settings, use `--tune`. With `--tune`, the perplexity is measured on unused texts of the
+training split.
 
 `--texts N` adds a small version of Table 1 of Yue et al. A classifier of TF-IDF features is trained
-on N real texts, and on N texts written by each model (also by the first model). The classifier is
-tested on the test split. As in the paper, the models write texts for the codes of training records.
-This use of the codes is not private, so the data sets must be public.
+on N real texts, and on N texts of each model (also of the first model). The test split tests the
+classifier. As in the paper, the models write texts for the codes of training records. This use of
+codes is not private, so the data sets must be public.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ OTHERS = (
     "airline_tweets", "it_tickets", "medical_abstracts", "mts_dialog", "multiwoz21",
     "ner_real_names", "neurips_abstracts", "neurips_reviews_2023_24", "pii_presidio_synth",
 )  # fmt: skip
-PIECE = 90  # words per piece; longer texts are cut into several pieces
+PIECE = 90  # words per piece; a longer text is cut into several pieces
 HELD_OUT = 400
 MICRO_BATCH_TOKENS = 4096
 
@@ -106,7 +107,9 @@ def main() -> None:
     parser.add_argument("--delta", type=float, help="default: 1 / (n log n)")
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate of DP-SGD")
     parser.add_argument(
-        "--bfloat16", action="store_true", help="autocast outside DP-SGD, if the CPU is faster"
+        "--bfloat16",
+        action="store_true",
+        help="use autocast outside DP-SGD, if the CPU is then faster",
     )
     options = parser.parse_args()
     schema = schema_of(options.set)
@@ -179,7 +182,7 @@ def first_model(options: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
-    """Train a model and a tokenizer, only on the other data sets and on the simulator's texts."""
+    """Train a model and a tokenizer on the other data sets and on the simulator's texts."""
     began = time.process_time()
     texts = other_texts(options.public)
     settings = ProjectSettings().pretrain.model_copy(
@@ -213,8 +216,8 @@ def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
 def other_texts(count: int) -> list[str]:
     """Return at most `count` pieces of texts.
 
-    Each of the other data sets contributes the same number of pieces, or all its pieces if it has
-    fewer.
+    Each data set contributes the same number of pieces. A smaller data set contributes all its
+    pieces.
     """
     texts: list[str] = []
     for name in OTHERS:
@@ -319,7 +322,7 @@ def held_out_perplexity(
 def written(
     model: Any, tokenizer: Any, part: Texts, schema: sb.Schema, options: argparse.Namespace
 ) -> Texts:
-    """Return texts that the model writes for the codes of the first `--texts` texts of `part`."""
+    """Let the model write one text for the codes of each of the first `--texts` texts of `part`."""
     if options.bfloat16:
         model = copy.deepcopy(model).to(torch.bfloat16)
     asked = head(part, options.texts)
@@ -335,7 +338,7 @@ def written(
 
 
 def tell_taught(name: str, part: Texts, test: Texts, schema: sb.Schema) -> None:
-    """Print the accuracy on `test` of a classifier that is trained on `part`."""
+    """Train a classifier on `part`, and print its accuracy on `test`."""
     features = TfidfVectorizer(min_df=2, sublinear_tf=True).fit(part.texts)
     read, asked = (features.transform(p.texts).toarray() for p in (part, test))
     found = [
@@ -348,7 +351,7 @@ def tell_taught(name: str, part: Texts, test: Texts, schema: sb.Schema) -> None:
 
 
 def tell_majority(part: Texts, test: Texts, schema: sb.Schema) -> None:
-    """Print the accuracy on `test` of always predicting the most common value in `part`."""
+    """Print the accuracy on `test` of the most common value in `part`."""
     found = [
         majority(part.codes[:, place], heldout_codes=test.codes[:, place]).accuracy()
         for place in range(len(schema.names))

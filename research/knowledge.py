@@ -1,12 +1,12 @@
-"""Measures which facts of a private corpus a release teaches, by the number of records with a fact.
+"""Measures how many facts of a corpus are in a release, by the number of records with a fact.
 
     python -m research.knowledge --methods public augpe maple mosaic --epsilons 1 4 --runs 3
     python -m research.knowledge --methods dpft crt --epsilons 1 8 1000
 
-A fact states that an invented procedure repairs an invented product. No data set contains these
-words. A carrier of a fact is a record with a sentence that states the fact. Facts with 5, 50 and
-500 carriers are planted in a public data set. Facts without carriers are the control. For every
-release and number of carriers, the command computes:
+A fact states that an invented procedure repairs an invented product. No data set contains the
+invented words. A carrier of a fact is a record with a sentence that states the fact. The command
+plants facts with 5, 50 and 500 carriers in a public data set. Facts without carriers are the
+control. The command computes these values for every release and number of carriers:
 
 retrieved  the share of facts for which one text contains both product and procedure. `null` is the
            same share for wrong pairs: a planted product with the procedure of another fact
@@ -77,7 +77,7 @@ class Fact:
 
 
 def invented_words(count: int, *, unlike: set[str], rng: Rng) -> list[str]:
-    """Return different words of four syllables that are not in `unlike`."""
+    """Return distinct words of four syllables that are not in `unlike`."""
     found: dict[str, None] = {}
     while len(found) < count:
         parts = (rng.choice(list(letters)) for letters in ("bdfgklmnprstvz", "aeiou") * 4)
@@ -99,7 +99,7 @@ def make_facts(counts: Mapping[int, int], *, known: set[str], rng: Rng) -> list[
 
 
 def planted(texts: Sequence[str], facts: Sequence[Fact], *, rng: Rng) -> list[str]:
-    """Return the texts with sentences of the facts. A text carries one fact at most."""
+    """Add sentences of the facts to the texts. A text carries one fact at most."""
     places = iter(rng.permutation(len(texts)).tolist())
     found = list(texts)
     for fact in facts:
@@ -121,9 +121,9 @@ def retrieved(texts: Sequence[str], pairs: Sequence[tuple[str, str]]) -> float:
 
 
 class Cloze:
-    """A classifier that names the procedure for a product. It learns from a release's sentences.
+    """A classifier that predicts the procedure for a product. The sentences of a release train it.
 
-    If no sentence names a procedure, it answers at random, and `right` is 1/procedures.
+    If no sentence names a procedure, the classifier answers at random, and `right` is 1/procedures.
     """
 
     def __init__(self, texts: Sequence[str], procedures: Sequence[str]) -> None:
@@ -156,10 +156,10 @@ def advantages(carriers: int, *, epsilon: float, delta: float) -> dict[str, floa
     """Return upper bounds on the advantage of any test for a fact.
 
     The advantage is the true-positive rate minus the false-positive rate. The test decides whether
-    the corpus contains the k = `carriers` records of the fact, so the two corpora differ by k
-    records. Group privacy gives k times mu of Gaussian DP (Dong, Roth, Su 2022, Theorem 2.14). For
-    any mechanism it gives (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) (Vadhan 2017,
-    Lemma 2.2). The advantage under (e, d)-DP is at most (exp(e) - 1 + 2d) / (exp(e) + 1).
+    the corpus contains the k = `carriers` records of the fact. So the two corpora differ by k
+    records. In Gaussian DP, group privacy gives k mu (Dong, Roth, Su 2022, Theorem 2.14). For any
+    mechanism, group privacy gives (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) (Vadhan
+    2017, Lemma 2.2). The advantage under (e, d)-DP is at most (exp(e) - 1 + 2d) / (exp(e) + 1).
     """
     if not math.isfinite(epsilon) or epsilon <= 0:
         visible = float(epsilon > 0 and carriers > 0)
@@ -270,9 +270,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--records", type=int, default=3000)
     parser.add_argument("--texts", type=int, default=500, help="texts of a release")
-    parser.add_argument(
-        "--resume", action="store_true", help="leave out the runs of an earlier call"
-    )
+    parser.add_argument("--resume", action="store_true", help="skip the runs of an earlier call")
     asked = parser.parse_args()
     settings = yaml.safe_load(asked.settings.read_text())
     prepare = settings["prepare"]

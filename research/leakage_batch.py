@@ -27,6 +27,7 @@ import torch
 
 import sugarbush as sb
 from research.leakage.corpus import Corpus, divided, plant
+from research.leakage.exposure import candidate_tokens
 from research.leakage.first_model import FirstModel, train_first_model, untrained
 from research.leakage.grid import (
     VERSION,
@@ -39,7 +40,6 @@ from research.leakage.grid import (
 from research.leakage.measure import Candidates, Losses, attacks, losses_of
 from research.leakage.training import Trial, smallest_gamma, train_point
 from research.leakage_points import NAME, Points, file_of
-from sugarbush.audits import candidate_tokens
 from sugarbush.data import is_missing, read_rows
 from sugarbush.errors import InputError
 from sugarbush.paths import Roots, atomic_file, find_input, make_private, state_root
@@ -56,15 +56,15 @@ from sugarbush.training import (
 )
 
 TEXT = "text"
-_PLANTED = "is_canary"  # rows with this flag are canaries of the data set and are left out
-# Only these training settings affect the first model.
-# A classifier reads about 30 texts a CPU second, and a text once for each of its secrets.
+_PLANTED = "is_canary"  # rows with this flag are canaries of the data set, and are not used
+# Only these training settings affect the first model. A classifier is slow: it reads about 30 texts
+# per CPU second, and each text once per secret.
 _CLASSIFIED = 300
 _MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}
 
 
 class Laboratory:
-    """Computes the values of points. A value that several points use is computed once."""
+    """Computes the values of points. Values that several points need are computed once."""
 
     def __init__(self, base: Path, grid: Grid) -> None:
         self._base, self._grid, self._state = base, grid, state_root(base)
@@ -163,11 +163,10 @@ class Laboratory:
         return [tokenizer.eos_token_id, *common], table
 
     def _measure_policy(self, set_name: str) -> float:
-        """Return an upper bound of the share of labelled secrets that show in the public views.
+        """Return delta_2: an upper bound of the share of secrets that show in the public views.
 
-        A second bound is for secrets that leave a trace. Both bounds hold together with 95%
-        confidence. Raises ParamsError if the second bound is larger than the miss rate to which
-        CRT's noise is calibrated.
+        delta_2 and gamma together hold with 95% confidence on the labelled secrets. Raises
+        ParamsError if the measured gamma is larger than the miss rate of CRT's noise.
         """
         sizes = self._grid.sets[set_name]
         made_of = digest_of(
@@ -204,7 +203,7 @@ class Laboratory:
 
 
 def run(base: Path, file: Path, batch: str) -> None:
-    """Compute the missing points of a batch, one by one."""
+    """Compute the unfinished points of a batch, one by one."""
     kept = Points(base, file)
     laboratory = Laboratory(base, kept.grid)
     for point in kept.unfinished(batch):

@@ -26,8 +26,8 @@ NAME = "leakage"
 class Points:
     """The stored points of one grid.
 
-    If the grid, a data file or the redaction changes, the points that were stored before stay on
-    disk but are not used. Raises InputError if the file of a data set is missing.
+    If the grid, a data file or the redaction changes, old points stay on disk but are not used.
+    Raises InputError if the file of a data set is missing.
     """
 
     def __init__(self, base: Path, file: Path) -> None:
@@ -54,7 +54,7 @@ class Points:
                 yield point
 
     def key(self, point: LeakagePoint) -> str:
-        """Return the name of the point in the ledger, which is also the name of its file."""
+        """Return the name of the point. The ledger and the point's file use this name."""
         return point.key(self.grid, file=self._files[point.set_name])
 
     def keep(self, point: LeakagePoint, figures: dict[str, Any]) -> None:

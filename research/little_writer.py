@@ -2,15 +2,15 @@
 
     python -m research.little_writer yelp --out FOLDER [--documents 4000 --layers 4 --width 256]
 
-The model is trained on lists in the format of prompts (`sugarbush.generators.continuation`): a
-heading with subject, metadata and length, and several texts of a data set with similar metadata.
-The first argument names the data set that the model will write for. This data set is excluded from
-the training. Use the folder as `generator.huggingface.model`. Do not commit weights to the
+The model is trained on lists in the format of prompts (`sugarbush.generators.continuation`). A list
+has a heading with subject, metadata and length, and several texts of a data set with similar
+metadata. The first argument names the data set for which the model will write. The training does
+not use this data set. Use the folder as `generator.huggingface.model`. Do not commit weights to the
 repository.
 
-Such a model can show that the pipeline runs with a language model, and how long this takes. The
-model cannot show which method is better: it writes like its four training data sets, and a few
-minutes of training on a CPU are too short (docs/log/language_model.md).
+The model shows that the pipeline runs with a language model, and how long the run takes. The model
+cannot show which method is better, because a few minutes of training are too short
+(docs/log/language_model.md).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from sugarbush.training import (
 )
 
 SETS = ("airline_tweets", "cfpb_complaints", "customersim", "it_tickets", "yelp")
-LONGEST = 80  # words; longer texts are excluded, because a prompt contains several texts
+LONGEST = 80  # in words; longer texts are excluded, because a prompt contains several texts
 MOST_EXAMPLES = 3
 
 
@@ -75,7 +75,7 @@ def documents(texts: Texts, schema: sb.Schema, *, count: int, rng: Rng) -> list[
 def trained(
     lists: Sequence[str], *, shape: ModelShape, vocabulary: int, batch_size: int, seed: int
 ) -> TrainedWriter:
-    """Train a tokenizer and a model on the lists only. The model sees every list once."""
+    """Train a tokenizer and a model on the lists. The model reads every list once."""
     tokenizer = train_tokenizer(lists, vocabulary=vocabulary)
     examples = plain_examples(lists, tokenizer=tokenizer, max_length=shape.context)
     model = new_model(tokenizer, shape, seed=seed)
@@ -94,7 +94,7 @@ def trained(
 
 
 def lists_of(sets: Mapping[str, tuple[Texts, sb.Schema]], *, count: int, seed: int) -> list[str]:
-    """Return `count` lists, with the same number of lists from each data set."""
+    """Return `count` lists, equally many from each data set."""
     return [
         text
         for name, (texts, schema) in sets.items()

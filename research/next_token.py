@@ -1,9 +1,9 @@
 """Measures how well a model that is trained on synthetic texts predicts real texts.
 
 A small decoder is trained on synthetic texts and predicts each next token of held-out real texts.
-Source of the protocol and its hyperparameters (bert-small as decoder, learning rate 3e-4, weight
-decay 0.01, 10 epochs, batches of 32): Yu et al. 2023, "Training Private and Efficient Language
-Models with Synthetic Data from LLMs"; Xie et al. 2024.
+The paper trains bert-small for 10 epochs at learning rate 3e-4 and weight decay 0.01, in batches of
+32. Source of the protocol and the hyperparameters: Yu et al. 2023, "Training Private and Efficient
+Language Models with Synthetic Data from LLMs"; Xie et al. 2024.
 """
 
 from __future__ import annotations
@@ -48,10 +48,8 @@ class Decoder:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenScores:
-    """The scores of each held-out text. All arrays are `(n,)`.
-
-    The scores are the number of predicted tokens, the number of correct predictions, and the log
-    likelihood in nats.
+    """The scores of each held-out text: the number of predicted tokens, the number of correct
+    predictions, and the log likelihood in nats. All arrays are `(n,)`.
     """
 
     tokens: NDArray[np.int64]
@@ -59,7 +57,7 @@ class TokenScores:
     log_likelihood: NDArray[np.float64]
 
     def accuracy(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """Return the share of tokens for which the most likely prediction is correct."""
+        """Return the share of tokens with a correct most likely prediction."""
         rows = slice(None) if chosen is None else chosen
         return float(self.right[rows].sum() / self.tokens[rows].sum())
 
@@ -149,7 +147,7 @@ def _scores(model: nn.Module, heldout: _Encoded, training: Hyperparameters) -> T
         logits = model(**{k: v for k, v in batch.items() if k != "labels"}).logits[:, :-1]
         counted = targets != _IGNORED
         safe = targets.masked_fill(~counted, 0)
-        # This equals log_softmax, but needs no second array with one number per vocabulary entry.
+        # The result equals log_softmax, but needs no second array of the size of the vocabulary.
         chosen = logits.gather(-1, safe[..., None])[..., 0] - logits.logsumexp(dim=-1)
         tokens.append(counted.sum(dim=1))
         right.append(((logits.argmax(dim=-1) == safe) & counted).sum(dim=1))

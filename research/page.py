@@ -1,4 +1,4 @@
-"""Writes one page for several grids, which `research.arms` or `research.sweep` computed.
+"""Writes one page for several grids of `research.arms` or `research.sweep`.
 
     python -m research.page whole sweep-replayed distractors-replayed=distractors sweep=pipeline
     python -m research.page docs/pages/arms.csv sweep-replayed sweep=pipeline   # kept in git
@@ -8,8 +8,7 @@ Reads    reports/internal/sweeps/<grid>/figures.csv, or the .csv file that was k
 Writes   reports/internal/sweeps/<page>/   figures.csv, table.csv, index.html
          or, for <page>.csv, this file and <page>.html, with the shown values and no texts
 
-`grid=label` appends the label to the names of the grid's data sets on the page, such as
-"yelp-distractors".
+`grid=label` appends the label to the names of data sets on the page, such as "yelp-distractors".
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def joined(grids: list[str], *, base: Path) -> pd.DataFrame:
 def keep_page(file: Path, grids: list[str], *, base: Path) -> Path:
     """Write the figures of `grids` to `file`, and a page with these figures beside `file`.
 
-    Without grids, the page shows the figures that are already in `file`. Return its path.
+    Without grids, the page shows the figures in `file`. Return the path of the page.
     """
     if grids:
         with atomic_file(file) as path:

@@ -1,11 +1,11 @@
-"""Trains a local model on preferences between texts, which come from released kernel scores.
+"""Trains a local model on preferences between texts. Released kernel scores give the preferences.
 
     python -m research.preferences research/settings/language_model.yaml yelp --model FOLDER
 
-The records score the first texts of `mosaic` once. The scores are released, so all steps here are
-post-processing and cost no privacy. In each group of ten texts with similar requested values, the
-best text is preferred to the fifth. The model learns the preferences by DPO with LoRA. The new
-model is a folder for `sugarbush.HuggingFace`, and it writes the release.
+The records score the first texts of `mosaic` once. The scores are released. So all further steps
+are post-processing and cost no privacy. In each group of ten texts with similar requested values,
+the best text is preferred to the fifth text. The model learns the preferences by DPO with LoRA.
+`sugarbush.HuggingFace` loads the new model, which writes the release.
 
 The command writes the first texts, trains, and prints the cost of a pair. Source of the idea: POPri
 (ICML 2025), which scores texts by clipped cosines.
@@ -32,12 +32,12 @@ from sugarbush.generators import SEPARATOR, RandomRequest, continuation
 from sugarbush.randomness import public_rng
 from sugarbush.training import load_model, merged, save_model, with_lora
 
-_GROUP, _WORSE = 10, 4  # the fifth of ten, as in POPri
+_GROUP, _WORSE = 10, 4  # index of the fifth of ten texts, as in POPri
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One preference: after `prompt`, the text `better` is preferred to the text `worse`."""
+    """A preference: after `prompt`, the text `better` is preferred to the text `worse`."""
 
     prompt: str
     better: str
@@ -49,8 +49,8 @@ def ranked_pairs(
 ) -> list[tuple[int, int]]:
     """Return the indices of a better and a worse text for each complete group of ten.
 
-    `codes` (n, d) are the requested values. Texts with the same values are in the same group if
-    possible. `scores` (n,) are released.
+    `codes` (n, d) are the requested values. If possible, texts with equal values are in the same
+    group. `scores` (n,) are released.
     """
     mixed = public_rng(seed, "groups").permutation(len(codes))
     order = mixed[np.lexsort(codes[mixed].T[::-1])]
@@ -112,7 +112,7 @@ def train(
 ) -> Iterator[float]:
     """Train by DPO with LoRA, yield the loss of each step, and write the whole model to `target`.
 
-    The reference is the model itself without its LoRA. Source: Rafailov et al. 2023, Eq. 7.
+    The reference is the model without its LoRA factors. Source: Rafailov et al. 2023, Eq. 7.
     """
     plain, tokenizer = load_model(folder, device=torch.device("cpu"))
     model = seeded(lambda: with_lora(plain.bfloat16(), rank=rank), seed=seed)

@@ -2,13 +2,12 @@
 
     python -m research.prompts FOLDER --sets yelp cfpb_complaints --texts 24 [--show 3]
 
-For each data set, the command makes `--texts` requests of every kind. The kinds are: only the
-subject; metadata; metadata and three examples; a parent with half its words blanked; a parent to
-rephrase. The provider `huggingface` repeats a request if the answer fails the checks. The column
-`usable` shows the number of requests with an answer that passed. The column `near` shows how
-similar these answers are to real texts. The value is the mean cosine to the nearest of 500 texts of
-the test split, by the bundled encoder. `real`, above the table, is the same mean for the real texts
-that the prompts show.
+For each data set, the command makes `--texts` requests of every kind. The kinds of prompts contain:
+only the subject; metadata; metadata and three examples; a parent with half its words blanked; a
+parent to rephrase. The provider `huggingface` repeats a request if the answer fails the checks. The
+column `usable` shows the number of requests with an answer that passed. The column `near` is the
+mean cosine of these answers to the nearest of 500 texts of the test split, by the bundled encoder.
+`real`, above the table, is this mean for the real texts in the prompts.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from sugarbush.generators import (
     usage_of,
 )
 
-WORDS = 60  # the requested number of words, and the largest number of words of a text in a prompt
+WORDS = 60  # number of requested words, and limit on the words of a text in a prompt
 EXAMPLES = 3
 REAL = 500
 ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128), cache=None)
@@ -43,7 +42,7 @@ ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128), cache=None
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """The schema of a public data set, and short texts of it. Prompts are made from both."""
+    """The schema of a public data set, and short texts of it, for prompts."""
 
     schema: sb.Schema
     texts: Texts

@@ -2,8 +2,9 @@
 
     python -m research.real_sets cfpb_complaints
 
-The 10% of the texts with the smallest hashes count as public. The donated texts are chosen from
-these. The output is data/public/benchmarks/<set>_donated.parquet. No other text is copied.
+The 10% of the texts with the smallest hashes count as public. The donated texts are some of the
+public texts. The output is data/public/benchmarks/<set>_donated.parquet. The file contains no other
+text.
 """
 
 import sys

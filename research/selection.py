@@ -1,4 +1,4 @@
-"""Compares variants of MAPLE that differ in votes and selection, each with many seeds.
+"""Compares variants of MAPLE with other votes or another selection, with many seeds.
 
     python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the data
     python -m research.selection research/settings/sweep.yaml --epsilon 1 --seeds 10
@@ -6,7 +6,7 @@
 A variant is MAPLE with changed settings. A difference is the value of a variant minus the value of
 `maple` with the same seed. The 95% interval of a difference is by Student's t over seeds. Every run
 draws new noise. The values are MAUVE in both feature spaces and the mean JSD. The metrics compare
-synthetic with held-out texts, on the same number of synthetic texts for every variant.
+synthetic with held-out texts. Every variant has the same number of synthetic texts.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from scipy.stats import t as student
 
 from research.benchmark_dataset import METRICS, Variant, datasets
 
-TEXTS = 100  # the number of synthetic texts of each variant that the metrics use
+TEXTS = 100  # the metrics use this number of synthetic texts of each variant
 
 
 def maple(*, metadata_share: float = 0.1, **evolution: Any) -> Variant:
     """Return MAPLE with 400 candidates, two rounds and the changed settings.
 
-    One candidate in four survives a round.
+    One of four candidates survives a round.
     """
     shares = {"metadata": metadata_share, "synthesis": 1 - metadata_share}
     size = {"candidates": 4 * TEXTS, "rounds": 2, "variations": 4}

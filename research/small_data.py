@@ -2,10 +2,10 @@
 
     python -m research.small_data                       # 500 to 5,000 rows, epsilon 0.1 to 1
 
-Both engines of `sugarbush.dp_table` spend the same epsilon on the same tables
+AIM and independent marginals spend the same epsilon on the same tables
 (`benchmarks.aim.adult_like`), one table per seed. TVD2 is the mean total variation over all two-way
-marginals. The column "worse by" is the TVD2 of AIM minus the TVD2 of independent marginals. The
-column shows the mean over tables, with its standard error.
+marginals. The column "worse by" is the TVD2 of AIM minus the TVD2 of independent marginals: the
+mean over tables, with its standard error.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class Hyperparameters:
 def window(model: str, tokenizer: Any, max_tokens: int) -> int:
     """Return the number of tokens at which texts are cut.
 
-    The result is `max_tokens`, or the limit of `model` if this is smaller. RoBERTa has two
-    positions that no token can use, so the limit of its tokenizer is used too.
+    The result is `max_tokens`, or the limit of `model` if this is smaller. Two positions of RoBERTa
+    are not for tokens, so the limit of the tokenizer counts too.
     """
     positions = getattr(AutoConfig.from_pretrained(model), "max_position_embeddings", max_tokens)
     return min(max_tokens, int(positions), int(tokenizer.model_max_length))
@@ -53,8 +53,8 @@ def fit(
 ) -> None:
     """Train in place by AdamW, with a linearly falling learning rate and a new order per epoch.
 
-    `batch_of` converts indices of texts to arguments of the model on the model's device. The model
-    returns its loss. Equal seeds give equal weights on one machine.
+    `batch_of` converts indices of texts to arguments of the model, on the model's device. The model
+    returns its loss. On one machine, equal seeds give equal weights.
     """
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
@@ -66,7 +66,7 @@ def fit(
     rng = public_rng(seed, "order")
     model.train()
     with torch.random.fork_rng(devices=[device()] if device().type == "cuda" else []):
-        torch.manual_seed(seed % 2**63)  # for dropout
+        torch.manual_seed(seed % 2**63)  # the seed of dropout
         for _ in range(training.epochs):
             for places in shuffled(texts, training.batch_texts, rng=rng):
                 loss = model(**batch_of(places)).loss

@@ -4,16 +4,16 @@
 
 The vector is computed in these steps:
 
-1. Each record is read after the prompt of a request. The residual stream after some layers is
-   averaged over the first tokens of the record.
+1. The model reads each record after the prompt of a request. The residual stream after some layers
+  is averaged over the first tokens of the record.
 2. The mean for the model's own texts is subtracted.
 3. Each layer is divided by the median distance of the model's own texts from their mean.
 4. All layers together are clipped to norm 1 and written as integers in units of 1/2^20.
 5. The contributions of all records are added up, and the sum gets noise.
 
-Only the direction of each layer is used, so the number of records is not needed. While the model
-writes, the vector is added after each layer, at the last position of the prompt and at every new
-token.
+The steering uses only the direction of each layer. So the number of records is not needed. During
+generation, the vector is added after each layer, at the last position of the prompt and at every
+new token.
 
 Guarantee: one discrete Gaussian mechanism of L2 sensitivity 2^20 for one record. The mechanism is
 charged before its noise is drawn. Records are not sampled. The centre and the scale are public.
@@ -22,8 +22,8 @@ The command compares three generators on the same requests: without a vector, wi
 of the same length, and with the vector at --epsilon. The output is
 reports/internal/steering/<set>/ and a table, with paired differences to the model without a vector.
 
-Source: EPSVec (arXiv 2602.21218). Our accounting differs: one record changes a sum of clipped
-differences by the clipping norm, and no amplification by sampling is claimed.
+Source: EPSVec (arXiv 2602.21218). Our accounting differs: one record changes the sum by the
+clipping norm, and there is no amplification by sampling.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from sugarbush.randomness import public_rng
 from sugarbush.settings import NOT_IN_OUTPUT
 
 ONE = 2**20
-_SHORTEST = 10  # number of short donated texts from which prompts take their examples
+_SHORTEST = 10  # prompts take their examples from this number of short donated texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +83,8 @@ class Steering:
 def added(steering: Steering) -> Iterator[None]:
     """Add the vectors at the last position of every forward pass, in all models of this process.
 
-    In a pass over a prompt with padding on the left, this is the prompt's last token. Later passes
-    have one token. The layers of the model must have `self_attn.layer_idx`, as in Llama and Qwen.
+    With padding on the left, the last position of a prompt is its last token. Later passes have one
+    token. The layers of the model must have `self_attn.layer_idx`, as in Llama and Qwen.
     """
     vectors = {
         layer: torch.tensor(vector)
@@ -116,7 +116,7 @@ class Steered(sb.HuggingFace):
     name: ClassVar[str] = "steered"
 
     vectors: Annotated[str, NOT_IN_OUTPUT]
-    """File of the vectors. Their hash, not their path, is part of cache keys."""
+    """File of the vectors. Cache keys contain the hash of the file, but not its path."""
 
     def digest(self) -> str:
         return hashlib.sha256(Path(self.vectors).read_bytes()).hexdigest()
@@ -128,7 +128,8 @@ class Steered(sb.HuggingFace):
         return replace(super().facts(), provider=self.name)
 
     def open(self, context: GeneratorContext) -> Any:
-        """Open the model. The keys of cached answers omit the vectors, so each file has a cache."""
+        """Open the model. Each file of vectors has its own cache, because the keys of cached
+        answers omit the vectors."""
         own = replace(context, state=context.state / f"steered-{self.digest()}")
         return _SteeredGenerator(super().open(own), Steering.load(Path(self.vectors)))
 
@@ -149,8 +150,8 @@ class _SteeredGenerator:
 class ActivationReader:
     """Reads the residual stream after `layers`, averaged over the first `tokens` tokens of a text.
 
-    Every pass has `rows` texts of `tokens` tokens after the same prompt. If shapes varied, the
-    rounding of a text's row would depend on the other texts, most of all in bfloat16.
+    Every pass has `rows` texts of `tokens` tokens after the same prompt. With other shapes, the
+    rounding of a row would depend on the other texts.
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class ActivationReader:
         self._layers, self._tokens, self._rows = list(layers), tokens, rows
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
         network = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval().model
-        # The last state that transformers returns is normalised, so one more layer is computed.
+        # transformers normalises the last state that it returns, so one more layer is computed.
         network.layers = network.layers[: max(layers) + 2]
         self._network = network
         ids = torch.tensor([self._tokenizer(prompt)["input_ids"]])
@@ -228,7 +229,7 @@ def learn(
     """Return the steering towards `texts`, and the public scale (l,).
 
     `own_texts` are texts of the model, public or released. Guarantee: mu-GDP for one unit. The
-    accounting includes that the noise is discrete. Raises BudgetExceededError before the draw.
+    accounting is exact for discrete noise. Raises BudgetExceededError before the draw.
     """
     own = reader.read(own_texts)
     centre = own.mean(axis=0)
@@ -248,7 +249,7 @@ def learn(
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One comparison: the data set, the settings of the model, and the sizes.
+    """A comparison: the data set, the settings of the model, and the sizes.
 
     `folder` contains vectors, answers and the ledger. So a stopped run continues, and draws no
     noise again.
@@ -260,7 +261,8 @@ class Trial:
     folder: Path
 
     def run(self, seed: int) -> Iterator[dict[str, Any]]:
-        """Write texts without a vector, with a random one, and steered. Yield one row each."""
+        """Write texts without a vector, with a random vector, and with the steering. Yield one row
+        each."""
         asked, corpus = self.asked, self.dataset.corpus
         donated = sorted(corpus.donated.texts, key=len)[:_SHORTEST]
         chosen = public_rng(seed, "shown").choice(len(donated), size=asked.examples, replace=False)

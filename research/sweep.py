@@ -4,12 +4,12 @@
     python -m research.sweep research/settings/crt_figures.yaml    # what trained models leak
 
 The grid file states the kind of its points. A point of the kind `pipelines` is a separate pipeline
-that DVC runs (docs/decisions/sweeps.md). A point of the kind `leakage` is a trained model; points
-that share a corpus run in one batch.
+that DVC runs (docs/decisions/sweeps.md). A point of the kind `leakage` is a trained model. Points
+with the same corpus run in one batch.
 
-To resume a killed sweep, run the same command again. The command skips finished points. A result
-that several points use is drawn and charged once. If a point fails, the other points still run. The
-table and the page contain the finished points.
+To resume a killed sweep, run the same command again. The command skips finished points. Results
+that several points need are drawn and charged once. If a point fails, the other points still run.
+The table and the page contain the finished points.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from sugarbush.pipeline import StageFailedError, run_dvc
 
-PREPARED = "extract_metadata"  # the last stage that all points of a data set share
+PREPARED = "extract_metadata"  # all points of a data set share the stages up to this stage
 MEASURED = "evaluate"
 
 
@@ -46,16 +46,17 @@ def pipelines(file: str) -> None:
         run_dvc("repro", PREPARED, folder=ground, say=get_run_logger().info)
     # The first point of a data set runs alone and embeds the texts for all other points.
     failed = run_all(folders("points", file), point.submit)
-    # Files in a failed point's folder may come from earlier settings.
+    # The folder of a failed point may have files of earlier settings.
     tell(
         "research.sweep_table", file, failed, *(["--without", *map(str, failed)] if failed else [])
     )
 
 
 def leakage(file: str) -> None:
-    """Run a leakage grid: all batches that are not finished."""
+    """Run all unfinished batches of a leakage grid."""
     batches = [Path(line) for line in run_module("research.leakage_points", file).splitlines()]
-    # The first batch of a data set and model runs alone and trains the first model for the others.
+    # The first batch of a data set and model runs alone, and trains the first model for the other
+    # batches.
     failed = run_all(batches, lambda own: batch.submit(own, file))
     tell("research.leakage_page", file, failed)
 
@@ -95,8 +96,8 @@ def tell(page: str, file: str, failed: list[Path], *arguments: str) -> None:
 def first_of_each_group(wanted: list[Path]) -> list[Path]:
     """Return the first item of each parent folder.
 
-    The first item computes results that the other items of the folder reuse. If two items of a
-    folder started at the same time, both would compute these results.
+    The other items of the folder reuse results of the first item. If all items started at the same
+    time, each item would compute these results.
     """
     firsts: dict[Path, Path] = {}
     for each in wanted:
@@ -107,7 +108,7 @@ def first_of_each_group(wanted: list[Path]) -> list[Path]:
 def folders(what: str, file: str) -> list[Path]:
     """Make the folders of a sweep, and return their paths.
 
-    If `what` is `grounds`, there is one folder per data set; if it is `points`, one per point.
+    `what` is `grounds` (one folder per data set) or `points` (one folder per point).
     """
     return [Path(line) for line in run_module("research.sweep_layout", what, file).splitlines()]
 
@@ -115,7 +116,8 @@ def folders(what: str, file: str) -> list[Path]:
 def run_module(module: str, *arguments: str) -> str:
     """Run a module of this checkout and return its output.
 
-    If the module fails, it prints the reason on the terminal, and this raises StageFailedError.
+    A module that fails prints the reason on the terminal. Then this function raises
+    StageFailedError.
     """
     command = [
         sys.executable,

@@ -9,9 +9,9 @@ Writes   data/private/sweeps/<sweep>/<set>/<point>/: params.yaml, links to this 
          and for a new point a copy of the data set's prepared folder (`ground`)
 Spends   nothing; each point charges the benchmark ledger of its dataset when it runs
 
-A point is a DVC project without git. To resume a killed sweep, run the same command again: DVC
+A point is a DVC project without git. To resume a killed sweep, run the same command again. DVC
 skips finished stages, and stored results are restored. All points share the embeddings and DVC's
-cache. Without a shared cache, DVC would report the copied output of the first stages as missing.
+cache. With separate caches, DVC would report the copied output of the first stages as missing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def points_of(base: Path, file: Path) -> tuple[Sweep, tuple[Point, ...]]:
 
 
 def lay_grounds(base: Path, file: Path) -> Iterator[Path]:
-    """Make a folder for each data set, in which the common stages of its points run once."""
+    """Make a folder for each data set. The common stages of its points run once in this folder."""
     _, found = points_of(base, file)
     folder = make_private(sweep_folder(base, file))
     for point in {point.set_name: point for point in found}.values():
@@ -116,7 +116,7 @@ def _link(link: Path, target: Path) -> None:
 def _begin(own: Path, ground: Path) -> None:
     """Copy the prepared output to the folder of a point.
 
-    dvc.lock is copied last. So if it is missing, the next call copies everything again.
+    dvc.lock is copied last. If it is missing, the next call copies everything again.
     """
     for name in _PREPARED:
         if (ground / name).exists():

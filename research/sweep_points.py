@@ -1,11 +1,10 @@
 """Reads a sweep file and lists its points: methods x epsilons x seeds, on public data.
 
-A sweep file lists data sets, epsilons, seeds, and methods with changed settings. The file calls
-such a method an arm (section `arms`). A data set is a settings file that is merged into
-params.yaml. The settings of the section `evolution` are applied to all arms first. So all methods
-have equal rounds, candidates and variations, unless an arm sets another value. A point is one arm
-on one data set at one epsilon and seed. A point has a complete params.yaml. The data must be
-declared public.
+A sweep file lists data sets, epsilons, seeds, and methods with changed settings. A method with
+changed settings is called an arm (section `arms`). A data set is a settings file that is merged
+into params.yaml. The settings of the section `evolution` are applied to all arms first. So all
+methods have equal rounds, candidates and variations by default. A point is one arm on one data set
+at one epsilon and seed. A point has a complete params.yaml. The data must be declared public.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
 class Arm(Section):
-    """A method, and the settings in which it differs from params.yaml.
+    """A method, with settings that replace settings of params.yaml.
 
     `sets` limits the arm to some of the data sets. `epsilons` and `seeds` replace the epsilons and
     seeds of the sweep.
@@ -67,7 +66,7 @@ class PublicSet(Section):
 
 
 class Kind(StrEnum):
-    """The kind of a grid's points: complete pipelines, or trained models that are attacked."""
+    """The kind of a grid's points: complete pipelines, or trained models for attacks."""
 
     PIPELINES = "pipelines"
     LEAKAGE = "leakage"
@@ -87,7 +86,7 @@ class Sweep(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One run of the sweep.
+    """A point of the sweep, which is one run.
 
     `epsilon` is 0 for a method without private data, and infinity for a method without noise.
     """
@@ -106,7 +105,8 @@ class Point:
 
 
 def kind_of(path: Path) -> Kind:
-    """Return the kind of points in a grid file. Raises ParamsError if it is missing or unknown."""
+    """Return the kind of points in a grid file. Raises ParamsError if the kind is missing or
+    unknown."""
     try:
         return Kind(str(load_fields(path).get("kind")))
     except ValueError:
@@ -114,7 +114,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def load_sweep(path: Path) -> Sweep:
-    """Read a sweep file. Raises ParamsError that names the file and the invalid key."""
+    """Read a sweep file. Raises ParamsError with the file and the invalid key."""
     fields = load_fields(path)
     try:
         sweep = Sweep.model_validate(fields)
@@ -143,12 +143,11 @@ def load_fields(path: Path) -> dict[str, Any]:
 def points(
     sweep: Sweep, *, base: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Point]:
-    """Return all points, ordered by arm.
-
-    So a stopped sweep has its first arms on all data sets. `base` is a complete params.yaml, and
-    `files` contains the settings files of the data sets. Raises ParamsError if the settings of a
-    point are invalid, or do not declare its data public. The data must be public because a sweep
-    compares methods by their distance to real texts: a choice of a method would depend on them.
+    """Return all points, ordered by arm. A stopped sweep then has its first arms on all data sets.
+    `base` is a complete params.yaml, and `files` contains the settings files of the data sets.
+    Raises ParamsError if the settings of a point are invalid, or if its data is not declared
+    public. The data must be public: a sweep compares methods with real texts, so the choice of a
+    method depends on the real texts.
     """
     for arm_name, arm in sweep.arms.items():
         for set_name in sweep.sets if arm.sets is None else arm.sets:

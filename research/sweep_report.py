@@ -1,6 +1,6 @@
 """Renders the page of a sweep: for each data set, methods at equal budget, with intervals.
 
-Every value is computed from held-out texts of data that is declared public.
+The values are computed on held-out texts of public data.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from sugarbush.report import (
 
 OVER_TEXTS = "Intervals are 95% bootstrap intervals over texts, not over runs; a row is one run"
 _WIDTH = 440
-# The columns and charts of final texts: column, metric, space, title, and which values are better.
+# For each chart of final texts: column, metric, space, title, and whether high or low values are
+# better.
 _SHOWN = (
     ("mauve", "mauve", "encoder", "MAUVE, encoder", "higher"),
     ("mauve_words", "mauve", "tf-idf", "MAUVE, words", "higher"),
@@ -66,9 +67,9 @@ class SweepPage:
 def headline(figures: pd.DataFrame) -> pd.DataFrame:
     """Return one row per final set: number of texts, calls, and main values with intervals.
 
-    Real texts have one row per data set, the ceiling, measured on the same number of texts.
+    The real texts of a data set have one row, the ceiling, measured on the same number of texts.
     """
-    final = figures[figures["round"] == FINAL].drop_duplicates(  # every point has the real texts
+    final = figures[figures["round"] == FINAL].drop_duplicates(  # drops repeated real texts
         ["set", "arm", "epsilon", "seed", "metric", "space"]
     )
     rows = []
@@ -226,8 +227,8 @@ def _by_epsilon(
 ) -> Markup | None:
     """Draw a chart with one line per method: the mean over seeds at each epsilon.
 
-    Return None if no method has two epsilons. The chart has no intervals, because they would
-    overlap; the table has them.
+    Return None if no method has two epsilons. The chart has no intervals, because intervals would
+    overlap. The table has the intervals.
     """
     finite = table[(table["epsilon"] > 0) & ~table["epsilon"].isin([math.inf])]
     means = finite.groupby(["arm", "epsilon"], sort=False)[column].mean().dropna().reset_index()
@@ -270,7 +271,8 @@ def _by_calls(
 def call_curves(
     lines: dict[str, list[tuple[float, float]]], *, styles: dict[str, tuple[str, int]]
 ) -> Markup:
-    """Draw a chart with one line per method and one mark per round. Upper left is better."""
+    """Draw a chart with one line per method and one mark per round. The upper left corner is
+    best."""
     height, left, right, top, bottom = 250, 46, 14, 14, 40
     calls: Sequence[float] = [c for curve in lines.values() for c, _ in curve]
     x = Axis(low=max(1.0, min(calls)), high=max(calls), start=left, end=_WIDTH - right, log=True)

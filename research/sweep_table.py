@@ -36,7 +36,7 @@ def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
     """Return the figures of a point, with columns for its data set, method, epsilon and seed.
 
     Return None while the point is unfinished. The column `calls` is the number of generator calls
-    up to a round, including calls with cached answers.
+    up to a round. Calls with cached answers count too.
     """
     path = Roots(folder).internal / "figures.csv"
     if not path.exists():
@@ -69,8 +69,8 @@ def calls_by_round(folder: Path, method: sb.Method) -> dict[int, int]:
 def collected(base: Path, file: Path, *, without: Collection[Path] = ()) -> SweepPage:
     """Collect the figures of all finished points. Raises MissingInputError if there are none.
 
-    `without` lists the folders of points that failed. Failed points are left out, because figures
-    in these folders may come from earlier settings.
+    `without` lists the folders of points that failed. Failed points are not collected, because
+    figures in their folders may come from earlier settings.
     """
     _, points = points_of(base, file)
     folder = sweep_folder(base, file)

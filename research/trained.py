@@ -4,16 +4,15 @@
     python -m research.trained research/settings/sweep.yaml yelp --attribute category
 
 A run of a method (an arm of the sweep) is one call of `sugarbush.synthesize`. Two models are
-trained on the final set of a run. For comparison, two more are trained on the same number of real
+trained on the final set of a run. For comparison, two models are trained on the same number of real
 training texts. The first model is a small decoder, which predicts held-out real texts. The second
-is the bundled MiniLM, which is fine-tuned to predict one attribute. Its baseline always predicts
-the most common attribute value of the training texts. The label of a synthetic text is the value
-that was requested for it. Intervals are 95% by Student's t over runs. The same texts are held out
-in all runs.
+model is the bundled MiniLM, fine-tuned to predict one attribute. The baseline of the second model
+always predicts the most common attribute value of the training texts. The label of a synthetic text
+is its requested value. Intervals are 95% by Student's t over runs. The same texts are held out in
+all runs.
 
-The output is written to reports/internal/sweeps/<sweep>-trained-<set>/, with the files that
-`research.arms` writes. A run that is in runs.csv is not trained again, so a stopped grid can be
-resumed.
+The command writes the files of `research.arms` to reports/internal/sweeps/<sweep>-trained-<set>/.
+Runs in runs.csv are not trained again, so a stopped grid can be resumed.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Labelled:
 class Models:
     """The models to train: a decoder, and a classifier with `values` classes.
 
-    If the hyperparameters of a model are None, it is not trained.
+    A model without hyperparameters (None) is not trained.
     """
 
     decoder: Decoder
@@ -76,7 +75,7 @@ class Models:
 def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> dict[str, float]:
     """Train the models on `own`, and return their metrics.
 
-    If no value of the attribute was requested for any text of `own`, there is no classifier.
+    Without requested values of the attribute in `own`, there is no classifier.
     """
     found: dict[str, float] = {}
     if models.decoding is not None:
@@ -163,7 +162,7 @@ def main() -> None:
 def _runs(
     asked: argparse.Namespace, done: set[tuple[str, float, int]]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Compute the runs that are not finished; yield the rows of one run at a time."""
+    """Compute the unfinished runs. Yield the rows of one run at a time."""
     (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records, texts=asked.texts)
     column, seed = (
         dataset.schema.names.index(asked.attribute),
@@ -219,7 +218,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=2000, help="most private records to use")
     parser.add_argument("--texts", type=int, default=1000, help="texts in every final set")
     parser.add_argument("--heldout", type=int, default=400)
-    parser.add_argument("--only", choices=["decoder", "classifier"], help="both unless given")
+    parser.add_argument("--only", choices=["decoder", "classifier"], help="the default is both")
     parser.add_argument("--decoder", help="a model by name or path; default: a new model")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=128)

@@ -1,4 +1,4 @@
-"""Measures how useful releases of several sizes are, next to real texts.
+"""Compares the usefulness of releases of several sizes with the usefulness of real texts.
 
     python -m research.usefulness research/settings/language_model.yaml yelp FOLDER \\
         --texts 64 500 1000 2000 --second ../models/all-mpnet-base-v2
@@ -8,10 +8,10 @@ values for each attribute, like `Release.frame`. The file `maple-1000.0.parquet`
 release `maple-1000`. Values are means over runs with 95% intervals by Student's t over runs.
 
 Every release is measured at its own size and at each smaller size in --texts. At each size, the
-same number of texts is chosen at random from every release, and from the held-out texts if there
-are enough. The release `real` has the same number of real training texts, with their real values.
-The distances of `real` are between two parts of the held-out texts, because the TF-IDF space is
-fitted to the training texts.
+same number of texts is chosen at random from every release. The same number of held-out texts is
+used, if there are enough. The release `real` consists of real training texts with their real
+values. The distances of `real` are between two parts of the held-out texts, because the TF-IDF
+space is fitted to the training texts.
 
 mauve, mean, distinct_n   as in `sugarbush.evaluate`; --second is a feature space that no vote used;
                           mean: the square root of the JSD, averaged over attributes
@@ -86,7 +86,7 @@ def read_release(file: Path, schema: Any) -> Requested:
 class Measure:
     """Measures samples against the held-out texts of a data set.
 
-    `second` is a further encoder or None; it encodes at most `second_texts` texts of a release.
+    `second` is None or a further encoder, for at most `second_texts` texts of a release.
     """
 
     dataset: BenchmarkDataset
@@ -187,7 +187,7 @@ def _real(dataset: BenchmarkDataset, part: str) -> Requested:
 
 
 def measured(measure: Measure, files: Sequence[Path], sizes: Sequence[int]) -> pd.DataFrame:
-    """Return one row per value of each release at each size, and of `real` at the same sizes."""
+    """Return one row per value of each release and of `real`, at each size."""
     rows: list[dict[str, Any]] = []
     wanted: set[tuple[int, int]] = set()
 

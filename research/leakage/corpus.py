@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from research.leakage.canaries import Canary, draw_canaries, inserted, missed
 from research.leakage.grid import Grid, LeakagePoint, Sizes
-from sugarbush.audits import Canary, draw_canaries, inserted, missed
 from sugarbush.errors import InputError
 from sugarbush.randomness import hash_share, public_rng
 from sugarbush.training import THRESHOLD, Finding, Policy, TextSpan, make_policy
@@ -15,8 +15,8 @@ from sugarbush.training import THRESHOLD, Finding, Policy, TextSpan, make_policy
 
 @dataclass(frozen=True)
 class Corpus:
-    """Three disjoint lists: public texts, members (models are trained on them), and other texts (no
-    model is trained on them).
+    """Three disjoint lists of texts. Models are trained on the public texts and on the members, but
+    not on the other texts.
     """
 
     public: list[str]
@@ -25,7 +25,7 @@ class Corpus:
 
 
 def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
-    """Divide the distinct texts with the smallest hashes. `seed` decides which of them are members.
+    """Divide the distinct texts with the smallest hashes. `seed` decides which texts are members.
 
     Raises InputError if there are too few texts.
     """
@@ -40,7 +40,8 @@ def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
 
 @dataclass
 class _Spans:
-    """Stores the spans of some detectors: methods with the same corpus redact the same texts."""
+    """Stores the spans of some detectors, because methods with the same corpus redact the same
+    texts."""
 
     policy: Policy
     known: dict[str, list[TextSpan]] = field(default_factory=dict)
@@ -58,9 +59,7 @@ def _spans(detectors: tuple[str, ...]) -> _Spans:
 
 @dataclass(frozen=True)
 class Overlooking:
-    """A detector that finds the same spans as `detectors`, except spans that contain one of
-    `secrets`.
-    """
+    """A detector that finds the spans of `detectors`, except spans with one of `secrets`."""
 
     detectors: tuple[str, ...]
     secrets: tuple[str, ...]
@@ -87,7 +86,8 @@ class Planted:
 
 
 def plant(corpus: Corpus, grid: Grid, point: LeakagePoint) -> Planted:
-    """Insert canaries into the members, and make the policy that misses those of `point`."""
+    """Insert canaries into the members, and make a policy that misses a share `point.gamma` of the
+    canaries."""
     canaries = draw_canaries(count=grid.canaries, seed=point.seed)
     overlooked = missed(canaries, gamma=point.gamma or 0.0, seed=point.seed)
     return Planted(

@@ -1,4 +1,4 @@
-"""The tables and charts of a grid: means over seeds, with Student's t intervals."""
+"""Makes the tables and charts of a grid: means over seeds, with Student's t intervals."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from research.leakage.canaries import CANDIDATES, MEAN_BY_CHANCE, highest_by_chance
 from research.leakage.grid import WITH_POLICY, Grid, TrainingMethod
+from research.leakage.membership import over_seeds
 from research.report.curves import CurveFigure, CurvePage
-from sugarbush.audits import CANDIDATES, MEAN_BY_CHANCE, highest_by_chance, over_seeds
 from sugarbush.training import allowed
 
 _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
@@ -22,9 +23,8 @@ _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
 class _Leak:
     """The chart of one value against gamma.
 
-    `y` is the unit of the y axis, `floor` is its start. `guess` returns the value that random
-    guesses reach with a given number of canaries. Whiskers end at `most`. The table contains the
-    whole interval.
+    `y` is the unit of the y axis, and `floor` is its start. `guess` returns the value of random
+    guesses for a number of canaries. Whiskers end at `most`. The table contains the whole interval.
     """
 
     title: str
@@ -96,7 +96,7 @@ def remarks(table: pd.DataFrame, grid: Grid) -> tuple[str, ...]:
 def summarised(done: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return one row per condition: the mean of each value over seeds, with `_low` and `_high`.
 
-    These bounds are NaN if there is only one seed. `perplexity_ratio` is the perplexity divided by
+    The bounds are NaN if there is only one seed. `perplexity_ratio` is the perplexity divided by
     the perplexity of `nonprivate` with the same seed. The ratio is NaN until the point of
     `nonprivate` is finished.
     """
@@ -129,7 +129,7 @@ def _means(own: pd.DataFrame) -> dict[str, float]:
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of the page, which has a value and its interval in one cell."""
+    """Return the table of the page. A cell contains a value and its interval."""
     shown = table[[*_CONDITION, "seeds"]].copy()
     for name in ("promised", "delta"):
         shown[name] = [f"{value:.3g}" for value in table[name]]

@@ -1,4 +1,4 @@
-"""Trains the first model of a data set on its public texts. Every method starts from it."""
+"""Trains the first model of a data set on its public texts. Every method starts from this model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sugarbush.training import (
 )
 
 MICRO_BATCH_TOKENS = 8192
-_SEED = 1  # the seed of the initial weights, and of the order of the public texts
+_SEED = 1  # seed of the initial weights and of the order of the public texts
 
 
 @dataclass(frozen=True)
@@ -67,5 +67,6 @@ def train_first_model(start: FirstModel, public: Sequence[str], training: Traini
 
 
 def learning_at(rate: float, decay: Decay = Decay.CONSTANT) -> Learning:
-    """Return the settings of AdamW for the learning rate. Every training of a grid uses them."""
+    """Return the settings of AdamW for a learning rate. All trainings of a grid use these
+    settings."""
     return Learning(learning_rate=rate, decay=decay, warmup_steps=0, weight_decay=0.0)

@@ -1,4 +1,4 @@
-"""A grid of training methods, miss rates and seeds. Each point is one trained model."""
+"""Reads a grid of training methods, miss rates and seeds. Each point is one trained model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sugarbush.training import RedactorRecipe, describe_patterns
 
 
 class TrainingMethod(StrEnum):
-    """The method by which a model is trained. Grid files and stored points call it `arm`.
+    """The training method of a model. Grid files and stored points call the method `arm`.
 
     `public` trains on the public texts only. `crt` treats every text as private. `crt-conservative`
     trains without noise on the sentences that a conservative policy declares public.
@@ -54,7 +54,8 @@ WITH_EPSILON = {TrainingMethod.DPSGD, TrainingMethod.CRT, TrainingMethod.CRT_CON
 def _different(values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
     """Return the values.
 
-    Raises ValueError if a value is repeated, because its points would count as further seeds.
+    Raises ValueError if a value is repeated, because repeated points would count as additional
+    seeds.
     """
     if len(set(values)) < len(values):
         raise ValueError("a value occurs twice")
@@ -70,8 +71,8 @@ def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
 class Sizes(Section):
     """A benchmark dataset: its parquet file, and the numbers of public, member and other texts.
 
-    `secrets` lists the labels of the spans that count as secrets. The conservative policy is
-    measured on these spans. `purpose: benchmark` declares that everybody may read the file.
+    Spans with a label in `secrets` count as secrets. The misses of the conservative policy are
+    measured on these secrets. `purpose: benchmark` declares that everybody may read the file.
     """
 
     file: str
@@ -94,7 +95,7 @@ class ModelSize(Section):
 class TrainingSettings(Section):
     """Epochs, batch sizes and learning rates.
 
-    Noisy training uses the `noisy_` values. The public passes of the confidential methods use the
+    Noisy training uses the `noisy_` values. Public passes of the confidential methods use the
     values without this prefix.
     """
 
@@ -120,9 +121,9 @@ class ModelGrid(Section):
 class Grid(Section):
     """The content of a grid file.
 
-    The charts over gamma use the first of `epsilons`; the chart over epsilon uses all of them at
-    `gammas[1]`. `detectors` redact the texts, except for the canaries that they must miss.
-    `conservative` is the policy of `crt-conservative`.
+    The charts over gamma use `epsilons[0]`. The chart over epsilon uses all `epsilons` at
+    `gammas[1]`. `detectors` redact the texts, except for the missed canaries. `conservative` is the
+    policy of `crt-conservative`.
     """
 
     kind: Literal[Kind.LEAKAGE]
@@ -165,7 +166,7 @@ class Grid(Section):
 
 
 class LeakagePoint(Section):
-    """One training.
+    """A point of the grid: one training of one model.
 
     `gamma` is None if the method has no policy. `epsilon` is None if the noise is not calibrated to
     an epsilon.
@@ -182,15 +183,15 @@ class LeakagePoint(Section):
     def batch(self) -> str:
         """The name of the point's batch.
 
-        A batch contains the points of one data set, model and seed, which share a corpus.
+        A batch contains the points of one data set, model and seed. These points share a corpus.
         """
         return f"{self.set_name}/{self.model}/{self.seed}"
 
     def key(self, grid: Grid, *, file: str) -> str:
-        """Return a digest of everything that the point's values depend on.
+        """Return a digest of all inputs of the point's values.
 
-        `file` is the digest of the data file. The digest also depends on VERSION, on the patterns
-        and the trained redactor of the redaction, and on the name of the conservative policy.
+        `file` is the digest of the data file. The returned digest also depends on VERSION, on the
+        patterns, on the trained redactor and on the name of the conservative policy.
         """
         return digest_of(
             version=VERSION,
@@ -207,7 +208,7 @@ class LeakagePoint(Section):
 
 
 def describe_redaction(grid: Grid) -> dict[str, Any]:
-    """Return what the spans of the grid's detectors depend on, without other packages' models."""
+    """Describe the grid's detectors for cache keys. Models of other packages are not included."""
     described: dict[str, Any] = {"patterns": describe_patterns()}
     if "learned" in grid.detectors:
         described |= {"redactor": RedactorRecipe().digest, "detectors": grid.detectors}
@@ -233,9 +234,8 @@ def load_grid(path: Path) -> Grid:
 
 
 def points(grid: Grid) -> Iterator[LeakagePoint]:
-    """Return all points, ordered by data set, model and seed.
-
-    So a stopped grid has all points of its first seeds.
+    """Return all points, ordered by data set, model and seed. A stopped grid then has all points of
+    its first seeds.
     """
     for set_name in grid.sets:
         for model, own in grid.models.items():

@@ -11,22 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from research.leakage.corpus import Corpus, Planted
+from research.leakage.exposure import candidate_losses, ranked
 from research.leakage.first_model import FirstModel
 from research.leakage.grid import Grid
-from sugarbush.audits import (
-    Attack,
-    attack,
-    by_perplexity,
-    by_reference,
-    candidate_losses,
-    groups,
-    ranked,
-)
+from research.leakage.membership import Attack, attack, by_perplexity, by_reference, groups
+from research.leakage.selective import marked_examples
 from sugarbush.training import (
     Example,
     Policy,
     RegexDetector,
-    marked_units,
     pad_together,
     token_losses,
 )
@@ -49,12 +42,13 @@ class Losses:
 
 
 def losses_of(model: Any, start: FirstModel, corpus: Corpus) -> Losses:
-    """Compute the losses for the attacks on membership, for as many members as other texts."""
+    """Compute the losses for the attacks on membership, for equally many members and other
+    texts."""
     (members, _), (others, whole) = (
         _mean_losses(model, start.examples(texts[: len(corpus.others)]))
         for texts in (corpus.members, corpus.others)
     )
-    marks = marked_units(
+    marks = marked_examples(
         corpus.others,
         policy=Policy([RegexDetector()]),
         tokenizer=start.tokenizer,
@@ -62,7 +56,7 @@ def losses_of(model: Any, start: FirstModel, corpus: Corpus) -> Losses:
     )
     plain = [
         (replace(example, given=mark.private),)
-        for (example,), (mark,) in zip(start.examples(corpus.others), marks, strict=True)
+        for (example,), mark in zip(start.examples(corpus.others), marks, strict=True)
     ]
     return Losses(
         members=members,
@@ -84,8 +78,8 @@ def attacks(
 ) -> dict[str, Any]:
     """Run three attacks: exposure of canaries, membership of texts, membership of groups of texts.
 
-    `before` contains the losses of the first model, which was not trained on members or other
-    texts. The attacks on membership use these losses as the reference.
+    `before` contains the losses of the first model. This model was not trained on members or other
+    texts, so it is the reference of the attacks on membership.
     """
     exposed = ranked(candidate_losses(model, *candidates), planted.canaries)
     scores = [by_perplexity(own.members), by_perplexity(own.others)]

@@ -12,6 +12,12 @@ import sugarbush as sb
 from research.leakage.corpus import Corpus, Planted
 from research.leakage.first_model import MICRO_BATCH_TOKENS, FirstModel, learning_at
 from research.leakage.grid import Grid, LeakagePoint, TrainingMethod, TrainingSettings
+from research.leakage.selective import (
+    SelectiveMechanism,
+    marked_examples,
+    train_selectively,
+    true_cost,
+)
 from sugarbush.privacy import Relation
 from sugarbush.randomness import seed_of
 from sugarbush.training import (
@@ -21,11 +27,9 @@ from sugarbush.training import (
     Performance,
     PublicPass,
     Screened,
-    SelectiveMechanism,
     bayesian,
     make_public_policy,
     make_schedule,
-    marked_units,
     noise_for,
     probe_examples,
     screen,
@@ -33,9 +37,7 @@ from sugarbush.training import (
     train_by_crt,
     train_dpsgd,
     train_on_public,
-    train_selectively,
     train_without_privacy,
-    true_cost,
 )
 
 PERFORMANCE = Performance(
@@ -48,9 +50,9 @@ PERFORMANCE = Performance(
 class Trained:
     """A trained model, its noise multiplier (0 if there is no noise), and its epsilon at `delta`.
 
-    The meaning of `epsilon` depends on the method. For dpsgd, epsilon holds for adding or removing
-    one record. For crt, it is Bayesian. For sdp at gamma 0, it holds for one secret. For public, it
-    is 0. In all other cases it is infinite.
+    The meaning of `epsilon` depends on the method. The epsilon of dpsgd is for adding or removing
+    one record. The epsilon of crt is Bayesian. The epsilon of sdp at gamma 0 is for one secret. The
+    epsilon of public is 0. All other epsilons are infinite.
     """
 
     model: Any
@@ -61,7 +63,7 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A point of the grid with everything that its training needs.
+    """A point of the grid, with all inputs of its training.
 
     `delta_2` is an upper bound of the share of secrets that the conservative policy misses.
     `scratch` is a folder for checkpoints; the caller deletes it after the training.
@@ -97,7 +99,7 @@ class Trial:
 
     @property
     def rehearsal(self) -> list[Example]:
-        """Return the public texts as examples. Each public pass trains on them."""
+        """Return the public texts as examples. Each public pass trains on these examples."""
         return [example for (example,) in self.start.examples(self.corpus.public)]
 
     def units(self, texts: sb.Private[str]) -> sb.Private[Any]:
@@ -121,9 +123,8 @@ def train_point(trial: Trial) -> Trained:
 
 
 def _on_public(model: Any, trial: Trial) -> Trained:
-    """Train on the public texts only, in the same passes as the confidential methods.
-
-    This baseline shows the effect of those passes alone.
+    """Train on the public texts only, in the public passes of the confidential methods. The
+    baseline shows the effect of public passes alone.
     """
     for epoch in range(round(trial.training.noisy_epochs)):
         train_on_public(
@@ -211,9 +212,8 @@ def _noisy(trial: Trial, mechanism: Mechanism) -> dict[str, Any]:
 
 
 def _selectively(model: Any, trial: Trial) -> Trained:
-    """Train by selective DP-SGD, with the noise that CRT needs at the same sampling rate.
-
-    Gradients and hidden states get this noise.
+    """Train by selective DP-SGD, with the noise of CRT at the same sampling rate. Gradients and
+    hidden states get noise.
     """
     grid, training, planted = trial.grid, trial.training, trial.planted
     schedule = make_schedule(
@@ -235,24 +235,21 @@ def _selectively(model: Any, trial: Trial) -> Trained:
         clip_norm=training.selective_clip_norm,
         state_clip_norm=training.selective_clip_norm,
     )
-    units: sb.Private[Any] = sb.Private(planted.texts).map_batch(
-        lambda own: marked_units(
-            own,
+    train_selectively(
+        model,
+        marked_examples(
+            planted.texts,
             policy=planted.policy,
             tokenizer=trial.start.tokenizer,
             max_length=trial.start.context,
-        )
-    )
-    train_selectively(
-        model,
-        units,
+        ),
         mechanism=mechanism,
         learning=learning_at(training.learning_rate),
-        session=trial.session,
+        seed=trial.point.seed,
     )
     rate_of_misses = sum(planted.missed) / len(planted.missed)
-    cost = true_cost(mechanism, gamma=rate_of_misses, delta=grid.delta)
-    return Trained(model=model, noise=noise, epsilon=cost.epsilon, delta=grid.delta)
+    epsilon = true_cost(mechanism, gamma=rate_of_misses, delta=grid.delta)
+    return Trained(model=model, noise=noise, epsilon=epsilon, delta=grid.delta)
 
 
 def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechanism:
@@ -286,12 +283,12 @@ def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechan
 
 
 def accounted_gamma(grid: Grid, point: LeakagePoint) -> float:
-    """Return the miss rate to which CRT's noise is calibrated."""
+    """Return the miss rate for the calibration of CRT's noise."""
     return max(point.gamma or 0.0, smallest_gamma(grid))
 
 
 def smallest_gamma(grid: Grid) -> float:
-    """Return the smallest miss rate to which CRT's noise is ever calibrated.
+    """Return the smallest miss rate for the calibration of CRT's noise.
 
     The chart over epsilon uses this miss rate.
     """

@@ -1,1 +1,1 @@
-"""Pages that only research needs. They use the templates and charts of `sugarbush.report`."""
+"""Pages for research only, with the templates and charts of `sugarbush.report`."""

@@ -30,10 +30,11 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 14, 40
 
 @dataclass(frozen=True, kw_only=True)
 class CurveFigure:
-    """One figure. The columns of `rows` are panel, arm (the method), x, value, low and high.
+    """The data of a figure. The columns of `rows` are panel, arm (the method), x, value, low and
+    high.
 
-    `low` and `high` are NaN if there is no interval. The y axis starts at `floor`, or at the lowest
-    value if this is lower.
+    `low` and `high` are NaN if there is no interval. The y axis starts at the lower of `floor` and
+    the lowest value.
     """
 
     name: str

@@ -1,23 +1,10 @@
-"""Attacks on benchmark data, and the bounds on epsilon from them. Failed attacks prove nothing."""
+"""Public functions that audit noisy mechanisms. An attack that fails proves nothing."""
 
 from sugarbush.lazy_names import lazy_names
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "canaries": (
-            "CANDIDATES",
-            "MEAN_BY_CHANCE",
-            "PREFIX",
-            "Canary",
-            "draw_canaries",
-            "highest_by_chance",
-            "inserted",
-            "missed",
-        ),
-        "echo": ("echo_canaries", "echo_scores"),
-        "exposure": ("candidate_losses", "candidate_tokens", "ranked"),
-        "membership": ("Attack", "attack", "by_perplexity", "by_reference", "groups", "over_seeds"),
         "phantoms": ("Disclosure", "disclosure", "phrases"),
         "one_run": (
             "Outcome",

@@ -1,20 +1,20 @@
 """Computes lower bounds on epsilon from one run with canaries.
 
-For each of m canaries, a fair coin decides whether the mechanism sees it. An attacker sees the
-output and guesses some of the coins; the others are abstentions. The claimed epsilon limits how
-many guesses can be right. More right guesses disprove the claim. Neighbours differ by one canary,
-added or removed.
+For each of m canaries, a fair coin decides whether the mechanism sees the canary. An attacker sees
+the output of the mechanism and guesses some of the coins. A coin without a guess is an abstention.
+The claimed epsilon limits how many guesses can be right. More right guesses disprove the claim.
+Neighbours differ by one canary, added or removed.
 
-There are two bounds. Each bound holds with probability `confidence`, for any attack and any
-dependence between the guesses:
+The module has two bounds. Each bound holds with probability `confidence`. The attack and the
+dependence between its guesses may be arbitrary:
 
-- `epsilon_lower_bound` assumes nothing about the mechanism. If all r guesses are right and delta is
-  near 0, the bound is at most 2.8 / 3.5 / 5.1 / 5.8 for r = 50 / 100 / 500 / 1000.
-- `mu_lower_bound` disproves mu-Gaussian DP, which the ledger claims for Gaussian noise. This bound
-  is tighter, because it uses the whole trade-off curve.
+- `epsilon_lower_bound` assumes nothing about the mechanism. Suppose that all r guesses are right,
+  at a delta near 0. Then the bound is at most 2.8 for r = 50, and at most 5.8 for r = 1000.
+- `mu_lower_bound` disproves mu-Gaussian DP, which the ledger claims for Gaussian noise. The bound
+  on mu is tighter, because it uses the whole trade-off curve.
 
-R independent runs with m canaries each are like one run with R m canaries, because each coin
-changes one run only. So the scores of several runs may be joined before guessing.
+Each coin changes one run only. So R independent runs with m canaries each are like one run with R m
+canaries. An attacker may join the scores of several runs before guessing.
 
 Fix the number of guesses before you see the scores. A bound below the claim proves nothing, because
 the attack may be weak.
@@ -33,7 +33,7 @@ from scipy.stats import binom
 
 from sugarbush.errors import InvariantError
 
-_TOLERANCE = 1e-6  # tolerance of both bounds, which are rounded down
+_TOLERANCE = 1e-6  # the two bounds are exact to this difference, and rounded down
 _LARGEST = 1e4
 _START = 1e-9
 
@@ -55,10 +55,10 @@ class Outcome:
 def guess_extremes(scores: NDArray[np.float64], *, guesses: int) -> NDArray[np.int8]:
     """Return guesses, `(m,)` int8: 1 for "included", -1 for "left out", 0 for an abstention.
 
-    The `guesses` // 2 canaries with the highest scores are guessed to be included. As many canaries
-    with the lowest scores are guessed to be left out. The position breaks ties, because it does not
-    depend on the coins. Raises InvariantError if a score is not finite, or if there are fewer
-    scores than guesses.
+    With k = `guesses` // 2, the guess is "included" for the k highest scores, and "left out" for
+    the k lowest scores. The position breaks ties, because the position does not depend on the
+    coins. Raises InvariantError if a score is not finite, or if there are fewer scores than
+    guesses.
     """
     each = guesses // 2
     if not 1 <= each <= len(scores) // 2:
@@ -105,12 +105,12 @@ def p_value(outcome: Outcome, *, epsilon: float, delta: float) -> float:
 
 
 def epsilon_lower_bound(outcome: Outcome, *, delta: float, confidence: float) -> float:
-    """Return a lower bound on the epsilon of the mechanism; 0 if the outcome disproves nothing.
+    """Return a lower bound on the epsilon of the mechanism, or 0 if the outcome disproves nothing.
 
     Guarantee: the bound is above the epsilon of the mechanism with probability at most 1 -
-    `confidence`. For 2 m delta <= 1 the p-value is a maximum of averages of binomial tails, so it
-    increases with epsilon. The p-value crosses 1 - `confidence` at only one epsilon, which is the
-    bound. Raises InvariantError for more canaries than 1 / (2 delta).
+    `confidence`. For 2 m delta <= 1 the p-value is a maximum of averages of binomial tails, so the
+    p-value increases with epsilon. The bound is the only epsilon with a p-value of 1 -
+    `confidence`. Raises InvariantError for more canaries than 1 / (2 delta).
 
     >>> perfect = Outcome(canaries=100, guesses=100, correct=100)
     >>> round(epsilon_lower_bound(perfect, delta=1e-6, confidence=0.95), 2)
@@ -125,11 +125,11 @@ def epsilon_lower_bound(outcome: Outcome, *, delta: float, confidence: float) ->
 
 
 def mu_lower_bound(outcome: Outcome, *, confidence: float) -> float:
-    """Return a mu for which the outcome disproves mu-Gaussian DP; 0 if it disproves nothing.
+    """Return a mu for which the outcome disproves mu-Gaussian DP, or 0 if there is none.
 
     Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most 1 -
-    `confidence`. `accounting.gaussian_epsilon` converts mu to an epsilon. This epsilon is a lower
-    bound only for a mechanism with the trade-off curve of a Gaussian.
+    `confidence`. `accounting.gaussian_epsilon` converts mu to an epsilon. The converted epsilon is
+    a lower bound only for a mechanism with the trade-off curve of a Gaussian.
 
     >>> perfect = Outcome(canaries=100, guesses=100, correct=100)
     >>> round(mu_lower_bound(perfect, confidence=0.95), 2)
@@ -142,12 +142,12 @@ def mu_lower_bound(outcome: Outcome, *, confidence: float) -> float:
 def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> bool:
     """Return whether P[at least v right guesses] < `significance` for every mu-GDP mechanism.
 
-    Suppose that the probability is `significance`, and add up over all outcomes with at least v
-    right guesses. This gives, per canary, lower bounds `right` and `wrong` on the probabilities of
-    a right and of a wrong guess. The trade-off curve gives `wrong` from `right`. If `right` +
-    `wrong` is more than the fraction of canaries with a guess, no such mechanism exists. Source:
-    Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-Differential Privacy in One Run" (arXiv
-    2410.22235), for coins.
+    Suppose that P[at least v right guesses] equals `significance`, and add up over all such
+    outcomes. The sum gives a lower bound `right` on the probability of a right guess per canary.
+    The trade-off curve gives from `right` a lower bound `wrong` on the probability of a wrong
+    guess. If `right` + `wrong` is more than the fraction of canaries with a guess, no mu-GDP
+    mechanism has this outcome. Source: Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-Differential
+    Privacy in One Run" (arXiv 2410.22235), for coins.
     """
     m, r, v = outcome.canaries, outcome.guesses, outcome.correct
     if not v:
@@ -155,7 +155,7 @@ def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> boo
     right, wrong = significance * v / m, significance * (r - v) / m
     for i in range(v - 1, -1, -1):
         wrong_of_more = max(wrong, float(ndtr(ndtri(right) - mu)))
-        if wrong_of_more == wrong:  # the next steps change nothing
+        if wrong_of_more == wrong:  # further steps would not change the value
             break
         right = min(1.0, right + i / (r - i) * (wrong_of_more - wrong))
         wrong = wrong_of_more
@@ -163,7 +163,7 @@ def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> boo
 
 
 def _largest(disproved: Callable[[float], bool]) -> float:
-    """Return the largest value that is `disproved`, rounded down; 0 if no value is."""
+    """Return the largest value with `disproved(value)`, rounded down, or 0 if there is none."""
     if not disproved(_START):
         return 0.0
     lower, upper = _START, 1.0

@@ -1,10 +1,10 @@
-"""Measures disclosure by synthetic texts alone, with held-out records as the control.
+"""Tests whether synthetic texts disclose training records. Held-out records are the control.
 
-A synthetic text may have a phrase or an identifier of a training record by chance. A match with a
-held-out record is always chance, because no mechanism has read that record. Such a match is called
-a phantom. If training records match more often than held-out records, the texts disclose training
-records. The test needs no canaries and no model. The idea to use held-out texts as the control is
-from Amin et al. 2026, "Phantoms and Disclosures" (arXiv 2606.16952). The test is our own.
+A synthetic text may have a phrase or an identifier of a training record by chance. No mechanism has
+read a held-out record, so a match with a held-out record is always chance. A match with a held-out
+record is called a phantom. If training records match more often than held-out records, the texts
+disclose training records. The test needs no canaries and no model. Amin et al. 2026, "Phantoms and
+Disclosures" (arXiv 2606.16952), also use held-out texts as the control. The test is our own.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Marks = Callable[[Sequence[str]], Sequence[Collection[str]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Disclosure:
-    """Matches of `records` training records, and of as many held-out records.
+    """The matches of `records` training records and of `records` held-out records.
 
     A record matches if a synthetic text has a mark (a phrase or identifier) that no other record
-    has. `training` counts the training records that match, and `phantoms` counts the held-out
-    records that match. `p_value` is the probability of at least `training` matches by chance. A
-    large `p_value` shows nothing.
+    has. `training` is the number of training records that match. `phantoms` is the number of
+    held-out records that match. `p_value` is the probability of at least `training` matches by
+    chance. A large `p_value` shows nothing.
     """
 
     records: int
@@ -46,10 +46,10 @@ def disclosure(
 ) -> Disclosure:
     """Compare the matches with training records and with equally many held-out records.
 
-    Guarantee: if the synthetic texts are independent of which records were held out, `p_value` is
-    at most x with probability at most x. Proof: a mark counts if exactly one record of both sides
-    has it. So the split does not decide which records match. All splits are equally likely. Given
-    the number of matches, the number of matching training records is therefore hypergeometric.
+    Guarantee: for all x, P[`p_value` <= x] <= x if the synthetic texts are independent of the
+    split. Proof: a mark counts if exactly one record of both sides has the mark. So the split does
+    not decide which records match. All splits are equally likely. So the number of matching
+    training records is hypergeometric, given the number of all matches.
 
     >>> words = lambda texts: [set(text.split()) for text in texts]
     >>> private, other = [f"secret{i}" for i in range(20)], [f"hidden{i}" for i in range(20)]

@@ -1,8 +1,8 @@
 """Computes a lower bound on mu from several independent runs, each with many canaries.
 
-In a single run, many guesses may be right together, and a bound must allow for this. Independent
-runs show how often this happens. So this bound detects a small fault with fewer canaries than the
-bound of `one_run`.
+In a single run, many guesses may be right together by chance. The bound of `one_run` must allow for
+this chance. Independent runs show how often many guesses are right together. So the bound of this
+module detects a small fault with fewer canaries.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from sugarbush.errors import InvariantError
 
 
 def mu_lower_bound_of_runs(accuracies: Sequence[float], *, confidence: float) -> float:
-    """Return a mu for which the runs disprove mu-Gaussian DP; 0 if they disprove nothing.
+    """Return a mu for which the runs disprove mu-Gaussian DP, or 0 if there is none.
 
-    `accuracies` contains each run's fraction of right guesses. A run needs its own coins and noise,
-    and a guess for every canary.
+    `accuracies` contains each run's fraction of right guesses. Each run needs its own coins and its
+    own noise. The attacker must guess the coin of every canary.
 
     Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most 1 -
     `confidence`. Proof: given all other coins, a guess is right with probability at most p = Phi(mu
-    / 2). This p is 1/2 plus half of the total variation distance of N(mu, 1) from N(0, 1). So the
+    / 2). Here p is 1/2 plus half of the total variation distance of N(mu, 1) from N(0, 1). So the
     expected accuracy of a run is at most p, for any dependence within the run. Runs are
-    independent, so the expected product of accuracy / p is at most 1. By Markov's inequality this
-    product is at least 1 / (1 - confidence) with probability at most 1 - confidence. A second
-    reader derived the same bound and simulated it: docs/log.md, 2026-11-22.
+    independent, so the product of all accuracy / p has an expectation of at most 1. By Markov's
+    inequality, the product is at least 1 / (1 - confidence) with probability at most 1 -
+    confidence.
 
     >>> round(mu_lower_bound_of_runs([0.57] * 200, confidence=0.95), 2)
     0.31

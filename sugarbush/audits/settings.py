@@ -6,7 +6,7 @@ from sugarbush.settings import Section
 
 
 class AuditSettings(Section):
-    """Attacks on texts and methods, for the example or public data. The results are not DP."""
+    """Attacks on texts and methods, for the example or for public data. The results are not DP."""
 
     enabled: bool = False
     """Whether stage audit runs."""

@@ -51,8 +51,8 @@ def fine_tune(
 ) -> Released[float]:
     """Train, write the model to `output`, and return the epsilon that was spent.
 
-    Guarantee: the same as for `training.dpsgd.train.train`. The noise is the smallest for which all
-    steps together cost at most `epsilon` at the ledger's delta.
+    Guarantee: see `training.dpsgd.train.train`. The noise is the smallest noise for which all steps
+    together cost at most `epsilon` at the ledger's delta.
     """
     schedule = make_schedule(
         batch_size=wanted.batch_size, epochs=wanted.epochs, unit_count=wanted.records

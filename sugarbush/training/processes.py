@@ -1,8 +1,9 @@
 """Runs one stage in several processes with one GPU each, which torchrun starts.
 
 The stage's process becomes torchrun (by exec), and torchrun starts the stage several times. So DVC
-sees one process id, and killing that process ends all of them. On a CPU the processes communicate
-by gloo. They exchange sums of gradients without noise, so they use the loopback interface only.
+sees one process id. If DVC ends this process, all processes end. On a CPU the processes communicate
+by gloo. The processes exchange sums of gradients without noise, so they use the loopback interface
+only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import distributed
 
 T = TypeVar("T")
 
-_RANK, _LOCAL_RANK = "RANK", "LOCAL_RANK"  # as torchrun sets them
+_RANK, _LOCAL_RANK = "RANK", "LOCAL_RANK"  # the environment variables that torchrun sets
 
 
 @contextmanager
@@ -43,12 +44,12 @@ def processes(number: int, *, restart: Sequence[str]) -> Iterator[None]:
 
 
 def is_first() -> bool:
-    """Return whether this is process 0, or the only process. torchrun need not have started."""
+    """Return whether this is process 0, or the only process. torchrun may not be running."""
     return os.environ.get(_RANK, "0") == "0"
 
 
 def broadcast_from_first(value: T | None) -> T | None:
-    """Return the value that process 0 passes, in every process."""
+    """Return, in every process, the value that process 0 passes."""
     said = [value]
     if distributed.is_initialized():
         distributed.broadcast_object_list(said, src=0)
@@ -57,7 +58,7 @@ def broadcast_from_first(value: T | None) -> T | None:
 
 def _become_torchrun(number: int, restart: Sequence[str]) -> None:
     threads = max(1, (os.cpu_count() or 1) // number)
-    os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # torchrun warns if it is not set
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # otherwise torchrun warns
     sys.stdout.flush()
     if sys.platform == "linux":
         os.environ.update(dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), "lo"))

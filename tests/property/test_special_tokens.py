@@ -16,12 +16,12 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
 from transformers import PreTrainedTokenizerFast
 
+from research.leakage.selective import marked_examples
 from research.next_token import _Encoded
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.huggingface.model import LocalModel
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.policies import make_policy
-from sugarbush.training.crt.selective import marked_units
 from sugarbush.training.crt.units import add_mask_token, text_units
 from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.data import control_codes, examples_of, plain_examples
@@ -98,7 +98,7 @@ def test_an_example_of_dpft_ends_once(tokenizer: Any, texts: list[str]) -> None:
 def test_a_unit_of_crt_ends_once(tokenizer: Any, text: str) -> None:
     ((unit,),) = text_units([text], tokenizer=tokenizer, max_length=LONG)
     _is_plain(_inner(unit.tokens, tokenizer), text, tokenizer)
-    ((marked,),) = marked_units(
+    (marked,) = marked_examples(
         [text], policy=make_policy(["regex"], threshold=0.5), tokenizer=tokenizer, max_length=LONG
     )
     assert marked.tokens.tolist() == unit.tokens.tolist()

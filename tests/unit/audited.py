@@ -11,7 +11,6 @@ IMPORTS_NOISE: dict[str, tuple[str, ...]] = {
     "sugarbush.tables.marginal_measurer": ("discrete_gaussian", "report_noisy_max"),  # AIM
     "sugarbush.training.dpsgd.sampling": ("poisson_sample", "secret_choice"),  # secret samples
     "sugarbush.training.dpsgd.optimizer": ("add_gaussian",),  # a step of DP-SGD
-    "sugarbush.training.crt.selective": ("add_gaussian",),  # a step of confidential training
 }
 
 # Modules that call `Released(...)`, and why they may release the value.
@@ -20,7 +19,6 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.privacy.data_types": "the class itself: map and as_released_array keep the entries",
     "sugarbush.tables.engines": "rows and record count of AIM, under its charge",
     "sugarbush.training.dpsgd.train": "a model by DP-SGD, under its charge",
-    "sugarbush.training.crt.selective": "a confidential model; its ledger has no DP epsilon",
     "sugarbush.training.dpsgd.ordinary": "a model without noise, charged as not private",
     "sugarbush.methods.nonprivate": "real rows, charged as not private; stays in the private root",
     # Post-processing of released values, with the ledger entries of these values.

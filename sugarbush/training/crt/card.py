@@ -24,9 +24,10 @@ def confidentiality_card(
 ) -> dict[str, Any]:
     """Return the card as JSON: the guarantee for a secret, its assumptions and its limits.
 
-    `gamma` is the miss rate of the accounting. A measured miss rate is an upper bound. With a
-    conservative policy (`all_private` False), no guarantee holds for every secret: the policy may
-    have declared a text with a secret public. `confidence` holds for gamma and delta_2 together.
+    `gamma` is the miss rate of the accounting. A measured miss rate is an upper bound.
+    `all_private` is False if there is a conservative policy. A conservative policy may declare a
+    text with a secret public. So the card then states no guarantee for every secret. `confidence`
+    holds for gamma and delta_2 together.
     """
     delta_2 = 0.0 if all_private or measured is None else measured.delta_2
     average = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2)
@@ -113,5 +114,5 @@ def _share(share: Share) -> dict[str, float]:
 
 
 def _number(value: float) -> float | str:
-    """Round a bound up, so that the card never states less than the bound."""
+    """Round a bound up, because the card must not state less than the bound."""
     return float(rounded_up(value, 5)) if math.isfinite(value) else "infinite"

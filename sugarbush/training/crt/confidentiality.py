@@ -1,9 +1,10 @@
 """Computes confidentiality: the epsilon for replacing a secret by a mask.
 
-This epsilon is never added to a DP epsilon. Two corpora are neighbours if one of them has a mask
-where the other has the secret. After deduplication, the secret changes the units that
-`screening.changed_units` counts. So DP-SGD is accounted for under REPLACE_ONE. An epsilon under
-add/remove does not imply the same epsilon here (docs/pitfalls.md).
+The epsilon of confidentiality is never added to a DP epsilon. Two corpora are neighbours if a mask
+in the second corpus replaces the secret of the first corpus. After deduplication, the secret
+changes the units that `screening.changed_units` counts. So DP-SGD is accounted for under
+REPLACE_ONE. An epsilon under add/remove does not imply an equal epsilon under REPLACE_ONE
+(docs/pitfalls.md).
 
 Source: Zhao, Li, Wang 2022, "Provably Confidential Language Modelling": Theorem 8 (amplification by
 an approximate policy) and Proposition 5 (groups).
@@ -37,18 +38,18 @@ class Guarantee:
 def uniform(
     training: Event, *, delta: float, relation: Relation = Relation.REPLACE_ONE
 ) -> Guarantee:
-    """Return the guarantee for every secret in one unit, whether the policy finds it or not."""
+    """Return the guarantee for every secret in one unit. The policy need not find the secret."""
     return Guarantee(epsilon=epsilon([training], delta=delta, relation=relation), delta=delta)
 
 
 def group(training: Event, *, missed: int, delta: float) -> Guarantee:
-    """Return the guarantee for one or more secrets that `missed` units still show.
+    """Return the guarantee for a group of secrets, if `missed` units still show one of them.
 
-    With k = `missed`, the guarantee is (k epsilon', k e^(k epsilon') delta'), by Proposition 5. The
-    second number must be at most `delta`, and the function chooses the delta' with the smallest k
-    epsilon'. k counts the units in which the policy *misses* the secret. For k = 0 the guarantee is
-    (0, 0), because the output does not depend on the secret. Epsilon is infinite if even delta' =
-    1e-18 is too large.
+    Let k = `missed`, the number of units in which the policy misses a secret. The guarantee is (k
+    epsilon', k e^(k epsilon') delta'), by Proposition 5. The second number must be at most `delta`.
+    The function chooses the delta' with the smallest k epsilon'. For k = 0 the guarantee is (0, 0),
+    because the output does not depend on the secrets. Epsilon is infinite if even delta' = 1e-18 is
+    too large.
     """
     if missed < 0:
         raise ParamsError(f"missed={missed} must not be negative")
@@ -70,21 +71,19 @@ def bayesian(
     delta_2: float = 0.0,
     relation: Relation = Relation.REPLACE_ONE,
 ) -> Guarantee:
-    """Return the average guarantee over secrets if the policy misses at most a share `gamma` of
-    them.
+    """Return the average guarantee over secrets, if the policy misses at most a share `gamma`.
 
     The guarantee is (log(1 + gamma (e^epsilon' - 1)), gamma delta' + delta_2). Here epsilon' is the
     epsilon of DP-SGD at delta' = (delta - delta_2) / gamma. `delta_2` bounds the share of secrets
-    that the conservative policy leaves in the public part. `delta_2` is 0 without a conservative
-    policy. If gamma and delta_2 were measured, pass their *upper* confidence bounds. Raises
+    that the conservative policy leaves in the public part. Without a conservative policy, `delta_2`
+    is 0. Pass the *upper* confidence bounds of measured values of gamma and delta_2. Raises
     ParamsError if `delta_2` is not below `delta`.
     """
     _require_share(gamma=gamma, delta_2=delta_2)
     if delta_2 >= delta:
         raise ParamsError(
             f"delta_2={delta_2:g} is not below delta={delta:g}: the conservative policy leaves "
-            "more in the public part than delta allows. Leave crt.conservative out, or label more "
-            "texts."
+            "too many secrets in the public part. Leave crt.conservative out, or label more texts."
         )
     if gamma == 0:
         return Guarantee(epsilon=0.0, delta=delta_2)
@@ -94,7 +93,7 @@ def bayesian(
 
 
 def amplified(inner: float, *, gamma: float) -> float:
-    """Return log(1 + gamma (e^inner - 1)), also where e^inner overflows."""
+    """Return log(1 + gamma (e^inner - 1)). The result is correct if e^inner overflows."""
     _require_share(gamma=gamma)
     if gamma == 0:
         return 0.0
@@ -146,10 +145,11 @@ def noise_for(
 
 
 def agreed_gamma(given: float | None, *, measured: float | None) -> float:
-    """Return the miss rate for the accounting: `given`, or else the `measured` upper bound.
+    """Return the miss rate for the accounting: `given` if it is set, else `measured`.
 
-    Without both it is 1, because an unmeasured policy is not trusted. Raises ParamsError if `given`
-    is below the measured bound, or below 1 without a measurement.
+    `measured` is an upper confidence bound. If both are None, the miss rate is 1, because an
+    unmeasured policy is not trusted. Raises ParamsError if `given` is below the measured bound, or
+    below 1 without a measurement.
     """
     if given is not None:
         _require_share(gamma=given)

@@ -1,15 +1,15 @@
 """Replaces every repeated sentence by a mask.
 
-If many records contained a secret, training would learn it many times. After deduplication each
-sentence is in one record only. So replacing a secret in a sentence changes one record.
+If many records contained a secret, training would read the secret many times. After deduplication
+each sentence is in one record only. So replacing a secret in a sentence changes one record.
 
-Sentences are compared by SHA-256, with about 100 bytes of memory per distinct sentence. So whether
-a sentence is new depends on equal sentences alone, as the theorem requires. A Bloom filter has
-false positives, which depend on all earlier sentences. With a Bloom filter, one secret could change
+Sentences are compared by SHA-256, with about 100 bytes of memory per distinct sentence. Only an
+equal sentence makes a sentence a duplicate, as the theorem requires. A Bloom filter has false
+positives, which depend on all earlier sentences. So with a Bloom filter, one secret could change
 many records. A search for similar sentences has the same problem.
 
-There is no record-level epsilon after deduplication. If a record is removed, a sentence of another
-record may become the first of its kind. So removing one record can change two.
+There is no record-level epsilon after deduplication. If a record is removed, a masked sentence of a
+second record may become the first occurrence. So one removal may change two records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from sugarbush.training.crt.sentences import Sentence
 
-MASK = "<MASK>"  # the same mask for a duplicate and for a redacted span
+MASK = "<MASK>"  # duplicates and redacted spans have the same mask
 
 
 def mask_duplicates(

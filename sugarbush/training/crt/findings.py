@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 DEFAULT_DETECTORS = ("regex", "learned")
-DESCRIPTION = "redactor.json"  # in the folder of a trained redactor
+DESCRIPTION = "redactor.json"  # name of a file in the folder of a trained redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Finding:
 
 
 class Detector(Protocol):
-    """Finds possible secrets. Its findings in a text depend on that text alone."""
+    """Finds possible secrets. The findings in a text depend on that text alone."""
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
         """Return the findings in each text, in any order. Findings may overlap."""
 
 
 class PublicPolicy(Protocol):
-    """The conservative policy pi_c: it declares texts public that contain no secret."""
+    """The conservative policy pi_c, which declares a text public if it finds no possible secret."""
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
         """Return, for each text, whether it contains no possible secret."""

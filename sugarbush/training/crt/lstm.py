@@ -1,8 +1,8 @@
 """An LSTM language model of one layer, with the interface of the models in transformers.
 
-Its gates are two `nn.Linear`s, and each of them is used once per token. So `PerRecordClipper` clips
-its gradients exactly; there is no clipping rule for `nn.LSTM`. The embedding and the hidden state
-have size 200, as in the paper.
+Two `nn.Linear` modules compute the gates, and each module is used once per token. So
+`PerRecordClipper` clips the gradients exactly. There is no clipping rule for `nn.LSTM`. The
+embedding and the hidden state have size 200, as in the paper.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class LstmModel(nn.Module):
     ) -> LstmOutput:
         """Return the logits after each token of `input_ids`, (records, length).
 
-        The first state is `past_key_values`, or zeros. The model ignores the other arguments that
-        the models of transformers take: mask, positions and `use_cache`.
+        The first state is `past_key_values`, or zeros. The model ignores mask, positions and
+        `use_cache`, which the models of transformers take.
         """
         inputs = self.from_input(self.embedding(input_ids))
         zeros = inputs.new_zeros(len(inputs), self.width)
@@ -129,7 +129,8 @@ def save(model: LstmModel, tokenizer: Any, folder: Path) -> None:
 
 
 def load(folder: Path, *, device: torch.device) -> tuple[LstmModel, Any]:
-    """Load a model and its tokenizer. The size of the model follows from its weights."""
+    """Load a model and its tokenizer. The shapes of the stored weights give the size of the
+    model."""
     weights = load_file(folder / WEIGHTS)
     vocabulary, width = weights["embedding.weight"].shape
     model = LstmModel(vocabulary=vocabulary, width=width, seed=0)

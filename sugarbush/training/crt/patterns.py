@@ -1,9 +1,9 @@
 """Finds secrets with a fixed format by regular expressions.
 
-Each pattern takes time linear in the length of a text, because no repetition contains another
-repetition. Names have no fixed format. NAME matches two capitalised words, so it also finds titles
-and places. NAME finds a single first name only in "I'm Ann". TITLED_NAME finds names after a title.
-So measure what the patterns miss, or add a trained detector.
+The time of each pattern is linear in the length of a text, because no repetition contains another
+repetition. Names have no fixed format. NAME matches any two capitalised words, such as names,
+titles and places. NAME finds a single first name only in "I'm Ann". TITLED_NAME finds names after a
+title. So the patterns miss names: measure how many, or add a trained detector.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _STREET = (
     r"(?:Street|St|Road|Rd|Lane|Ln|Row|Avenue|Ave|Close|Terrace|Way|Drive|Dr|Boulevard|Blvd|Court|Ct|"
     r"Place|Pl|Square|Parkway|Pkwy|Circle|Highway|Hwy|Trail|Crescent|Gardens|Grove|Mews|Quay)\b\.?"
 )
-# Other languages put the word for a street at the end (Hauptstraße) or before a name (Rue de X).
+# In other languages, the word for a street is at the end (Hauptstraße) or before a name (Rue de X).
 _STREET_END = (
     r"(?:stra(?:ß|ss)e|str\.|gasse|weg|platz|allee|straat|laan|plein|gracht|gatan|gata|vägen|gade|vej|"
     r"veien|katu|utca|ulica)"
@@ -76,8 +76,8 @@ _STREET_START = (
     r"(?:Rue|Avenue|Boulevard|Chemin|Via|Viale|Corso|Piazza|Calle|Avenida|Avda\.?|Paseo|Plaza|Rua|"
     r"Travessa|Praça|Largo|Ulica|ul\.|al\.|Strada|Str\.|Jalan|Jl\.|Calea)"
 )
-# NAME does not start with a word such as "I'm". If it masked all of "I'm Ann", redaction would give
-# different texts for a secret and for a mask.
+# NAME does not start with a word such as "I'm". If NAME masked all of "I'm Ann", the masked text
+# would differ from the masked text of "I'm <MASK>".
 _CONTRACTION = (
     r"(?:I|It|He|She|We|You|They|This|That|There|Here|What|Who|Where|How)['’][a-z]{1,2}(?!\w)"
 )
@@ -213,7 +213,7 @@ PATTERNS: Mapping[str, Pattern] = {
 
 
 # These patterns also find titles and places. A policy with a trained detector omits these patterns,
-# because such a detector finds names better.
+# because the trained detector finds names better.
 WEAK = frozenset({"NAME", "CAPITALS"})
 
 
@@ -261,7 +261,7 @@ class PlainWords:
     Capitals are allowed at the start of a sentence, in "I", and in a speaker's tag at the start of
     a line ("USR: "). A digit, a name inside a sentence or a sign such as @ makes a text private.
     The policy misses secrets in lower-case words (a diagnosis) and names at the start of a
-    sentence. So measure the delta_2 of this policy.
+    sentence. So delta_2 of this policy must be measured.
     """
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
@@ -272,8 +272,8 @@ class PlainWords:
 def described() -> dict[str, tuple[str, int, float]]:
     """Return each expression with its flags and score, as JSON for cache keys.
 
-    The result does not show additional tests of a match, such as a card's check digit. The cache
-    key contains the version of these tests.
+    The result contains no additional tests of a match, such as a card's check digit. The cache key
+    contains the version of the additional tests.
     """
     own = {label: (pattern.expression, pattern.score) for label, pattern in PATTERNS.items()}
     own |= {"plain": (_PLAIN, 0.0), "speaker": (_SPEAKER, 0.0), "after a stop": (_AFTER_STOP, 0.0)}

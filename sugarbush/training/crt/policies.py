@@ -22,9 +22,9 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     """Make a policy of one or more detectors.
 
     A name is `regex`, `learned`, `presidio`, `spacy:<pipeline>`, `installed`, or a token
-    classification model by name or path. `learned` is the redactor of the default recipe, which is
-    trained at its first use. `installed` means every detector of Presidio and spaCy that is
-    installed. With `learned` (or the folder of a tuned redactor), `regex` leaves out its weak
+    classification model by name or path. `learned` is the redactor of the default recipe. Sugarbush
+    trains this redactor at its first use. `installed` means every detector of Presidio and spaCy
+    that is installed. With `learned` or the folder of a tuned redactor, `regex` omits its weak
     patterns. Raises ParamsError if `names` is empty or contains an unknown name.
     """
     detectors = [own for name in names for own in _detectors(name)]

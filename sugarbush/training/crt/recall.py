@@ -1,22 +1,22 @@
 """Measures the recall of a policy on labelled secrets, with confidence bounds.
 
-The unit is the distinct secret: its label and its text, without differences in case, width and
-white space. Several labelled spans of one secret are one case. The spans are not independent,
+The unit is the distinct secret: a label and a text, without differences in case, width and white
+space. Several labelled spans of one secret are one case. Several spans are not independent cases,
 because the policy reads the same words again. A distinct secret counts as missed if the policy
 misses any of its spans.
 
 A labelled span counts as found only if it is masked completely. A complete mask is not enough for
-epsilon 0: a detector may mask the word before a name, but not the word before a mask. So gamma
-counts the secrets with a *trace*. A missed secret has a trace. A masked secret has a trace if the
-redacted text changes when a mask replaces the secret beforehand. The accounting uses an *upper*
-confidence bound: 200 distinct secrets without a trace still give 1.5%. If gamma and delta_2 are
-both used, both bounds must hold at once. So each bound is measured at half the error (Bonferroni).
-The bounds hold for secrets from the same source as the labelled secrets, so a report names the
-sample.
+epsilon 0. For example, a detector may mask the word before a name, but not the word before a mask.
+So gamma counts the secrets with a *trace*. A missed secret has a trace. To test a masked secret, a
+mask replaces the secret before redaction. If the redacted text changes, the secret has a trace. The
+accounting uses an *upper* confidence bound: for 200 distinct secrets without a trace, the bound is
+1.5%. If both gamma and delta_2 are used, both bounds must hold at once. So each bound has half of
+the allowed error (Bonferroni). The bounds hold only for secrets from the source of the labelled
+secrets. So a report names the sample.
 
-A detector knows the texts that it was trained with, and their secrets. So these texts and secrets
-do not count. Texts that `sugarbush label` showed with suggestions do not count either, whether or
-not a detector was trained with them: people overlook what the suggestions overlook.
+A detector knows its training texts and their secrets. So training texts and their secrets do not
+count. Texts that `sugarbush label` showed with suggestions do not count either, because people
+overlook what the suggestions overlook.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FOR_TRAINING = "train"
 class LabelledText:
     """A text of the sample, and its secrets as (start, end, label), end exclusive.
 
-    `suggested`: the person who labelled the text saw the findings of detectors.
+    `suggested` is True if the person who labelled the text saw the findings of detectors.
     """
 
     text: str
@@ -58,8 +58,8 @@ def load_labelled(path: Path, *, text_column: str, disjoint: bool = True) -> lis
     """Load the texts of a file with a column `spans`: a list of start, end and label, or its JSON.
 
     Texts with "train" in an optional column `use` were labelled with suggestions. Raises InputError
-    with file and row for a bad row. With `disjoint`, spans that overlap or are outside their text
-    are also errors.
+    with file and row for a bad row. With `disjoint`, it is also an error if spans overlap or are
+    outside their text.
     """
     wanted = {text_column: "prepare.text_column", "spans": "crt.labelled"}
     labelled = []
@@ -107,15 +107,15 @@ class RecallMeasurement:
     """What a policy misses on a sample. The shares of secrets count each distinct secret once.
 
     `missed` counts the secrets with a span that is not masked completely. `traced` also counts
-    masked secrets that leave a trace; its upper bound is gamma. `public` counts the secrets that
-    remain visible in the public part, because the conservative policy missed them. The upper bound
-    of `public` is delta_2; without such a policy, `public` is None. `precision` is the share of
-    masked spans that overlap a labelled span. `left_out` is the number of texts that do not count,
-    because a detector was trained with them or they were labelled with suggestions.
+    masked secrets that leave a trace. The upper bound of `traced` is gamma. `public` counts the
+    secrets that remain visible in the public part, because the conservative policy missed them. The
+    upper bound of `public` is delta_2. Without a conservative policy, `public` is None. `precision`
+    is the share of masked spans that overlap a labelled span. `left_out` is the number of texts
+    that do not count (see the module).
 
-    gamma and delta_2 together hold at `confidence`. For this, the bounds of `traced` and of
-    `public` each hold at `confidence_each`. In `traced_by_label`, each bound alone holds at
-    `confidence_each`. All other bounds hold at `confidence`, each alone.
+    gamma and delta_2 together hold at `confidence`. Each bound of `traced`, `public` and
+    `traced_by_label` alone holds at `confidence_each`. Each other bound alone holds at
+    `confidence`.
     """
 
     sample: str
@@ -151,11 +151,10 @@ def measure(
 
     gamma holds at `confidence`. With `conservative`, gamma and delta_2 hold together at
     `confidence`. The bounds assume that the distinct labelled secrets are independent. If
-    `must_find` is not empty, only secrets with one of its labels count. Texts that a detector was
-    trained with do not count. Their secrets do not count in other texts either, because the
-    detector knows them. Texts that were labelled with suggestions do not count. Raises InputError
-    if no text is left, if a label in `must_find` has no secret, or if a span is not within its
-    text.
+    `must_find` is not empty, only secrets with one of its labels count. Training texts of a
+    detector do not count, and neither do their secrets in other texts. Texts that were labelled
+    with suggestions do not count. Raises InputError if no text is left, or if a label in
+    `must_find` has no secret. Raises InputError if a span is not within its text.
     """
     given = sample
     untrained = [
@@ -260,14 +259,14 @@ class Secret:
 
 
 def distinct_secret(text: str, label: str) -> Secret:
-    """Return the secret of a span. Spans that differ only in upper and lower case, in Unicode
-    compatibility forms (such as full-width letters) or in white space are one secret."""
+    """Return the secret of a span. Spans are one secret if they differ only in case, in white
+    space, or in Unicode compatibility forms (such as full-width letters)."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     return Secret(" ".join(plain.split()), label)
 
 
 def _of_any_span(secrets: Sequence[Secret], spans: Sequence[bool]) -> dict[Secret, bool]:
-    """Return, for each distinct secret, whether any of its spans has the value True."""
+    """Return, for each distinct secret, whether one of its spans has the value True."""
     found: dict[Secret, bool] = {}
     for secret, value in zip(secrets, spans, strict=True):
         found[secret] = found.get(secret, False) or value
@@ -276,10 +275,11 @@ def _of_any_span(secrets: Sequence[Secret], spans: Sequence[bool]) -> dict[Secre
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """A redacted text (`before`), and its version if a mask replaces one secret first (`after`).
+    """A redacted text (`before`), and the redacted text if a mask replaces one secret first
+    (`after`).
 
-    `moved` is true if the secret moves the end of a sentence. Then the first occurrence of a
-    sentence may change, in this text or another.
+    `moved` is true if the secret moves the end of a sentence. A moved end may change which sentence
+    is the first occurrence, in this text or another.
     """
 
     before: str
@@ -310,7 +310,7 @@ def replayed(sample: Sequence[LabelledText], policy: Policy) -> list[Replay]:
 
 
 def shown(replays: Sequence[Replay], conservative: PublicPolicy) -> list[bool]:
-    """Return, for each replay, whether the public part differs between the secret and a mask."""
+    """Return, for each replay, whether the mask in place of the secret changes the public part."""
     befores = list(dict.fromkeys(replay.before for replay in replays))
     views = dict(zip(befores, public_views(befores, conservative), strict=True))
     after = public_views([replay.after for replay in replays], conservative)
@@ -327,7 +327,7 @@ def _without(secret: str, text: str) -> list[str]:
 
 def _require_spans(sample: Sequence[LabelledText], name: str) -> None:
     if not any(one.spans for one in sample):
-        raise InputError(f"{name}: no labelled span, so nothing can be measured")
+        raise InputError(f"{name} has no labelled span, so nothing can be measured")
     for row, one in enumerate(sample, start=1):
         if not all(0 <= start < end <= len(one.text) for start, end, _ in one.spans):
             raise InputError(f"{name}, record {row}: a span is not within its text")

@@ -2,9 +2,9 @@
 
     detectors -> findings of at least `threshold` -> with titles of persons -> joined -> <MASK>
 
-The findings in a text depend on the whole text and on nothing else. A model that reads context may
-label a neighbouring word differently if a secret is masked. So a masked secret may leave a trace.
-`screening.changed_units` redacts again without the secret and compares.
+The findings in a text depend on the whole text and on nothing else. If a secret is masked, a model
+that reads context may label a neighbouring word differently. So a masked secret may leave a trace.
+`screening.changed_units` redacts again without the secret and compares the results.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from sugarbush.training.crt.findings import Detector, Finding
 
 PAPER_THRESHOLD = 0.3  # Zhao, Li, Wang 2022
 _MASKS = re.compile(re.escape(MASK))
-# A title or degree shows the sex or the profession, so it is masked together with the name. A
-# title or degree beside a mask is masked too, so that a text is redacted in the same way if a mask
+# A title or degree shows the sex or the profession, so the mask of a name includes its title. A
+# title or degree beside a mask is masked too. So the redacted text does not change if a mask
 # already replaces the name.
 _TITLES = re.compile(
     r"(?<!\w)(?:(?:Mrs?|Ms|Miss|Mx|Dr|Prof|Professor|Doctor|Sir|Madam|Mme|Monsieur|Herr|Frau|Se[nñ]ora?|"
@@ -28,7 +28,7 @@ _TITLES = re.compile(
     re.IGNORECASE,
 )
 _DEGREES = re.compile(r",? ?(?:Esq|M\.?D|Ph\.?D|RN|DDS|CPA|Jr|Sr|III|II)\b\.?")
-_LONGEST_TITLES = 30  # number of characters that are read before a span
+_LONGEST_TITLES = 30  # number of characters before a span that are searched for a title
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ class Policy:
 
     @property
     def trained_on(self) -> frozenset[str]:
-        """Digests of the labelled texts that a detector was trained with."""
+        """Return digests of the labelled texts that trained the detectors."""
         none: frozenset[str] = frozenset()
         return none.union(*(getattr(d, "trained_on", none) for d in self._detectors))
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """The identities of trained detectors: digests of their weights."""
+        """Return the identities of trained detectors: digests of their weights."""
         return tuple(d.identity for d in self._detectors if hasattr(d, "identity"))
 
     def redact(self, texts: Sequence[str]) -> list[str]:

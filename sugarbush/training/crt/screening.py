@@ -1,11 +1,12 @@
-"""Splits, deduplicates and redacts texts, in this order, and decides which texts are public.
+"""Splits texts into sentences, then deduplicates and redacts, and decides which texts are public.
 
-This module is on the audit list. The guarantee depends on the order. Sentences are compared before
-any masking, so whether a sentence is a duplicate depends on equal sentences alone.
+This module is on the audit list. The guarantee depends on the order of these steps. Sentences are
+compared before any masking. So only an equal sentence makes a sentence a duplicate.
 
-One unit is one text. Training without noise reads the *public view* of a text. In this view, one
-mask replaces each run of sentences that the conservative policy does not declare public. A sentence
-with a mask is always private. Without a conservative policy, all sentences are private.
+One unit is one text. Training without noise reads the *public view* of a text. The conservative
+policy declares some sentences public. In the public view, one mask replaces each run of other
+sentences. A sentence with a mask is always private. Without a conservative policy, all sentences
+are private.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ class Screened:
     def private_count(self) -> int:
         """Count the texts that are not completely public.
 
-        Replacing a secret does not change this number, so the number is not private here. Under
-        add/remove it would be private.
+        Under REPLACE_ONE the number is public, because a mask in place of a secret does not change
+        the number. Under add/remove the number would be private.
         """
         return sum(MASK in view for view in self.views._per_unit)
 
     def parts(self) -> tuple[Private[str], Private[str]]:
         """Return the public part and the private part.
 
-        The public part contains the view of each text that has a public sentence. The private part
-        contains the whole of each text that has a private sentence. So a text may be in both parts.
+        The public part contains the public view of each text with a public sentence. The private
+        part contains each whole text with a private sentence. So a text may be in both parts.
         """
         pairs = zip(self.texts._per_unit, self.views._per_unit, strict=True)
         return (
@@ -59,10 +60,10 @@ def screen(
     """Screen a corpus. `known` are sentences of public texts; they never count as duplicates.
 
     Guarantee: if a mask replaces every occurrence of a secret, `changed_units` units change. If the
-    mask moves no end of a sentence, at most one unit changes for each distinct sentence with the
-    secret. There is no guarantee for a secret in a known sentence. Raises InputError if a text
-    contains the mask already, because masks must be distinguishable. Raises InputError if a known
-    sentence contains the mask, because the sentence could equal a sentence with a masked secret.
+    mask moves no end of a sentence, each distinct sentence with the secret changes at most one
+    unit. There is no guarantee for a secret in a known sentence. Raises InputError if a text or a
+    known sentence contains the mask. Such a known sentence could equal a sentence with a masked
+    secret.
     """
     _refuse_known_masks(known)
     originals = list(texts._per_unit)
@@ -77,11 +78,11 @@ def screen(
 
 
 def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[str]:
-    """Return the texts with one mask for each run of sentences that `conservative` does not declare
-    public.
+    """Return the texts with one mask for each run of sentences that are not public by
+    `conservative`.
 
-    The view hides the number of sentences in a run. So it also hides a secret that moves the end of
-    a sentence.
+    The view hides the number of sentences in a run. So the view also hides a secret that moves the
+    end of a sentence.
     """
     documents = [split(text) for text in redacted]
     plain = list(dict.fromkeys(s.text for own in documents for s in own if MASK not in s.text))
@@ -95,9 +96,9 @@ def changed_units(
 ) -> int:
     """Count the screened units that change when a mask replaces `secret` everywhere.
 
-    The number is private. It is k of `confidentiality.group`; 0 means epsilon(secret) = 0. The
-    texts are redacted twice. So a unit also counts if a detector labels the neighbours of a masked
-    secret differently.
+    The returned number is private. This number is the argument `missed` of `confidentiality.group`.
+    If it is 0, the epsilon of the secret is 0. The texts are redacted twice. So a unit also counts
+    if a detector labels the neighbours of a masked secret differently.
     """
     originals: Sequence[str] = list(texts._per_unit)
     _refuse_known_masks(known)

@@ -1,11 +1,11 @@
-"""Splits a text into sentences. Joining the sentences gives the text back.
+"""Splits a text into sentences. The joined sentences equal the text.
 
 A sentence ends before white space: at a line break, or after one of . ! ? … and any closing quotes
 or brackets. A few abbreviations and single initials do not end a sentence. The rule reads no letter
-after the break, so a secret at the start of the next sentence cannot move the break.
+after the end of a sentence. So a secret at the start of the next sentence cannot move this end.
 
 A text without an end of sentence is one sentence of any length. A sentence is never cut by length,
-because the position of the cut would depend on all text before it.
+because the position of the cut would depend on all earlier text.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# A match begins before the first mark: the time is linear, also in a row of 100,000 dots.
+# A match begins before the first mark, so that the time stays linear for 100,000 dots in a row.
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|\n+")
 _NO_END = re.compile(
     r"(?i:mr|mrs|ms|dr|prof|st|jr|sr|no|nr|vs|etc|e\.g|i\.e|apt|ave|dept|inc|ltd)|[A-Z]"
 )
 _LAST_WORD = re.compile(r"\S+\Z")
-_LONGEST_WORD = 12  # number of characters that are read before a full stop
+_LONGEST_WORD = 12  # number of characters before a full stop that are searched for an abbreviation
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Positive, Share
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 from sugarbush.training.dpsgd.settings import TINY, NoisyStepsSettings
 
-LSTM = "lstm"  # the value of crt.model for the LSTM of stage pretrain
+LSTM = "lstm"  # as a value of `model`: the LSTM of stage pretrain
 
 
 class CrtSettings(NoisyStepsSettings):
-    """Confidentially Redacted Training gives confidentiality, not DP. Its texts stay private."""
+    """Confidentially Redacted Training gives confidentiality, not DP. The generated texts stay
+    private."""
 
     removed_settings: ClassVar[Mapping[str, Any]] = {"texts": 100}
 
@@ -31,7 +32,8 @@ class CrtSettings(NoisyStepsSettings):
     must_find: tuple[str, ...] = ()
     """Labels of the secrets that the detectors must find, and that gamma counts; empty: all."""
     known: str | None = EXAMPLE_FOLDER + "donated.jsonl"
-    """Public file of texts without masks. Its sentences never count as duplicates; null: none."""
+    """Public file of texts without masks. Sentences of this file never count as duplicates; null:
+    none."""
     conservative: str | None = None
     """Policy that decides which sentences are public: plain_words or a token classifier; null:
     none."""

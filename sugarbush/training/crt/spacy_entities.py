@@ -9,7 +9,7 @@ from typing import Any
 from sugarbush.errors import ParamsError
 from sugarbush.training.crt.findings import Finding
 
-# These kinds of entities are not secrets. Masking them would remove text and protect nobody.
+# These kinds of entities are not secrets. A mask would remove text and protect nobody.
 _PLAIN = {
     "CARDINAL", "ORDINAL", "MONEY", "PERCENT", "QUANTITY", "TIME", "LANGUAGE", "WORK_OF_ART", "LAW",
     "EVENT", "PRODUCT", "ORG", "NORP", "DATE", "MISC",
@@ -17,7 +17,7 @@ _PLAIN = {
 
 
 class SpacyDetector:
-    """Finds persons and places by a pipeline, which is given by name or path."""
+    """Finds persons and places by a pipeline of spaCy, given by name or path."""
 
     def __init__(self, name: str) -> None:
         try:

@@ -16,14 +16,14 @@ PAPER_PLAIN_SCORE = 0.9  # a token with a lower score for "outside" may be a sec
 
 
 class TokenClassifier:
-    """Finds named entities by a model, which is given by name or path. A model in a folder needs no
-    network.
+    """Finds named entities by a model, given by name or path. A model in a folder needs no network.
 
     Code that comes with a model is never run.
 
-    The model reads each sentence alone. It reads a long sentence in pieces that fit. Neighbouring
-    tokens with the same label are one finding, with the smallest of their scores. A batch contains
-    several texts. A score depends on its own text alone, except for float rounding.
+    The model reads each sentence alone. A sentence that is too long for the model is cut into
+    pieces. Neighbouring tokens with the same label are one finding. The score of a finding is the
+    smallest score of its tokens. A batch contains several texts. A score depends on its own text
+    alone, except for float rounding.
     """
 
     def __init__(self, name_or_path: str, *, device: str = "cpu", batch_size: int = 32) -> None:
@@ -116,9 +116,9 @@ class TokenClassifier:
             place += len(sentence.text) + len(sentence.space)
 
     def _halves(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield `text` if it fits into the model, else pieces of it that fit. The text is cut
-        between two tokens. A separate piece may have more tokens than it had in the text, so it is
-        checked again."""
+        """Yield `text` if it fits into the model, else several pieces that fit. The text is cut
+        between two tokens. A separate piece may have more tokens than inside the text, so its
+        length is checked again."""
         offsets = self._tokenizer(
             text,
             add_special_tokens=False,
@@ -136,7 +136,8 @@ class TokenClassifier:
 
 
 def _positions(model: Any) -> int:
-    """Return how many tokens a model reads. RoBERTa's positions begin after its padding index."""
+    """Return the largest number of tokens that a model reads. RoBERTa's positions begin after its
+    padding index."""
     every: int = model.config.max_position_embeddings
     embeddings = getattr(model.base_model, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)

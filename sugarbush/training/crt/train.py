@@ -1,13 +1,13 @@
 """Confidentially Redacted Training (CRT).
 
 Each epoch has one pass of SGD over the public part and one pass of DP-SGD over the private part. A
-batch never mixes the two parts. The code of DP-SGD is `sugarbush.training.dpsgd`. This module is on
-the audit list, because it reads the part that the conservative policy declares public.
+batch never mixes the two parts. The code of DP-SGD is in `sugarbush.training.dpsgd`. This module is
+on the audit list, because it reads the public part.
 
 Guarantee: for a secret in one unit of the private part, `confidentiality.uniform` computes the
-confidentiality from `mechanism.event`. The content of the public part is not protected; delta_2
-accounts for secrets in it. There is no DP epsilon, because the corpus was deduplicated. Source:
-Zhao, Li, Wang 2022, Algorithm 1.
+confidentiality from `mechanism.event`. The content of the public part is not protected. delta_2
+accounts for secrets in the public part. There is no DP epsilon, because the corpus was
+deduplicated. Source: Zhao, Li, Wang 2022, Algorithm 1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Units = Private[Sequence[Example]]
 class PublicPass:
     """Settings of the pass over the public part, once per epoch.
 
-    `rehearsal` are examples of public texts. These examples are part of each pass, so that the
+    `rehearsal` are examples of public texts. Each pass also trains on `rehearsal`, so that the
     model does not forget words that the policy masks in the corpus.
     """
 

@@ -3,8 +3,9 @@
     <end>I was charged twice by <MASK> ...<end>
 
 The loss is on the text and its last end token. Generation starts after the first end token. A mask
-is one token that the model reads but never predicts, because predicting masks would make it predict
-names worse. The tokenizer is public, because a vocabulary from the corpus would reveal secrets.
+is one token. The model reads masks but is not trained to predict masks, because then it would
+predict names worse. The tokenizer is public, because a vocabulary from the corpus would reveal
+secrets.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def give_room_for_mask(model: Any, tokenizer: Any) -> None:
     """Add the mask to a model of transformers. The vector of the mask is the mean of all other
     token vectors.
 
-    A model with more token vectors than its tokenizer has tokens keeps all of them.
+    Some models have more token vectors than their tokenizer has tokens. All these vectors stay.
     """
     mask = tokenizer.get_added_vocab()[MASK]
     rows = model.get_input_embeddings().num_embeddings

@@ -5,9 +5,9 @@
     <counts>/draws-<ledger entry>    one byte per noisy step, on disk before the step samples
 
 A checkpoint is complete or absent. The count of noisy steps includes steps with a lost result,
-because they spent budget. The count should be beside the ledger: restoring a backup of the private
-root must not lower it. The state of a noise or sampling generator is never stored, because no
-generator exists between steps.
+because those steps spent budget. The count should be beside the ledger, because a restored backup
+of the private root must not lower the count. The state of a noise or sampling generator is never
+stored, because no generator exists between steps.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _STEP = re.compile(r"step-(\d+)\.pt")
 
 @dataclass(frozen=True, kw_only=True)
 class RunStart:
-    """The charge of a run."""
+    """The charge of a run, as `start.json` stores it."""
 
     ledger_id: str
     event: Event
 
 
 class Checkpoints:
-    """The files of one run under `folder`, which must be in the private root.
+    """The files of one run under `folder`. The folder must be in the private root.
 
     `counts` is the folder for the count of noisy steps. This folder should be outside the checkout.
     """
@@ -60,14 +60,14 @@ class Checkpoints:
             ) from None
 
     def begin(self, start: RunStart) -> None:
-        """Store the charge, before the first step."""
+        """Store the charge. Call this function before the first step."""
         with atomic_file(self.folder / "start.json") as temporary:
             fields = {"ledger_id": start.ledger_id, "event": start.event.as_dict()}
             temporary.write_text(json.dumps(fields))
 
     @property
     def draws(self) -> int:
-        """The number of noisy steps so far, including those with a lost result."""
+        """The number of noisy steps so far, including steps with a lost result."""
         begun = self.start()
         try:
             return self._count(begun).stat().st_size if begun else 0
@@ -111,7 +111,7 @@ class Checkpoints:
         trainable = {n: p for n, p in model.named_parameters() if p.requires_grad}
         if state["weights"].keys() != trainable.keys():
             raise PrivacyError(
-                f"{self.folder}: has the checkpoint of another model. Restore that model, or "
+                f"{self.folder} has the checkpoint of another model. Restore that model, or "
                 "remove the folder."
             )
         with torch.no_grad():
@@ -123,7 +123,7 @@ class Checkpoints:
         path = self._counts / f"draws-{begun.ledger_id}"
         before = self.folder / path.name
         if not path.exists() and before.exists():
-            # Earlier versions of CRT stored the count beside the checkpoints.
+            # Old runs of CRT may have the count beside the checkpoints.
             with atomic_file(path) as temporary:
                 temporary.write_bytes(before.read_bytes())
         return path

@@ -1,32 +1,32 @@
 """Exact per-record gradient clipping with one backward pass.
 
-For each use of a weight matrix, record i's gradient is a product of two factors, G_i = L_i^T R_i.
-A factor has one row per position of the record. The forward and the backward pass compute both
+For each use of a weight matrix, the gradient of record i is a product of two factors, G_i = L_i^T
+R_i. A factor has one row per position of the record. The forward and the backward pass compute both
 factors anyway:
 
     Linear     (out, in)   L = gradient of the output   R = input
     Conv1D     (in, out)   L = input                    R = gradient of the output
     Embedding  (V, d)      L = one-hot token ids        R = gradient of the output
 
-So the norm of G is computed without G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight may
-be used twice, such as an embedding that is tied to the head. The norm of its gradient includes the
-cross terms of both uses. The clipped sum over records is sum_i L_i^T (c_i R_i), from the same
-factors. So autograd computes no weight gradient, and nothing is computed twice. Gradients that are
-smaller than their factors (of LayerNorm, biases and LoRA) are stored in full.
+The norm of G is computed without G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight may be
+used twice, such as an embedding that is tied to the head. Then the norm includes the cross terms of
+both uses. The clipped sum over records is sum_i L_i^T (c_i R_i). The sum needs the same factors, so
+autograd computes no weight gradient. Gradients that are smaller than their factors (of LayerNorm,
+biases and LoRA) are stored in full.
 
 Guarantee: one record adds a vector of L2 norm at most `clip_norm` * (1 + 2^-20) to `p.grad`, over
-all parameters together. The scale accounts for the rounding errors of the norm and of the product,
-even if terms cancel. A record with a gradient that is not finite adds zero. Each loss must depend
-on its own record alone: `exactness.check` tests that on two records before training.
+all parameters together. The bound includes the rounding errors of the norm and of the product, even
+if terms cancel. A record with a gradient that is not finite adds zero. Each loss must depend on its
+own record alone. Before training, `exactness.check` tests the losses on two records.
 
 The guarantee does not cover two kinds of float32 rounding. First, the sum over records is rounded.
-Second, a long record makes the padding of its micro-batch longer, which may change the last bits of
-other records' gradients. Both roundings are larger in lower precision, so lower precision is
-refused. The guarantee does not cover timing attacks, or attackers who read this process's memory.
+Second, a long record makes the padding of its micro-batch longer. Longer padding may change the
+last bits of other records' gradients. Lower precision rounds more, so lower precision is refused.
+The guarantee does not cover timing attacks, or attackers who read the memory of the process.
 
 Source: Bu, Wang, Zha, Karypis 2023, "Differentially Private Optimization on Large Model at Small
 Cost", section 3 (book-keeping). docs/decisions/dp-sgd-clipping.md derives the cross terms and the
-rounding bound, and has measurements.
+rounding bound.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ from transformers.pytorch_utils import Conv1D
 from sugarbush.errors import InvariantError, PrivacyError
 from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
 
-# Added to a norm before the division by the norm, as in Opacus. It makes gradients smaller.
+# This constant is added to a norm before the division, as in Opacus. It only makes gradients
+# smaller.
 STABILISER = 1e-6
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
@@ -71,8 +72,8 @@ class PerRecordClipper:
             clipper.add_clipped(losses_of(model, batch))      # (records,), each of its own record
 
     The gradients of all micro-batches of a batch are added up. `usual_length` is a public number of
-    tokens, for which the gradients take the least memory. Raises PrivacyError on a trainable
-    parameter that no exact rule covers.
+    tokens. Gradients of records with this length need the least memory. Raises PrivacyError if no
+    exact rule covers a trainable parameter.
     """
 
     def __init__(self, model: nn.Module, *, clip_norm: float, usual_length: int = 128) -> None:
@@ -93,7 +94,8 @@ class PerRecordClipper:
 
     @contextmanager
     def recording(self, *, records: int) -> Iterator[None]:
-        """Record the forward and backward pass of one micro-batch, which must not be empty."""
+        """Record the forward and backward pass of one micro-batch. The micro-batch must not be
+        empty."""
         if records < 1:
             raise InvariantError("an empty micro-batch has no gradient: skip it")
         self._records = records
@@ -123,7 +125,7 @@ class PerRecordClipper:
         with torch.no_grad():
             norms, bounds = self._norms(losses.device)
             scales = (self.clip_norm / (bounds + STABILISER)).clamp(max=1.0)
-            # A smaller scale would lose digits when it is rounded to the type of the weights.
+            # Smaller scales are subnormal in float32 and would lose digits.
             usable = bounds.isfinite() & (scales >= torch.finfo(torch.float32).tiny)
             scales = torch.where(usable, scales, 0.0)
             for parameter in self._parameters:
@@ -136,8 +138,8 @@ class PerRecordClipper:
         return norms
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return the computed norms, and upper bounds on the norms of the added gradients. The
-        bounds are for gradients that are added at scale 1."""
+        """Return the computed norms, and upper bounds on the norms of the gradients as added at
+        scale 1."""
         squared = torch.zeros(self._records, dtype=torch.float64, device=device)
         squared_bounds = squared.clone()
         for gradients in self._gradients.values():
@@ -164,8 +166,8 @@ class PerRecordClipper:
                 f"a {type(module).__name__} of the model does not keep its records on the first "
                 "axis, so they cannot be clipped one by one. Set finetune.model to another model."
             )
-        # While recording, no weight requires a gradient. Without the anchor, autograd would stop
-        # before the lowest trainable module.
+        # While the pass is recorded, no weight requires a gradient. Without the anchor, autograd
+        # would stop before the lowest trainable module.
         anchor = torch.zeros((), device=output.device, requires_grad=True)
         receive = partial(self._after_backward, module)
         return _HandOver.apply(output, values, anchor, receive)  # type: ignore[no-untyped-call]
@@ -191,8 +193,7 @@ class PerRecordClipper:
 
 class _HandOver(torch.autograd.Function):
     """The identity. Its backward pass reports a module's input and the gradient of its output.
-    Autograd saves the input like any tensor, so gradient checkpointing can drop and recompute
-    it."""
+    Autograd saves the input, so gradient checkpointing can drop and recompute the input."""
 
     @staticmethod
     def forward(
@@ -217,7 +218,7 @@ def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, 
     backward = gradient.reshape(len(gradient), -1, gradient.shape[-1])
     if isinstance(module, nn.Embedding):
         ids = values.reshape(len(gradient), -1)
-        # autograd gives the padding row no gradient in the embedding, but one in the head
+        # in the embedding, autograd gives the padding row no gradient
         if module.padding_idx is not None:
             backward = backward.masked_fill((ids == module.padding_idx).unsqueeze(2), 0)
         yield module.weight, Tokens(ids, backward)
@@ -257,7 +258,7 @@ def _require_float32(model: nn.Module) -> None:
 
 
 def _problem(module: Any) -> str | None:
-    """Return why `module` has no exact rule, or None. A subclass of a type with a rule has no
+    """Return why `module` has no exact rule, or None. Subclasses of a type with a rule have no
     rule."""
     if type(module) not in _WITH_A_RULE:
         return "has no clipping rule"

@@ -3,12 +3,12 @@
     product: loan | issue: fees
     I was charged twice ...<end>
 
-Examples are not packed: a record never shares an example with another record. Codes and texts are
-plain text: if a text contains the name of a special token, such as `<|endoftext|>`, the name is
-tokenized as ordinary characters. So only the real end of a record gets an end token. The loss is
-computed on the tokens of the text and on the end token, but not on the codes. A text that is longer
-than the model's context is cut and has no end token. The number of such texts is private. This
-module is on the audit list because it computes that number.
+Examples are not packed: a record never shares an example with another record. A text may contain
+the name of a special token, such as `<|endoftext|>`. Such a name is tokenized as ordinary
+characters. So only the real end of a record gets an end token. The loss is computed on the tokens
+of the text and on the end token, but not on the codes. A text that is longer than the model's
+context is cut and has no end token. The number of cut texts is private. This module computes the
+number, so the module is on the audit list.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sugarbush.training.dpsgd.language_modelling import Example
 
 _BETWEEN = " | "
 _AFTER = "\n"
-_LEAST_TEXT = 8  # number of tokens that a text needs at least, after its codes
+_LEAST_TEXT = 8  # minimum number of tokens for a text, after its codes
 
 
 def control_codes(values: Sequence[tuple[str, str]]) -> str:
-    """Write the prefix of a text from its attributes, (name, value) in schema order."""
+    """Return the control codes of a text. `attributes` are (name, value) in schema order."""
     return _BETWEEN.join(f"{name}: {value}" for name, value in values) + _AFTER
 
 
@@ -44,8 +44,8 @@ def examples_of(
 ) -> list[tuple[Example]]:
     """Make one unit per record, with one example of at most `max_length` tokens. `codes` is (n, d).
 
-    Element i depends on record i alone. Raises ParamsError when the codes that the schema allows
-    leave no room for a text.
+    Element i depends on record i alone. Raises ParamsError if the longest codes of the schema leave
+    no room for a text.
     """
     refuse_long_codes(schema, tokenizer, max_length)
     prompts = [control_codes(schema.decode(tuple(row))) for row in codes.tolist()]
@@ -75,7 +75,7 @@ def token_ids(
     """Return the tokens of each text, without special tokens, at most `at_most` per text.
 
     If a text contains the name of a special token, the name is tokenized as ordinary characters.
-    Without the limit, a tokenizer would print the length of a long text on stderr.
+    Without a limit, a tokenizer prints the length of a long text on stderr.
     """
     if not texts:
         return []
@@ -90,7 +90,8 @@ def token_ids(
 
 
 def refuse_long_codes(schema: Schema, tokenizer: Any, max_length: int) -> None:
-    """Raise ParamsError unless the longest code and a short text fit into `max_length` tokens."""
+    """Raise ParamsError if the longest code and a short text do not fit into `max_length`
+    tokens."""
     longest = []
     for attribute in schema.attributes:
         lengths = [len(ids) for ids in token_ids(tokenizer, attribute.domain)]

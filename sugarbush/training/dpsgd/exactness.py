@@ -1,4 +1,4 @@
-"""Tests, before training, that clipping agrees with autograd on two public records."""
+"""Tests before training whether clipping agrees with autograd on two public records."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def check(
     alone: Sequence[Any],
     advice: str = "Set finetune.model to another model.",
 ) -> None:
-    """Raise PrivacyError unless norms and clipped sum equal the results of a loop over the records.
+    """Raise PrivacyError if norms or clipped sum differ from the results of a loop over the
+    records.
 
     `together` is one batch of all records, and `alone` has one batch per record. The records should
     be public and differ in length. The check detects a weight that is used outside its own module.
-    It detects a loss or a layer that couples records. It detects a layer with an unusual gradient
-    for its type. Weights, gradients and dropout stay unchanged.
+    The check also detects a loss or a layer that couples records, and a layer with a wrong rule for
+    its gradient. Weights, gradients and dropout stay unchanged.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     with _no_dropout(model), _gradients_put_aside(parameters):
@@ -66,7 +67,7 @@ def _norm(tensors: Sequence[Tensor]) -> Tensor:
 
 @contextmanager
 def _no_dropout(model: nn.Module) -> Iterator[None]:
-    """Turn dropout off, because its masks depend on the batch and the check would fail."""
+    """Turn dropout off. Masks of dropout depend on the batch, so the check would fail."""
     layers = [m for m in model.modules() if isinstance(m, nn.Dropout)]
     rates = [layer.p for layer in layers]
     for layer in layers:

@@ -1,6 +1,6 @@
 """Writes texts with a trained model: an exact number of texts for each control code.
 
-Everything here is post-processing of released values: the model, and codes from the DP metadata.
+This module is post-processing of released values: the model, and codes from the DP metadata.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ def generate(
     max_length: int,
     after_end: bool = False,
 ) -> Released[Generation]:
-    """Write one text after each of `prompts`, in their order. Equal seeds give equal texts.
+    """Write one text after each of `prompts`, in their order. Calls with equal seeds return equal
+    texts.
 
     `max_length` is in tokens, including the tokens of the prompt. Prompts are plain text. With
-    `after_end`, the end token comes before each prompt, and a prompt may be empty. A text that is
-    empty, or that only repeats its prompt, is written again. Raises GeneratorError when some texts
+    `after_end`, the end token comes before each prompt, and a prompt may be empty. A text is
+    written again if it is empty or only repeats its prompt. Raises GeneratorError when some texts
     are still empty after `settings.attempts` draws.
     """
     texts: list[str] = [""] * len(prompts.value)
@@ -76,7 +77,8 @@ def generate(
 def _batches(
     places: Sequence[int], prompts: Sequence[str], tokenizer: Any, settings: GenerateSettings
 ) -> Iterator[list[int]]:
-    """Yield batches of indices. The prompts of a batch have the same length, so none is padded."""
+    """Yield batches of indices. All prompts of a batch have the same length, so that no prompt
+    needs padding."""
     by_length: dict[int, list[int]] = defaultdict(list)
     distinct = sorted(set(prompts))
     lengths = dict(zip(distinct, map(len, token_ids(tokenizer, distinct)), strict=True))
@@ -110,7 +112,7 @@ def _continue(
         max_length=max_length,
         use_cache=True,
         eos_token_id=end,
-        pad_token_id=end,  # fills the rows of finished texts, and is removed below
+        pad_token_id=end,  # fills the rows of finished texts; the padding is removed below
     )
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 IGNORED = -100  # the label of tokens without a loss
-_PADDING = 0  # any id works, because the mask marks padding
+_PADDING = 0  # any id is correct, because the mask marks padding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +71,9 @@ def pad_together(examples: Sequence[Example]) -> TokenBatch:
 def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
     """Compute each record's cross-entropy, averaged over its *own* tokens: (records,), in nats.
 
-    Guarantee: a record's loss depends on that record alone. Hugging Face's own loss is a mean over
-    the batch's tokens and would break this: one more record would change the weight of all others.
-    A record without a token to predict has loss 0.
+    Guarantee: a record's loss depends on that record alone. The loss of Hugging Face has no such
+    guarantee. Hugging Face computes a mean over the tokens of a batch, so the weight of a record
+    depends on the other records. A record without a token to predict has loss 0.
     """
     sums, counts = token_losses(model, batch)
     return sums / counts.clamp(min=1)
@@ -88,7 +88,8 @@ def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         position_ids=positions.repeat(len(batch), 1),  # Opacus' hooks need positions per record
         use_cache=False,
     ).logits
-    # The token at t is predicted at t - 1. Moving the labels avoids a copy of the logits.
+    # Position t - 1 predicts the token at position t. Moving the labels avoids a copy of the
+    # logits.
     targets = F.pad(batch.labels[:, 1:], (0, 1), value=IGNORED)
     losses = F.cross_entropy(
         logits.flatten(0, 1).float() if logits.dtype is torch.bfloat16 else logits.flatten(0, 1),

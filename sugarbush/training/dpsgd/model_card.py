@@ -30,10 +30,10 @@ def model_card(
 ) -> dict[str, Any]:
     """Return the card as plain values for JSON. An infinite epsilon is the text "infinity".
 
-    `steps_taken` is below `mechanism.steps` if crashes used up more than the repeatable steps.
-    `others` are mechanisms that the training depends on, such as the DP record count. They
-    determine the rate and the number of steps, so `epsilon` is the bound for adaptive choices, as
-    on the release card.
+    `steps_taken` is below `mechanism.steps` if crashes lost more steps than may be repeated.
+    `others` are mechanisms that the training depends on, such as the DP record count. The rate and
+    the number of steps depend on `others`. So `epsilon` is the bound for adaptive choices, as on
+    the release card.
     """
     private = not isinstance(mechanism.event, NonPrivate)
     return {

@@ -28,7 +28,7 @@ from sugarbush.randomness import seed_of
 from sugarbush.training.dpsgd.data import token_ids
 
 END = "<|endoftext|>"
-# Errors of the libraries for a folder that is missing, damaged, or without a model.
+# The libraries raise these errors if a folder is missing, is damaged, or has no model.
 _UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError)
 _BLOCKS = (".h.", ".layers.")  # the names of the blocks in a GPT-2 and in a Llama
 
@@ -54,9 +54,9 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
     settings that names the model.
 
     Raises ParamsError if there is no such model, or if some of its weights are missing. Raises
-    ParamsError if the tokenizer returns no token for a text or has no end token. It also raises
-    ParamsError if the tokenizer reads special tokens out of a text, or has tokens that the model
-    does not know.
+    ParamsError if the tokenizer returns no token for a text or has no end token. Raises ParamsError
+    if the tokenizer reads the name of a special token in a text as that token. Raises ParamsError
+    if the tokenizer has tokens that the model does not know.
     """
 
     def refusal(problem: str) -> ParamsError:
@@ -105,7 +105,7 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
 
 
 def load_tokenizer(name_or_path: str, *, section: str) -> Any:
-    """Load the tokenizer of a model. Raises ParamsError if it cannot be read."""
+    """Load the tokenizer of a model. Raises ParamsError if the tokenizer cannot be read."""
     try:
         return AutoTokenizer.from_pretrained(name_or_path, trust_remote_code=False)
     except _UNREADABLE as error:
@@ -128,7 +128,7 @@ def _refusal(name_or_path: str, section: str, problem: str) -> ParamsError:
 def refuse_beyond_context(model: Any, max_length: int, *, section: str = "finetune") -> None:
     """Raise ParamsError if texts of `max_length` tokens are longer than the model can read.
 
-    Without this check, the first long text would fail after the charge.
+    Without this check, training would fail at the first long text, after the charge.
     """
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is not None and max_length > positions:
@@ -182,10 +182,10 @@ def new_model(tokenizer: Any, shape: ModelShape, *, seed: int) -> GPT2LMHeadMode
 def with_lora(model: Any, *, rank: int) -> Any:
     """Freeze the weights of `model`, and add low-rank factors beside the weights of every block.
 
-    Alpha is twice the rank, so that one learning rate suits several ranks. Move the model to its
-    device before this call. Source: Hu et al. 2022.
+    The factor alpha of LoRA is twice the rank, so that one learning rate suits several ranks. Move
+    the model to its device before this call. Source: Hu et al. 2022.
     """
-    from peft import LoraConfig, get_peft_model  # imported here because it is slow to load
+    from peft import LoraConfig, get_peft_model  # imported here, because peft loads slowly
 
     blocks = [
         name

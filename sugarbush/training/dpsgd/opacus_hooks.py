@@ -15,10 +15,9 @@ from sugarbush.training.dpsgd.clipping import STABILISER
 
 
 class HooksClipper:
-    """Like `PerRecordClipper`, but it stores one whole gradient per record and weight.
-
-    Guarantee: the same as for `PerRecordClipper`, which is tested against this class. This class is
-    slow and needs much memory, so do not use it for large models.
+    """A `Clipper` that stores one whole gradient per record and weight. Guarantee: the same as for
+    `PerRecordClipper`, which is tested against this class. This class is slow and needs much
+    memory. Do not use it for large models.
     """
 
     def __init__(self, model: nn.Module, *, clip_norm: float) -> None:
@@ -33,7 +32,8 @@ class HooksClipper:
 
     @contextmanager
     def recording(self, *, records: int) -> Iterator[None]:
-        """Record the forward and backward pass of one micro-batch, which must not be empty."""
+        """Record the forward and backward pass of one micro-batch. The micro-batch must not be
+        empty."""
         if records < 1:
             raise InvariantError("an empty micro-batch has no gradient: skip it")
         self._records = records
@@ -52,7 +52,7 @@ class HooksClipper:
             raise InvariantError("there must be one loss per record")
         sums = [p.grad for p in self._parameters]
         for parameter in self._parameters:
-            parameter.grad = None  # autograd also computes a sum that is not clipped
+            parameter.grad = None  # autograd also computes an unclipped sum, which is removed here
         losses.sum().backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             each = [p.grad_sample.flatten(1) for p in self._parameters]  # type: ignore[attr-defined]

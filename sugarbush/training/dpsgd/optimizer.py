@@ -17,9 +17,9 @@ class NoisyOptimizer(DPOptimizerFastGradientClipping):  # type: ignore[misc]
     """Makes a step with (sum of clipped gradients + N(0, (noise_multiplier clip_norm)^2)) / batch
     size.
 
-    `p.grad` must contain the sum over the whole logical batch, which is zero for an empty batch.
-    Noise is added once per step; a second step on the same sum is refused. A noise multiplier of 0
-    is for results that are charged as not private.
+    `p.grad` must contain the sum over the whole logical batch. The sum of an empty batch is zero.
+    Noise is added once per step. A second step on the same sum is refused. Use a noise multiplier
+    of 0 only for results that are charged as not private.
     """
 
     def accumulate(self) -> None:
@@ -44,7 +44,7 @@ class DistributedNoisyOptimizer(
     DistributedDPOptimizerFastGradientClipping,  # type: ignore[misc]
     NoisyOptimizer,
 ):
-    """Adds up the sums of several processes. Only rank 0 draws the noise."""
+    """Adds up the sums of several processes. Only process 0 draws the noise."""
 
 
 def noisy_optimizer(
@@ -56,7 +56,7 @@ def noisy_optimizer(
 ) -> NoisyOptimizer:
     """Make the optimizer of this process. `expected_batch_size` is for all processes together."""
     distributed = torch.distributed.is_initialized()
-    # Opacus' distributed optimizer divides by the number of processes itself.
+    # Opacus' distributed optimizer itself divides the sum by the number of processes.
     processes = torch.distributed.get_world_size() if distributed else 1
     return (DistributedNoisyOptimizer if distributed else NoisyOptimizer)(
         optimizer,

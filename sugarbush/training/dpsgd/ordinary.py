@@ -1,4 +1,4 @@
-"""Ordinary training: on public text, and for the baseline that is charged as not private."""
+"""Trains without noise: on public text, or on private text for the baseline without DP."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def train_on_public(
     """Train `model` in place by AdamW on the mean loss of a batch's tokens.
 
     This training has no privacy guarantee. Every example occurs once per epoch, in an order that
-    depends on `seed`. `report` gets the step, the number of steps, and the batch's loss in nats per
-    token.
+    depends on `seed`. After a step, `report` receives the step, the number of steps, and the
+    batch's loss in nats per token.
     """
     optimizer = learning.optimizer(model)
     steps = max(1, round(epochs * len(examples) / batch_size))
@@ -70,9 +70,9 @@ def train_without_privacy(
     seed: int,
     session: PrivacySession,
 ) -> Released[nn.Module]:
-    """Run `train_on_public` on private records, and charge it as `NonPrivate`.
+    """Run `train_on_public` on private records. The ledger gets a `NonPrivate` event.
 
-    The model is an upper limit of quality and is never released. The training reports nothing,
+    The model shows the best quality to expect, and is never released. The training reports nothing,
     because a loss on private records is private.
     """
     charge = session.charge(NonPrivate())

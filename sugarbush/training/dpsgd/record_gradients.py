@@ -1,26 +1,26 @@
-"""Stores the gradients of one parameter, one per record, in the form that needs the least memory.
+"""Stores the per-record gradients of one parameter in the form that needs the least memory.
 
 A gradient is a sum of three forms: whole gradients, products of two factors, and products with
-one-hot token ids. Norms come from inner products between the forms, including cross terms. No
-product is larger than its factors.
+one-hot token ids. Inner products between the forms give the norms, including cross terms. A product
+is stored only if it is not larger than its factors.
 
-The terms of a squared norm may cancel, and then its rounding error is larger than the norm. So
+If the terms of a squared norm cancel, the rounding error may be larger than the norm. So
 `RecordGradients.norms` also returns an upper bound on the norm of the gradient that `add_scaled`
-adds. The bound includes the rounding errors of both functions. Let u be the unit roundoff, and L_t
-and R_t the rows of the factors. The size S is sum_t |L_t| |R_t|. For a whole gradient, S is its
-norm. For several forms, S is the sum of their sizes.
+adds. The bound includes the rounding errors of `norms` and of `add_scaled`. Let u be the unit
+roundoff, and L_t and R_t the rows of the factors. The size S is sum_t |L_t| |R_t|. For a whole
+gradient, S is its norm. For several forms, S is the sum of their sizes.
 
 1. A product over k terms is added up in blocks of b terms. Its error is at most gamma_n |x| |y|,
    n = min(k, b) + ceil(k / b), in any order within a block (Higham 2002, Eq. 3.5).
-2. So the error of |G|^2 is at most kappa u S^2, kappa = n(rows) + n(columns) + 8. The 8 covers the
-   product of the two inner products, the rounding of S, and terms of second order.
+2. So the error of |G|^2 is at most kappa u S^2, kappa = n(rows) + n(columns) + 8. The 8 is for the
+  product of the two inner products, the rounding of S, and terms of second order.
 3. The sum over the entries of p x p positions is in float64. Its error is at most p^2 2^-53 S^2.
 4. Scaling and adding up p rows has an error of at most 1.01 (p + 4) u S, for p < 2^17.
 
     bound = sqrt(computed + (kappa u + p^2 2^-53) S^2) + 1.01 (p + 4) u S
 
 Positions count only if their rows are not zero. So the bound of a record does not depend on its
-padding. A whole gradient is added as it is stored, so its norm has none of these errors. The
+padding. A whole gradient is added as it is stored, so its norm has no error of 1 to 4. The
 derivation, with underflow, is in docs/decisions/dp-sgd-clipping.md.
 """
 
@@ -33,9 +33,9 @@ from torch import Tensor
 
 from sugarbush.errors import InvariantError
 
-_BLOCK = 256  # number of terms that a product adds up at once: b above
-_OTHER_ROUNDINGS = 8  # the 8 in kappa
-# Added to the square of a row's length, because products may underflow: 4 b 2^-126 / 2^-24.
+_BLOCK = 256  # b: number of terms that a product adds up at once
+_OTHER_ROUNDINGS = 8  # the summand 8 of kappa
+# The square of a row's length is increased by 4 b 2^-126 / 2^-24, because products may underflow.
 _UNDERFLOW = 4 * _BLOCK * 2.0**-102
 
 
@@ -74,9 +74,8 @@ class RecordGradients:
     """The sum of all uses of one parameter, for each record.
 
     `usual_length` is a public number of positions. This number decides which factors are multiplied
-    at once. The actual number of positions depends on the longest record of a micro-batch. If the
-    actual number decided, the longest record would change the bounds of all other records, and so
-    their scales.
+    at once. The longest record of a micro-batch determines the actual number of positions. If the
+    actual number decided, the longest record would change the scales of all other records.
     """
 
     def __init__(self, *, records: int, usual_length: int, device: torch.device) -> None:
@@ -103,7 +102,8 @@ class RecordGradients:
         """Compute |G_i|, and an upper bound on the norm of the gradient that `add_scaled` adds at
         scale 1.
 
-        Both are (records,) float64. They are not finite if a gradient is not finite.
+        The norms and the bounds are (records,) float64. A value is not finite if the gradient is
+        not finite.
         """
         forms, squares = self._forms(), self._none
         sizes = positions = self._none
@@ -126,7 +126,7 @@ class RecordGradients:
     def zero_all_but(self, usable: Tensor) -> None:
         """Set the gradients of all other records to zero; `usable` is (records,) bool.
 
-        Both factors become zero, because zero times infinity is not zero.
+        Both factors are set to zero, because zero times infinity is not zero.
         """
 
         def kept(values: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ class RecordGradients:
             out.addmm_(factors.left.flatten(0, 1).t().to(out.dtype), scaled)
 
     def _forms(self) -> list[Use]:
-        """Join the uses of each form into one use with the positions of all of them."""
+        """Join the uses of each form into one use with all positions."""
         forms: list[Use] = [*self._whole]
         if self._factors:
             lefts, rights = zip(*((u.left, u.right) for u in self._factors), strict=True)
@@ -162,10 +162,9 @@ class RecordGradients:
 
 @dataclass(frozen=True)
 class _Measured:
-    """For each record: |G|^2, the size S, and the number of nonzero positions.
-
-    Each of these is (records,) float64. G contains the gradients of one form only: whole, factors
-    or tokens. `roundings` is n(rows) + n(columns), see the module; it is 0 for a whole gradient.
+    """Return |G|^2, the size S and the number of nonzero positions. Each result is (records,)
+    float64. G contains the gradients of one form only: whole, factors or tokens. `roundings` is
+    n(rows) + n(columns) of the module's docstring, or 0 for a whole gradient.
     """
 
     squares: Tensor
@@ -209,7 +208,8 @@ def _unit_roundoff(form: Use) -> float:
 
 
 def _inner(one: Use, other: Use) -> Tensor:
-    """Compute <G_i, H_i> per record, (records,) float64. Forms come in the order of `_forms`."""
+    """Compute <G_i, H_i> per record, (records,) float64. `_forms` defines the order of the two
+    forms."""
     match one, other:
         case Whole(g), Whole(h):
             return (g * h).flatten(1).sum(1, dtype=torch.float64)

@@ -2,7 +2,7 @@
 
 This module is on the audit list. The number of units is private. So the sampling rate and the
 number of steps depend on the *DP* record count or on a setting. Sums are divided by the expected
-batch size. Nothing here shows how many units were sampled.
+batch size, which is public. No function reports the number of sampled units.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """`steps` Poisson samples at `rate`; the sum of a step is divided by `expected_batch_size`."""
+    """A plan of `steps` Poisson samples at `rate`. Each sum is divided by `expected_batch_size`."""
 
     rate: float
     steps: int
@@ -48,9 +48,9 @@ class PoissonSampler(Generic[T]):
     """Draws a secret batch for each step.
 
     A unit has one or more examples. Each unit is in the batch independently with probability
-    `rate`. A unit in the batch contributes one of its examples, which is also chosen in secret. So
-    a unit adds at most one clipped gradient to a step. The units are divided among `world_size`
-    processes. The samples of all processes together are one Poisson sample.
+    `rate`. A unit in the batch contributes one of its examples. The choice of the example is also
+    secret. So a unit adds at most one clipped gradient to a step. The units are divided among
+    `world_size` processes. The samples of all processes together are one Poisson sample.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ def micro_batches(
     """Split a batch so that each part fits into the device's memory.
 
     In each part, the number of examples times the largest size is at most `capacity`. Examples of
-    similar size are in the same part, so that there is little padding. One example larger than
-    `capacity` is a part of its own. An empty batch has no parts.
+    similar size are in the same part, so that little padding is needed. An example that is larger
+    than `capacity` is the only example of its part. An empty batch has no parts.
     """
     ordered = sorted(batch, key=size_of, reverse=True)
     start = 0

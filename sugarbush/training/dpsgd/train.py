@@ -2,13 +2,13 @@
 step.
 
 A step takes a secret Poisson sample and adds up clipped per-record gradients over physical
-micro-batches. Then it adds noise once and divides by the *expected* batch size. A step with an
+micro-batches. The step adds noise once and divides by the *expected* batch size. A step with an
 empty sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no batch size.
-Progress reports depend on the settings and on the numbers of steps only.
+Progress reports depend only on settings and on numbers of steps.
 
 Guarantee: the weights after every step have the cost that `Mechanism.event` states, under
 add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). The run releases the
-weights after the last step; this choice is fixed beforehand.
+weights after the last step, and this choice does not depend on the data.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 from sugarbush.training.processes import broadcast_from_first
 
-_REPORTS = 20  # maximum number of progress reports of a run
+_REPORTS = 20  # maximum number of progress reports per run
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
-    """Everything that the guarantee depends on, fixed before the first step.
+    """All parameters of the guarantee, fixed before the first step.
 
     `noise_multiplier` is the standard deviation of the noise divided by `clip_norm`. A run with 0
-    is charged as not private. A step samples a unit with probability `rate`. `repeatable_steps` are
-    additional steps that are charged beforehand and replace steps that a crash lost. When no
+    is charged as not private. A step samples a unit with probability `rate`. `repeatable_steps`
+    additional steps are charged beforehand. These steps replace steps that a crash lost. If no
     repeatable step is left, each lost step shortens the training by one step. Under REPLACE_ONE the
     run is charged as confidential training, which has no DP epsilon.
     """
@@ -66,7 +66,7 @@ class Mechanism:
 
     @property
     def draws(self) -> int:
-        """The number of noisy steps that are charged."""
+        """The number of noisy steps that the ledger charges."""
         return self.steps + self.repeatable_steps
 
     @property
@@ -116,7 +116,7 @@ class Learning:
 
 
 class Clipping(StrEnum):
-    """The code that clips gradients: our one backward pass, or Opacus' hooks, which are slower."""
+    """The code that clips gradients: `PerRecordClipper` (fast) or `HooksClipper` (slow)."""
 
     BOOK_KEEPING = "book_keeping"
     OPACUS = "opacus"
@@ -133,7 +133,7 @@ class Performance:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The progress of a run, without times, because the time of a step depends on the texts."""
+    """The progress of a run, without times. The time of a step would depend on the texts."""
 
     step: int
     steps: int
@@ -159,13 +159,13 @@ def train(
     crash the steps since the last checkpoint run again with new noise. The charge for
     `repeatable_steps` covers these repeated steps.
 
-    A unit has one or more examples. `probe` are two public examples of unequal length, on which the
+    A unit has one or more examples. `probe` are two public examples of unequal length. On them, the
     clipper must agree with autograd. `before_step` is called before each step with the number of
-    finished steps. After a crash, `before_step` is called again for the repeated steps. This
-    guarantee does not cover changes that it makes to the weights. Under torchrun each process
-    trains on some of the units. Raises PrivacyError if the model's gradients cannot be clipped
-    exactly, BudgetExceededError before any step, and FailureError when the weights are no longer
-    finite.
+    finished steps. After a crash, `before_step` is called again for the repeated steps. If
+    `before_step` changes the weights, the guarantee does not cover the changes. Under torchrun each
+    process trains on some of the units. Raises PrivacyError if the model's gradients cannot be
+    clipped exactly. Raises BudgetExceededError before any step. Raises FailureError if the weights
+    are no longer finite.
     """
     rank, processes = _process()
     require_exact_clipping(model, probe, clip_norm=mechanism.clip_norm, performance=performance)
@@ -229,10 +229,10 @@ def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Iter
 def require_exact_clipping(
     model: nn.Module, probe: Sequence[Example], *, clip_norm: float, performance: Performance
 ) -> None:
-    """Raise PrivacyError unless the run's clipper agrees with autograd on two public records.
+    """Raise PrivacyError if the run's clipper and autograd disagree on two public records.
 
-    The check uses the clipper and the device of the run. It sets the model to training mode and
-    changes nothing else.
+    The check uses the clipper and the device of the run. The check sets the model to training mode
+    and changes nothing else.
     """
     model.train()
     clipping = performance.clipping
@@ -300,7 +300,7 @@ def _is_due(step: int, *, first: int, last: int) -> bool:
 
 
 def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySession) -> str:
-    """Return the id of the run's ledger entry. A run that continues is not charged again."""
+    """Return the id of the run's ledger entry. A continued run is not charged again."""
     begun = checkpoints.start()
     if begun is None:
         charge = session.charge(mechanism.event)
@@ -348,8 +348,8 @@ def _process() -> tuple[int, int]:
 
 
 def _require_finite(model: nn.Module) -> None:
-    """Raise FailureError if weights are not finite. The weights contain noise already, so the check
-    costs no budget."""
+    """Raise FailureError if weights are not finite. The weights contain noise already, so this
+    check costs no budget."""
     if not all(bool(p.isfinite().all()) for p in model.parameters() if p.requires_grad):
         raise FailureError(
             "fine-tuning diverged: the weights are not finite. Lower finetune.learning_rate."

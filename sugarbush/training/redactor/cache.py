@@ -1,5 +1,4 @@
-"""Trains the redactor of the default recipe once on a machine, and reads it from a cache after
-that.
+"""Trains the redactor of the default recipe once on a machine, and later reads it from a cache.
 
     <cache>/redactor/<digest of the recipe>/    weights, tokenizer, redactor.json
 

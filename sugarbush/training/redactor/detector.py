@@ -1,9 +1,9 @@
 """Finds secrets with the trained token classifier, which scores each word.
 
-Neighbouring words with scores of at least the weak threshold are one finding. The score of a
-finding is scaled so that 0.3, the default threshold of a policy, corresponds to the strong
-threshold. So by default a finding counts if one of its words reaches the strong threshold. Both
-thresholds were chosen on generated texts when the classifier was trained.
+Neighbouring words with scores of at least the weak threshold are one finding. The default threshold
+of a policy is 0.3. The scaled score of a finding is 0.3 if its best word is at the strong
+threshold. So by default a finding counts if one of its words reaches the strong threshold. The
+training chooses the two thresholds on generated texts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WORD = re.compile(r"\S+")
 _EDGES = ".,;:!?\"'()[]{}<>|=“”‘’«»"
 _BATCH_TOKENS = 512
 _LENGTH_STEP = 16  # pieces are padded to a multiple of this number of tokens
-_CHUNK = 512  # number of texts that share batches
+_CHUNK = 512  # number of texts that are put into batches together
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Word:
 class LearnedDetector(TokenClassifier):
     """The redactor in a folder that `train_redactor` wrote.
 
-    Its findings in a text depend on that text alone. In a batch of another shape, a matrix product
-    rounds a row differently; in bfloat16 this changed scores by up to 0.03. So the shape of a batch
-    depends only on the length of its pieces. All pieces are padded to one length, and empty pieces
-    fill the batch. In batches of equal shape all scores were bitwise equal, at any position
+    The findings in a text depend on that text alone. In a batch of another shape, a matrix product
+    rounds a row differently. In bfloat16, scores then changed by up to 0.03. So the shape of a
+    batch depends only on the length of its pieces. All pieces are padded to one length, and empty
+    pieces fill the batch. In batches of equal shape all scores were bitwise equal, at any position
     (docs/decisions/redactor.md).
     """
 
@@ -191,7 +191,7 @@ def findings_of(
 ) -> list[Finding]:
     """Return the runs of neighbouring words above the weak threshold.
 
-    The score of a finding is the score of its best word, to the given power.
+    The score of a finding is the score of its best word, raised to the given power.
     """
     runs: list[list[Word]] = []
     skipped: list[Word] = []  # words since the last run
@@ -225,7 +225,7 @@ def kind_of(word: Word) -> str:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Remove punctuation at the edges of a span, unless nothing would remain."""
+    """Remove punctuation at the edges of a span. A span of punctuation alone stays."""
     left, right = start, end
     while left < right and text[left] in _EDGES:
         left += 1
@@ -235,8 +235,9 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _continues(text: str, one: Word, skipped: Sequence[Word], other: Word) -> bool:
-    """Return whether two words belong to one finding. Between the words there are only signs and at
-    most one line break. An address may also have one short word between them, such as a state."""
+    """Return whether two words belong to one finding. Two such words have only signs and at most
+    one line break between them. An address may also have one short word between them, such as a
+    state."""
     plain = [word for word in skipped if any(c.isalnum() for c in text[word.start : word.end])]
     short = len(plain) == 1 and plain[0].end - plain[0].start <= 3
     if plain and not (short and kind_of(one) == kind_of(other) == ADDRESS):

@@ -47,7 +47,7 @@ class LabelServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The address to open, with the token."""
+        """The address of the page, with the token."""
         return f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
     def open_in_browser(self) -> None:

@@ -32,7 +32,8 @@ def shape_of(word: str) -> int:  # noqa: PLR0911 (one line a shape)
 
 
 def token_types(encoded: Any, pieces: list[str]) -> Tensor:
-    """Return the shape of each token's word, (pieces, tokens); 0 where there is no word."""
+    """Return the shape of each token's word, (pieces, tokens). The shape is 0 if a token is in no
+    word."""
     width = len(encoded["input_ids"][0])
     types = torch.zeros((len(pieces), width), dtype=torch.long)
     for row, piece in enumerate(pieces):

@@ -34,7 +34,7 @@ from sugarbush.training.redactor.values import (
     Values,
 )
 
-_SIMULATED = 600  # number of records of the simulator
+_SIMULATED = 600  # the simulator writes this number of records
 _SIMULATOR_SEED = 20_260  # the embedded example has other records
 _CHECKED_EVERY = 8  # one carrier in 8 occurs only in texts for choosing the thresholds
 _OF_SIMULATOR = {
@@ -69,7 +69,7 @@ _FORM_VALUES = {
 def generated_texts(seed: int, count: int, *, checked: bool = False) -> Iterator[LabelledText]:
     """Generate `count` texts with their spans of all KINDS.
 
-    With `checked`, the texts have carriers and locales that no other text has.
+    With `checked`, the texts have carriers and locales that no training text has.
     """
     for number in range(count):
         yield _text(SeededRandom(seed, "redactor", number, int(checked)), checked)
@@ -143,7 +143,8 @@ def _salad(fill: Callable[[str], str], rng: SeededRandom) -> str:
 
 
 def _simulated(values: Values, rng: SeededRandom) -> str:
-    """Take a text of the simulator with other values, because the example contains its names."""
+    """Return a text of the simulator with other values, because the example contains the
+    simulator's names."""
     text, spans = rng.choice(_simulator_texts())
     written, place = [], 0
     slots = values.slots()
@@ -177,14 +178,14 @@ def _restyled(marked: str, rng: SeededRandom, *, spoken: bool) -> LabelledText:
         )
     if rng.chance(0.12):
         changes.append(lambda piece: _typos(piece, rng))
-    if rng.chance(0.06):  # signs and broken encodings, so that they do not count as names
+    if rng.chance(0.06):  # signs and broken encodings are not names
         sign = rng.choice(_SIGNS)
         changes.append(
             lambda piece: re.sub(
                 r" (?:- )?", lambda m: f" {sign} " if rng.chance(0.1) else m[0], piece
             )
         )
-    if rng.chance(0.1):  # masks, so that the redactor gives a mask the kind of its secret
+    if rng.chance(0.1):  # with masks, the redactor learns to give a mask the kind of its secret
         pieces = [
             ("<MASK>", label) if label and rng.chance(0.4) else (piece, label)
             for piece, label in pieces
@@ -234,7 +235,8 @@ def _grammar(checked: bool) -> Grammar:
 
 @lru_cache(maxsize=1)
 def _simulator_texts() -> tuple[tuple[str, tuple[tuple[int, int, str], ...]], ...]:
-    """Return texts and spans. The example does not label the names of staff, so spans are added."""
+    """Return texts and spans. The example does not label the names of staff, so this function adds
+    spans for them."""
     records = islice(example_records(_SIMULATOR_SEED), _SIMULATED)
     return tuple((record["text"], _with_staff(record)) for record in records)
 

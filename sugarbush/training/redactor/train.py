@@ -3,8 +3,8 @@
     generated texts (and files of labelled texts) -> token classifier -> thresholds -> a folder
 
 The word vectors of the encoder are not trained, so that the vector of an unseen name stays near
-other names. The thresholds are chosen on generated texts. Their carriers and locales occur in no
-training text.
+other names. The thresholds are chosen on generated texts. No training text has the carriers and
+locales of these texts.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class Recipe:
     checked: int = 400
     """Number of generated texts for choosing the thresholds."""
     over_masking: float = 0.02
-    """Largest share of their words without a secret that may be masked."""
+    """Largest share of words without a secret that may be masked."""
     seed: int = 1
 
     @staticmethod
     def copies_of(labelled: Sequence[LabelledText]) -> int:
-        """Return how often to read labelled texts, so that they take about a minute of training."""
+        """Return how often to read labelled texts. The training then takes about a minute."""
         return max(1, min(12, _LABELLED_CHARACTERS // max(1, sum(len(o.text) for o in labelled))))
 
     @property
@@ -78,10 +78,11 @@ _LEAST = 0.02  # the smallest threshold
 _ENCODED = 256  # number of pieces that are tokenized at once
 _LABELLED_CHARACTERS = 250_000  # number of characters in all copies together
 
-# For tuning on labelled texts. Some generated texts are added, so that nothing is forgotten.
+# For tuning on labelled texts. The training adds some generated texts, so that the model forgets
+# nothing.
 OWN_LABELS = Recipe(texts=800, learning_rate=1e-4, checked=200)
 
-_VERSION = 2  # increase this number when the code makes another redactor for an equal recipe
+_VERSION = 2  # increase it when the code makes another redactor for an equal recipe
 
 
 def _data_files() -> str:
@@ -99,10 +100,11 @@ def train_redactor(
     device: torch.device | None = None,
     report: Report = lambda done, total: None,
 ) -> LearnedDetector:
-    """Train a redactor and write it to the folder `output`, which is replaced only at the end.
+    """Train a redactor and write it to the folder `output`. The folder is replaced only at the end.
 
     Training starts from the bundled encoder, or from the redactor in `start`. Each of the
-    `labelled` texts is read `copies` times. Labels that are not in KINDS count as no secret.
+    `labelled` texts is read `copies` times. Spans with labels outside KINDS do not count as
+    secrets.
     """
     from sugarbush.embedding.encoder import BUNDLED, model_folder
 
@@ -141,7 +143,7 @@ def _start(source: Path, *, seed: int, new: bool) -> tuple[Any, Any]:
     from transformers.utils import logging
 
     labels = (OUTSIDE, *KINDS)
-    # The head is new, and the library would warn about it.
+    # transformers would warn about the new head.
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices=[]):
@@ -151,7 +153,8 @@ def _start(source: Path, *, seed: int, new: bool) -> tuple[Any, Any]:
             trust_remote_code=False,
             id2label=dict(enumerate(labels)),
             label2id={label: i for i, label in enumerate(labels)},
-            # Twice as fast on a CPU, where the fused attention has no fast backward pass.
+            # On a CPU, the fused attention has no fast backward pass, and plain attention is twice
+            # as fast.
             attn_implementation="eager",
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
@@ -283,8 +286,8 @@ def _threshold_as(
 ) -> float:
     """Choose the threshold at which `tuned` masks as many words of the texts as `start` does.
 
-    Labels of some kinds teach `tuned` that other words are no secrets. At a threshold of generated
-    texts it would then mask fewer words than before, and miss more secrets.
+    Labels of only some kinds teach `tuned` that other words are no secrets. With the threshold of
+    generated texts, `tuned` would mask fewer words than `start` and miss more secrets.
     """
     texts = [one.text for one in labelled]
     before, after = (

@@ -1,6 +1,6 @@
 """Invents values for the redactor's training texts: names, addresses, numbers of many countries.
 
-The values come from Faker's locales and from formats that are listed here. No labelled data set is
+The values come from Faker's locales and from formats of our own. No labelled data set is
 used.
 """
 
@@ -55,7 +55,7 @@ class Values:
         self._rng, self._locale, self._plain, self._spoken = rng, locale, plain, spoken
 
     def slots(self) -> dict[str, Slot]:
-        """Return each slot by name. A slot gives another value whenever it is used."""
+        """Return each slot by name. Every use of a slot gives another value."""
         rng, said = self._rng, self._said
         by_kind: dict[str, dict[str, Callable[[], str]]] = {
             NAME: {
@@ -212,7 +212,7 @@ class Values:
         return flat + joint.join(parts)
 
     def _inside(self) -> str:
-        """Return a part of a building, or the building's own name; often nothing."""
+        """Return a part of a building or its name. The result is often empty."""
         if self._rng.chance(0.45):
             return ""
         form = self._rng.choice(LISTS["inside_forms"]).replace(
@@ -346,7 +346,7 @@ class Values:
         return "".join(drawn[c]() if c in drawn else c for c in self._rng.choice(forms))
 
     def _said(self, code: str) -> str:
-        """Return `code`. If the text is spoken, its digits may be words."""
+        """Return `code`. In a spoken text, the digits may be words."""
         if not self._spoken or self._rng.chance(0.25):
             return code
         return spelled_out(code, self._rng)
@@ -388,13 +388,14 @@ def spelled_out(code: str, rng: SeededRandom) -> str:
 
 @cache
 def pool(locale: str, kind: str) -> tuple[str, ...]:
-    """Return different values of one kind, equal on every machine with this version of Faker."""
+    """Return distinct values of one kind. The values are equal on every machine with this version
+    of Faker."""
     if (locale, kind) in _UNSTABLE:
         return pool("en_US", kind)
     fake: Any = _faker(locale)
     fake.seed_instance(seed_of(0, locale, kind) % 2**32)
     try:
-        with redirect_stdout(io.StringIO()):  # one provider of Faker prints to stdout
+        with redirect_stdout(io.StringIO()):  # one of Faker's providers prints to stdout
             values = [str(getattr(fake, kind)()) for _ in range(_POOL)]
     except (AttributeError, AssertionError):  # the locale lacks this kind
         return pool("en_US", kind)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from sugarbush.audits.exposure import candidate_losses
+from research.leakage.exposure import candidate_losses
 from sugarbush.training.crt import lstm
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.lstm import LstmModel

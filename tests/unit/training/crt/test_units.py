@@ -15,7 +15,6 @@ from sugarbush.training.crt.patterns import PlainWords, RegexDetector
 from sugarbush.training.crt.policies import make_policy, make_public_policy
 from sugarbush.training.crt.recall import LabelledText, measure
 from sugarbush.training.crt.redact import Policy
-from sugarbush.training.crt.selective import marked_units
 from sugarbush.training.crt.units import add_mask_token, give_room_for_mask, text_units
 from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.language_modelling import IGNORED, pad_together
@@ -81,22 +80,6 @@ def test_the_mask_takes_no_row_that_a_model_was_never_trained_in():
     after = model.get_input_embeddings().weight
     assert len(after) == known + 20
     torch.testing.assert_close(after[known].detach(), mean)
-
-
-def test_a_token_that_a_span_touches_is_private_for_selective_training():
-    tokenizer = models.train_tokenizer(["call 555-010-2345 now"] * 5, vocabulary=300)
-    (unit,) = marked_units(
-        ["call 555-010-2345 now"],
-        policy=Policy([RegexDetector(["PHONE"])]),
-        tokenizer=tokenizer,
-        max_length=64,
-    )
-    (example,) = unit
-    assert len(example.tokens) == len(example.private)
-    private = tokenizer.decode(example.tokens[example.private]).strip()
-    public = tokenizer.decode(example.tokens[~example.private])
-    assert private == "555-010-2345"
-    assert "555" not in public
 
 
 def test_the_conservative_policy_by_name():

@@ -142,9 +142,9 @@ def test_lora_on_a_model_without_blocks_is_an_error_that_names_the_setting():
 def test_nothing_is_logged_of_a_long_text(loaded, caplog):
     """By default, tokenizers log a warning with the number of tokens if a text is too long for the
     model."""
+    from research.leakage.selective import marked_examples
     from sugarbush.training.crt.patterns import RegexDetector
     from sugarbush.training.crt.redact import Policy
-    from sugarbush.training.crt.selective import marked_units
     from sugarbush.training.dpsgd.data import token_ids
 
     _, tokenizer = loaded
@@ -156,7 +156,7 @@ def test_nothing_is_logged_of_a_long_text(loaded, caplog):
         token_ids(tokenizer, ["a long private text, " * 50], at_most=5)
         texts = ["a long private text, " * 50]
         policy = Policy([RegexDetector(["EMAIL"])])
-        ((unit,),) = marked_units(texts, policy=policy, tokenizer=tokenizer, max_length=5)
+        (unit,) = marked_examples(texts, policy=policy, tokenizer=tokenizer, max_length=5)
         assert len(unit.tokens) == len(unit.private) == 5
         assert caplog.text == ""
         token_ids(tokenizer, ["a long private text, " * 50])

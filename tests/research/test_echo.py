@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sugarbush.audits.echo import echo_canaries, echo_scores
-from sugarbush.audits.membership import attack
+from research.echo import echo_canaries, echo_scores
+from research.leakage.membership import attack
 
 RNG = np.random.default_rng(2)
 TEXTS = [" ".join(RNG.choice([f"word{i}" for i in range(300)], 40)) for _ in range(200)]

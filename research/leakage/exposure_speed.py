@@ -1,6 +1,6 @@
 """Measures how long it takes to rank canaries among all 10^6 candidate secrets (exposure).
 
-python -m benchmarks.exposure
+python -m research.leakage.exposure_speed
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import time
 
 import torch
 
-from sugarbush.audits.canaries import draw_canaries
-from sugarbush.audits.exposure import candidate_losses, candidate_tokens, ranked
-from sugarbush.training.dpsgd import models
+from research.leakage.canaries import draw_canaries
+from research.leakage.exposure import candidate_losses, candidate_tokens, ranked
+from sugarbush.training import ModelShape, new_model, train_tokenizer
 
+SHAPE = ModelShape(layers=4, width=256, heads=4, context=256)
 TEXTS = [f"Case {n}: call 555-{n % 100:04d} about order {n * 77}, it is late" for n in range(3000)]
 
 
@@ -22,15 +23,15 @@ def clocks() -> tuple[float, float]:
 
 
 def main() -> None:
-    tokenizer = models.train_tokenizer(TEXTS, vocabulary=4096)
-    model = models.new_model(tokenizer, models.TINY, seed=1)
+    tokenizer = train_tokenizer(TEXTS, vocabulary=4096)
+    model = new_model(tokenizer, SHAPE, seed=1)
     start = clocks()
     prefix, candidates = candidate_tokens(tokenizer)
     tokenized = clocks()
     losses = candidate_losses(model, prefix, candidates)
     done = clocks()
     ranked(losses, draw_canaries(count=10, seed=1))
-    print(f"{models.TINY}, vocabulary {len(tokenizer)}, {torch.get_num_threads()} threads")
+    print(f"{SHAPE}, vocabulary {len(tokenizer)}, {torch.get_num_threads()} threads")
     print(f"load {os.getloadavg()[0]:.1f}; at most {candidates.shape[1]} tokens a candidate")
     for name, began, ended in (("tokens", start, tokenized), ("losses", tokenized, done)):
         print(f"{name}: {ended[0] - began[0]:.1f} s, {ended[1] - began[1]:.1f} CPU-s")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tokenizers import Regex, pre_tokenizers
 
-from sugarbush.audits.canaries import (
+from research.leakage.canaries import (
     CANDIDATES,
     MEAN_BY_CHANCE,
     PREFIX,
@@ -17,7 +17,7 @@ from sugarbush.audits.canaries import (
     inserted,
     missed,
 )
-from sugarbush.audits.exposure import Exposure, candidate_losses, candidate_tokens, ranked
+from research.leakage.exposure import Exposure, candidate_losses, candidate_tokens, ranked
 from sugarbush.training.dpsgd import models
 
 TEXTS = ["My ID is: 12 34 567", "My ID is: 12 12 12", "call 1234 or 12", "it is 90 past 12"]
@@ -50,7 +50,7 @@ def slow_loss(model, tokenizer, text, first):
 def test_the_tree_gives_what_one_candidate_at_a_time_gives(model, tokenizer, monkeypatch):
     prefix, candidates = candidate_tokens(tokenizer, digits=3)
     assert len(set((candidates >= 0).sum(1))) > 1
-    monkeypatch.setattr("sugarbush.audits.exposure._LOGITS", 16)  # forces the smallest chunks
+    monkeypatch.setattr("research.leakage.exposure._LOGITS", 16)  # forces the smallest chunks
     losses = candidate_losses(model, prefix, candidates)
     for number in range(0, 1000, 7):
         expected = slow_loss(model, tokenizer, f"{PREFIX}{number:03d}", len(prefix))

@@ -3,12 +3,12 @@
     exposure = log2 |R| - log2 rank,    rank 1 for the most likely of the |R| candidates
 
 The rank is exact. The candidates' tokens form a tree. The model reads each inner node once, in
-batches, with a cache of the tokens before it. If each digit is a token, 10^6 candidates need
-111,111 tokens instead of 6,000,000.
+batches, with a cache of the earlier tokens. If each digit is a token, 10^6 candidates need 111,111
+tokens instead of 6,000,000.
 
-Without a leak all ranks are equally likely, and the mean exposure is 1/ln 2 = 1.44 bits. The
-highest exposure of ten canaries is 4.2 bits on average, and below 7.6 bits in 95% of cases.
-Source: Carlini et al. 2019, "The Secret Sharer", section 4.
+Without a leak all ranks are equally likely. The mean exposure is then 1/ln 2 = 1.44 bits. The
+highest exposure of ten canaries is 4.2 bits on average, and below 7.6 bits in 95% of cases. Source:
+Carlini et al. 2019, "The Secret Sharer", section 4.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from sugarbush.audits.canaries import DIGITS, PREFIX, Canary
+from research.leakage.canaries import DIGITS, PREFIX, Canary
 
 _NO_TOKEN = -1  # after the last token of a candidate
 _LOGITS = 2**23  # number of logits in memory at once
 _TEXTS = 50_000  # number of texts that are tokenized at a time
-_CHECKED = 997  # as a check, prefix and number of every 997th candidate are tokenized together
+_CHECKED = 997  # every 997th candidate is also tokenized as a whole, as a check
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +48,6 @@ class Exposure:
         return max(self.bits)
 
 
-def exposure(model: Any, tokenizer: Any, canaries: Sequence[Canary]) -> Exposure:
-    """Compute the exposure of each canary for a causal language model."""
-    return ranked(candidate_losses(model, *candidate_tokens(tokenizer)), canaries)
-
-
 def ranked(losses: NDArray[np.float64], canaries: Sequence[Canary]) -> Exposure:
     """Compute the exposures from the losses of all candidates. A tie counts for the attacker."""
     ranks = [1 + int((losses < losses[canary.number]).sum()) for canary in canaries]
@@ -65,10 +60,10 @@ def candidate_tokens(
     """Return the tokens that all candidates start with, and a table of their further tokens.
 
     The table is (10^digits, longest). The tokenizer may join digits with each other and with the
-    prefix, because it does so in a corpus. A name of a special token in the prefix is plain text.
+    prefix, as in a corpus. The name of a special token in the prefix is plain text.
     """
-    fast = tokenizer.backend_tokenizer  # twice as fast as its wrapper
-    fast.encode_special_tokens = True  # else it depends on the last call of the wrapper
+    fast = tokenizer.backend_tokenizer  # twice as fast as the wrapper in transformers
+    fast.encode_special_tokens = True  # otherwise the last call of the wrapper decides
     fast.no_truncation()
     fast.no_padding()
     numbers = [f"{number:0{digits}d}" for number in range(10**digits)]
@@ -85,8 +80,8 @@ def candidate_tokens(
 
 def _by_last_word(fast: Tokenizer, prefix: str, numbers: Sequence[str]) -> list[list[int]] | None:
     """Return the tokens of each candidate, or None if the number of a candidate is not one word.
-    Most tokenizers encode words one by one. So it is enough to encode the prefix once, which is
-    four times as fast. As a check, every 997th candidate is also encoded as a whole."""
+    Most tokenizers encode words one by one. So one encoding of the prefix is enough, and four times
+    as fast. As a check, every 997th candidate is also encoded as a whole."""
     if fast.pre_tokenizer is None:
         return None
     word, _ = fast.pre_tokenizer.pre_tokenize_str(prefix + numbers[0])[-1]
@@ -114,7 +109,7 @@ def _encoded(fast: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 def candidate_losses(
     model: Any, prefix: Sequence[int], candidates: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Compute the loss in nats of each row of `candidates` after `prefix`, (n,). A -1 ends a row.
+    """Compute the loss in nats of each row of `candidates` after `prefix`, (n,). -1 ends a row.
 
     `model` is a causal language model of the library transformers, with a key-value cache.
     """

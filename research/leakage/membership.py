@@ -1,10 +1,10 @@
-"""Membership inference: was the model trained on this text, or on this group of texts?
+"""Membership inference: was a model trained on a given text, or on a given group of texts?
 
 A text with a higher score is more likely a member. The score is minus the log perplexity of the
-model. With a reference model, the log perplexity of the reference model is added. The reference
-model was trained on neither members nor others. The accuracy averages over all texts. The true
-positive rate at 1% false positives also shows an attack that is certain about only a few texts.
-Source: Carlini et al. 2022, "Membership Inference Attacks From First Principles".
+model. If there is a reference model, the log perplexity of the reference model is added. The
+reference model was not trained on members or non-members. The accuracy averages over all texts. The
+true positive rate at 1% false positives shows attacks that succeed on few texts. Source: Carlini et
+al. 2022, "Membership Inference Attacks From First Principles".
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata, t
+from scipy.stats import binomtest, norm, rankdata, t
 
-from sugarbush.privacy.binomial import Share, share
 from sugarbush.randomness import public_rng
 
 Scores = NDArray[np.float64]
@@ -34,11 +33,12 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """How well scores separate members from non-members. Random guesses give 0.5, 0.01 and 0.5."""
+    """Measures of how well scores separate members from non-members. Random guesses have an AUC of
+    0.5, a true positive rate of 0.01 and an accuracy of 0.5."""
 
     auc: Interval
-    true_positives_at_1_percent: Share
-    accuracy: Share
+    true_positives_at_1_percent: Interval
+    accuracy: Interval
 
 
 def by_perplexity(losses: Scores) -> Scores:
@@ -55,9 +55,9 @@ def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
     """Return the sums of scores of `count` groups. A public seed chooses `size` texts per group.
 
     Even groups use texts with even numbers, and odd groups use texts with odd numbers. `attack`
-    chooses a threshold on one half of the groups and tests it on the other half. So no text is in
-    both halves. Two groups of the same half can share texts. Shared texts make the intervals of one
-    run too narrow: use `over_seeds`. Raises ValueError if there are too few texts for two groups.
+    chooses a threshold on one half of the groups and tests it on the other half. No text is in both
+    halves. Two groups of the same half can share texts. Shared texts make the intervals of one run
+    too narrow, so use `over_seeds`. Raises ValueError if there are too few texts for two groups.
     """
     if len(scores) < 2 * size:
         raise ValueError(f"two groups of {size} need more than {len(scores)} texts")
@@ -71,36 +71,43 @@ def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
 def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Attack:
     """Compute the AUC, the TPR at 1% FPR, and the accuracy of a threshold on the scores.
 
-    For the accuracy, each half of the texts is tested with the threshold that is best on the other
-    half. If one half chose the threshold and tested it, even guesses would have an accuracy above
-    0.5. The accuracy uses equally many members and non-members (`others`).
+    For the accuracy, the best threshold of one half of the texts is tested on the other half. If
+    the same half chose and tested the threshold, random guesses would have an accuracy above 0.5.
+    The accuracy uses equally many members and non-members (`others`). Raises ValueError for fewer
+    than four members or non-members, or if a score is not finite.
     """
     if not (len(members) >= 4 and len(others) >= 4):
         raise ValueError("an attack needs the scores of at least four members and four non-members")
     if not (np.isfinite(members).all() and np.isfinite(others).all()):
         raise ValueError("a score is not finite")
     at_1_percent = np.quantile(others, 0.99, method="higher")
-    one_sided = (1 + confidence) / 2
     most = min(len(members), len(others)) // 2 * 2
     (some, more), (these, those) = ((side[:most:2], side[1:most:2]) for side in (members, others))
     right = [*_tried(some, these, more, those), *_tried(more, those, some, these)]
     return Attack(
         auc=_auc(members, others, confidence),
-        true_positives_at_1_percent=share(
-            [bool(s > at_1_percent) for s in members], confidence=one_sided
-        ),
-        accuracy=share(right, confidence=one_sided),
+        true_positives_at_1_percent=_share((members > at_1_percent).tolist(), confidence),
+        accuracy=_share(right, confidence),
     )
 
 
 def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
-    """Return the mean over seeds with Student's interval, which is infinite for one value."""
+    """Return the mean over seeds with Student's interval. For one value, the interval is
+    infinite."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(value=mean, lower=-math.inf, upper=math.inf)
     margin = t.ppf((1 + confidence) / 2, len(values) - 1) * np.std(values, ddof=1)
     margin = float(margin) / math.sqrt(len(values))
     return Interval(value=mean, lower=mean - margin, upper=mean + margin)
+
+
+def _share(cases: Sequence[bool], confidence: float) -> Interval:
+    """Return the share of true cases with its exact interval. Source: Clopper & Pearson 1934."""
+    bounds = binomtest(sum(cases), len(cases)).proportion_ci(confidence, method="exact")
+    return Interval(
+        value=sum(cases) / len(cases), lower=float(bounds.low), upper=float(bounds.high)
+    )
 
 
 def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
@@ -119,8 +126,8 @@ def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
 
 
 def _tried(members: Scores, others: Scores, new_members: Scores, new_others: Scores) -> list[bool]:
-    """Choose the best threshold on the first texts, and return which new texts it classifies
-    correctly."""
+    """Choose the best threshold on the first texts. Return, for each new text, whether the
+    threshold classifies it correctly."""
     values = np.unique(np.concatenate([members, others]))
     thresholds = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]])
     found = 1 - np.searchsorted(np.sort(members), thresholds) / len(members)

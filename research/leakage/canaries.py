@@ -1,8 +1,8 @@
 """Canaries are invented secrets that a benchmark inserts into a corpus before training.
 
-An example is "My ID is: 341752", with ten canaries and twenty copies of each. The benchmark's
-policy misses a fraction gamma of the canaries. A missed canary stays in the text, and a found
-canary is masked.
+An example is "My ID is: 341752". A usual corpus has ten canaries with twenty copies each. The
+benchmark's policy misses a fraction gamma of the canaries. A missed canary stays in the text, and a
+found canary is masked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MEAN_BY_CHANCE = 1 / math.log(2)  # expected exposure in bits, without a leak
 
 @dataclass(frozen=True)
 class Canary:
-    """One secret number, 0 to 999,999."""
+    """A secret number from 0 to 999,999."""
 
     number: int
 
@@ -55,10 +55,9 @@ def missed(canaries: Sequence[Canary], *, gamma: float, seed: int) -> list[Canar
 
 
 def highest_by_chance(canaries: int) -> float:
-    """Return the expected maximum, in bits, of the exposures of `canaries` canaries without a leak.
+    """Return the expected maximum exposure of n canaries without a leak, in bits.
 
-    Without a leak, an exposure is exponentially distributed with mean 1/ln 2, but at most log2 of
-    the number of candidates. The expected maximum of n exposures is this mean times the n-th
-    harmonic number.
+    One exposure has nearly an exponential distribution with mean 1/ln 2. The expected maximum is
+    this mean times the n-th harmonic number.
     """
     return MEAN_BY_CHANCE * sum(1 / place for place in range(1, canaries + 1))
