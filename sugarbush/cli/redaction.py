@@ -14,10 +14,13 @@ from sugarbush.training.crt.policies import make_policy
 from sugarbush.training.crt.recall import load_labelled
 from sugarbush.training.device import open_device
 from sugarbush.training.redactor import cache
-from sugarbush.training.redactor.labels import for_training, open_labels
+from sugarbush.training.redactor.labels import for_training, kind_of_label, open_labels
 from sugarbush.training.redactor.page import LabelServer
 from sugarbush.training.redactor.rewriting import Rewriter, redact_file
 from sugarbush.training.redactor.train import OWN_LABELS, Recipe, train_redactor
+from sugarbush.training.redactor.values import SECRET_KINDS
+
+_MOST_LABELS = 10  # labels in a message
 
 
 def redact(
@@ -75,6 +78,13 @@ def train(
     if not any(label for one in own for *_, label in one.spans):
         raise InputError(
             f"{labelled[0]}: no labelled secret is in the training share of {share:g}; label more"
+        )
+    labels = {label for one in every for *_, label in one.spans}
+    if plain := sorted(label for label in labels if kind_of_label(label) not in SECRET_KINDS):
+        console.print(
+            f"No secrets: {', '.join(plain[:_MOST_LABELS])}. If one is a secret, rename it to one "
+            f"of {', '.join(SECRET_KINDS)}.",
+            markup=False,
         )
     base = cache.default_redactor()
     with cache.progress("The redactor learns the labels") as report:
