@@ -173,7 +173,7 @@ def open_labels(
         raise InputError(f"{source}: no row has a text in column '{text}'")
     known: dict[str, list[dict[str, Any]]] = {}
     if output.exists():
-        for one in load_labelled(output, text_column="text"):
+        for one in load_labelled(output, text_column="text", setting="--output"):
             known[one.text] = [{"start": a, "end": b, "label": k} for a, b, k in one.spans]
     return LabelFile(output, list(dict.fromkeys([*known, *chosen])), policy, known)
 
