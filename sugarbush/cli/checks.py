@@ -56,7 +56,8 @@ def check(project: Project, console: Console) -> None:
         labeller.check()
         for base_url in settings.extract_metadata.label_endpoint.base_urls:
             how = ", UNENCRYPTED over the network" if is_unencrypted(base_url) else ""
-            console.print(f"labels     ok: {base_url} will receive every private text{how}")
+            what = "every private text" if settings.reads_codes else "the donated examples alone"
+            console.print(f"labels     ok: {base_url} will receive {what}{how}")
     if any(method.asks_generator for method in settings.chosen):
         check_generator(project)
         console.print(f"generator  ok: {settings.generator.provider}")

@@ -27,7 +27,8 @@ def show_estimate(project: Project, console: Console) -> None:
     count = read_record_count(project.roots)
     if schema.asked_of_llm:
         labels = settings.extract_metadata.label_endpoint
-        texts = (record.text for record in read_corpus(project).records())
+        records = read_corpus(project).records() if settings.reads_codes else ()
+        texts = (record.text for record in records)
         found = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
         _print(found, labels, console)
     for method in settings.chosen:

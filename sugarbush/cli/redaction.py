@@ -10,14 +10,18 @@ from rich.table import Table
 
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import state_root
+from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.crt.policies import make_policy
 from sugarbush.training.crt.recall import load_labelled
 from sugarbush.training.device import open_device
 from sugarbush.training.redactor import cache
-from sugarbush.training.redactor.labels import for_training, open_labels
+from sugarbush.training.redactor.labels import for_training, kind_of_label, open_labels
 from sugarbush.training.redactor.page import LabelServer
 from sugarbush.training.redactor.rewriting import Rewriter, redact_file
 from sugarbush.training.redactor.train import OWN_LABELS, Recipe, train_redactor
+from sugarbush.training.redactor.values import SECRET_KINDS
+
+_MOST_LABELS = 10  # labels in a message
 
 
 def redact(
@@ -32,7 +36,7 @@ def redact(
     console: Console,
 ) -> None:
     """Write a redacted copy of a file, and print the number of findings by kind."""
-    if output.exists() and output.samefile(source):
+    if output.exists() and source.exists() and output.samefile(source):
         raise ParamsError(f"{output}: this is the input file. Name another output")
     if source.is_dir() and output.parent.resolve() == source.resolve():
         raise ParamsError(f"{output}: this is in the folder of the input. Name another folder")
@@ -72,7 +76,22 @@ def train(
         return
     if output is None:
         raise ParamsError("--labelled needs --output: a folder for the tuned redactor")
-    every = [one for file in labelled for one in load_labelled(file, text_column=text)]
+    if output.exists() and not (output / DESCRIPTION).exists():
+        raise ParamsError(
+            f"{output}: exists and is no redactor, and training would replace it. Name a new folder"
+        )
+    every = [
+        one
+        for file in labelled
+        for one in load_labelled(file, text_column=text, setting="--labelled")
+    ]
+    labels = {label for one in every for *_, label in one.spans}
+    if plain := sorted(label for label in labels if kind_of_label(label) not in SECRET_KINDS):
+        console.print(
+            f"No secrets: {', '.join(plain[:_MOST_LABELS])}. If one is a secret, rename it to one "
+            f"of {', '.join(SECRET_KINDS)}.",
+            markup=False,
+        )
     own = for_training(every, share=share)
     if not any(label for one in own for *_, label in one.spans):
         raise InputError(

@@ -212,7 +212,9 @@ def _require(path: Source, wanted: Mapping[str, str], present: Iterable[str]) ->
     have = set(present)
     for column, asked_by in wanted.items():
         if column not in have:
-            raise InputError(f"{path}: has no column '{column}', which {asked_by} names")
+            joined = any(column in re.split(r"[;\t|]", name) for name in have)
+            hint = ". Its columns need commas between them" if joined else ""
+            raise InputError(f"{path}: has no column '{column}', which {asked_by} names{hint}")
 
 
 def _open_bytes(path: Source) -> IO[bytes]:

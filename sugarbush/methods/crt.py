@@ -47,6 +47,7 @@ class CRT(Method):
     stages: ClassVar[tuple[str, ...]] = ("finetune", "generate")
     stays_private: ClassVar[bool] = True
     is_measured: ClassVar[bool] = False
+    reads_codes: ClassVar[bool] = False
 
     training: CrtSettings = CrtSettings()
     sampling: GenerateSettings = GenerateSettings()

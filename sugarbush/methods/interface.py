@@ -244,6 +244,7 @@ class Method(Section):
     stays_private: ClassVar[bool] = False  # whether results without DP stay in the private root
     is_measured: ClassVar[bool] = True  # whether metrics evaluate the texts
     asks_generator: ClassVar[bool] = False
+    reads_codes: ClassVar[bool] = True  # whether it uses attribute values of the private texts
 
     @classmethod
     def from_project(cls, settings: Any) -> Method:

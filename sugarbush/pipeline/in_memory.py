@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from sugarbush.attributes.donated import DonatedCodes, codes_of, read_donated_codes
 from sugarbush.data.private_store import (
+    TRAIN,
     CorpusInMemory,
     PrivateCorpus,
     RealTexts,
@@ -35,7 +36,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
-from sugarbush.errors import PrivacyError
+from sugarbush.errors import ParamsError, PrivacyError
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.pipeline.corpus import SplitCorpus
@@ -184,11 +185,17 @@ def corpus_of_project(
     """Load the corpus that a project's stages prepared. Each part has at most `limit` records.
 
     Its embeddings come from the project's caches. Raises MissingInputError, which names the stage
-    to run first: prepare or extract_metadata. Raises PrivacyError for a `limit` on private data:
-    one record more would change about half of the chosen records.
+    to run first: prepare or extract_metadata. Raises ParamsError if the chosen methods use no
+    attribute values, so that the project has none. Raises PrivacyError for a `limit` on private
+    data: one record more would change about half of the chosen records.
     """
     if limit is not None and project.settings.privacy.purpose is Purpose.RELEASE:
         raise PrivacyError("a limit is only for public data (privacy.purpose: benchmark)")
+    if not (project.settings.reads_codes or project.private.codes_file(TRAIN).exists()):
+        raise ParamsError(
+            "params.yaml: the chosen methods use no attribute values, so the project has none. To "
+            "audit them, set audit.enabled: true and run the project again"
+        )
     own = project.private.in_memory(limit=limit, seed=seed)
     donated = project.donated()
     no_codes = np.empty((0, len(project.schema.names)), dtype=np.int64)

@@ -141,6 +141,12 @@ class ProjectSettings(Section):
         return tuple(method for method in self.chosen if method.is_measured)
 
     @property
+    def reads_codes(self) -> bool:
+        """Whether a method, a metric or an audit uses attribute values of the private texts."""
+        measures = self.audit.enabled or (self.evaluate.show and bool(self.measured))
+        return measures or any(method.reads_codes for method in self.chosen)
+
+    @property
     def reads_example(self) -> bool:
         """Whether the settings name a file of the embedded example."""
         public = [file for method in self.chosen for file, _ in method.public_files()]

@@ -1,5 +1,8 @@
 """Extracts one row of categorical values per text, by the schema.
 
+If nothing uses the values of private texts (method `crt` alone), only the donated examples are
+read.
+
 Reads    data/private/prepared/      train.parquet, heldout.parquet
          the schema, the donated file
 Writes   data/private/metadata/      train.parquet, heldout.parquet: codes in schema order
@@ -17,10 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.donated import codes_of, read_donated_codes
-from sugarbush.data.private_store import HELDOUT, TRAIN, Records, keyed_digest_of_files
+from sugarbush.data.private_store import (
+    HELDOUT,
+    TRAIN,
+    Records,
+    keyed_digest_of_files,
+    write_stamp,
+)
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.project import Project
+
+STAMPS = ("extract_metadata", "train_codes")
 
 
 def run(project: Project) -> None:
@@ -36,6 +47,13 @@ def run(project: Project) -> None:
     )
     with atomic_directory(project.roots.public / "donated") as folder:
         donated.save(folder, schema.names)
+    train, heldout = store.codes_file(TRAIN), store.codes_file(HELDOUT)
+    if not project.settings.reads_codes:
+        for file in (train, heldout):
+            file.unlink(missing_ok=True)  # values of earlier texts
+        for name in STAMPS:  # if a run needs the values, `fingerprint` removes these stamps
+            write_stamp(project.roots.stamps / f"{name}.json", "no values")
+        return
     encode = project.encoder(private=True).encode
 
     def extract(records: Records) -> NDArray[np.int64]:
@@ -54,7 +72,6 @@ def run(project: Project) -> None:
         else:  # all texts in one request, so that the caps are checked before the first call
             codes = store.records(part).map_batch(extract)
         store.save_codes(part, codes, schema.names)
-    train, heldout = store.codes_file(TRAIN), store.codes_file(HELDOUT)
-    for name, files in {"extract_metadata": [train, heldout], "train_codes": [train]}.items():
+    for name, files in zip(STAMPS, ([train, heldout], [train]), strict=True):
         digest = keyed_digest_of_files(files, key=key)
         project.write_stamp(name, digest=digest, within="prepare", stage="extract_metadata")

@@ -126,10 +126,11 @@ def forget_digests_without_files(project: Project) -> None:
     needs = {
         "prepare": store.prepared_file(TRAIN),
         "train_texts": store.prepared_file(TRAIN),
-        "train_codes": store.codes_file(TRAIN),
-        "extract_metadata": store.codes_file(HELDOUT),
         "evaluate": project.roots.internal / "metrics.json",
     }
+    if project.settings.reads_codes:
+        needs["train_codes"] = store.codes_file(TRAIN)
+        needs["extract_metadata"] = store.codes_file(HELDOUT)
     for name, file in needs.items():
         if not file.exists():
             (stamps / f"{name}.json").unlink(missing_ok=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sugarbush.errors import ParamsError
 from sugarbush.training.crt.findings import DESCRIPTION, Detector, PublicPolicy
 from sugarbush.training.crt.patterns import PATTERNS, WEAK, PlainWords, RegexDetector
 from sugarbush.training.crt.redact import Policy
@@ -56,6 +57,8 @@ def _detectors(name: str) -> list[Detector]:
 
 
 def _classifier(name: str) -> TokenClassifier:
+    if "," in name and not Path(name).exists():
+        raise ParamsError(f"'{name}' is no detector. Name detectors one by one, without a comma")
     if name == LEARNED:
         from sugarbush.training.redactor.cache import default_redactor
 

@@ -54,16 +54,19 @@ class LabelledText:
     suggested: bool = False
 
 
-def load_labelled(path: Path, *, text_column: str, disjoint: bool = True) -> list[LabelledText]:
+def load_labelled(
+    path: Path, *, text_column: str, disjoint: bool = True, setting: str = "crt.labelled"
+) -> list[LabelledText]:
     """Load the texts of a file with a column `spans`: a list of start, end and label, or its JSON.
 
     Texts with "train" in an optional column `use` were labelled with suggestions. Raises InputError
     with file and row for a bad row. With `disjoint`, it is also an error if spans overlap or are
-    outside their text.
+    outside their text. Messages name `setting`.
     """
-    wanted = {text_column: "prepare.text_column", "spans": "crt.labelled"}
+    column = "--text" if setting.startswith("--") else "prepare.text_column"
+    wanted = {text_column: column, "spans": setting}
     labelled = []
-    for row in read_rows(path, setting="crt.labelled", wanted=wanted, all_columns=True):
+    for row in read_rows(path, setting=setting, wanted=wanted, all_columns=True):
         try:
             spans = row.fields["spans"]
             found = json.loads(spans) if isinstance(spans, str) else spans
@@ -74,7 +77,7 @@ def load_labelled(path: Path, *, text_column: str, disjoint: bool = True) -> lis
         except (KeyError, TypeError, ValueError):
             raise InputError(
                 f"{path}, row {row.number}: needs '{text_column}' and 'spans' with start, end and "
-                "label (crt.labelled)"
+                f"label ({setting})"
             ) from None
         if disjoint:
             require_disjoint(own, len(text), where=f"{path}, row {row.number}")
@@ -92,13 +95,9 @@ def require_disjoint(spans: Sequence[tuple[int, int, str]], length: int, *, wher
     end_before = 0
     for start, end, _ in sorted(spans):
         if not 0 <= start < end <= length:
-            raise InputError(
-                f"{where}: a span is not within its text (crt.labelled). Offsets count code points."
-            )
+            raise InputError(f"{where}: a span is not within its text. Offsets count code points.")
         if start < end_before:
-            raise InputError(
-                f"{where}: a span overlaps another one (crt.labelled). Keep one of them."
-            )
+            raise InputError(f"{where}: a span overlaps another one. Keep one of them.")
         end_before = end
 
 

@@ -33,7 +33,7 @@ _LONGEST_TITLES = 30  # number of characters before a span that are searched for
 
 @dataclass(frozen=True)
 class TextSpan:
-    """Characters `start` to `end` (exclusive) of a text, and the label of its first finding."""
+    """Characters `start` to `end` (exclusive) of a text, and a label: the kind of secret."""
 
     start: int
     end: int
@@ -59,7 +59,9 @@ class Policy:
         its text.
         """
         by_text: list[list[Finding]] = [[] for _ in texts]
-        for detector in self._detectors:
+        # The last detector comes first: its labels are used for equal spans. In the default policy
+        # it is the trained one, and has a kind where a pattern only knows "text after `name:`".
+        for detector in reversed(self._detectors):
             for found, new in zip(by_text, detector.find(texts), strict=True):
                 found.extend(new)
         return [
@@ -89,21 +91,42 @@ class Policy:
 def joined_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
     """Join `spans` and the masks in `text`. Spans with only blanks between them become one span.
 
-    Raises ParamsError for a span that is not within the text.
+    A joined span has the label that covers most of its characters; if two labels cover equally
+    many, the label that comes first in `spans`. Raises ParamsError for a span that is not within
+    the text.
     """
     masks = (TextSpan(match.start(), match.end()) for match in _MASKS.finditer(text))
-    result: list[TextSpan] = []
     given = [*masks, *spans]
     if not all(0 <= span.start < span.end <= len(text) for span in given):
         raise ParamsError("a detector found a span that is not within its text")
-    whole = (_with_title(text, span) for span in given)
-    for span in sorted(whole, key=lambda s: (s.start, s.end)):
-        if result and not text[result[-1].end : span.start].strip(" \t"):
-            one = result[-1]
-            result[-1] = TextSpan(one.start, max(one.end, span.end), one.label or span.label)
+    whole = [_with_title(text, span) for span in given]
+    groups: list[list[int]] = []
+    end = 0
+    for place in sorted(range(len(whole)), key=lambda i: (whole[i].start, whole[i].end)):
+        own = whole[place]
+        if groups and not text[end : own.start].strip(" \t"):
+            groups[-1].append(place)
+            end = max(end, own.end)
         else:
-            result.append(span)
-    return result
+            groups.append([place])
+            end = own.end
+    return [
+        TextSpan(whole[own[0]].start, max(whole[i].end for i in own), _widest_label(whole, own))
+        for own in groups
+    ]
+
+
+def _widest_label(spans: Sequence[TextSpan], places: Sequence[int]) -> str:
+    """Return the label that covers most characters. `places` are in the order of the text."""
+    ends: dict[str, int] = {}
+    covered: dict[str, tuple[bool, int, int]] = {}
+    for place in places:
+        one = spans[place]
+        _, before, first = covered.get(one.label, (False, 0, -place))
+        more = max(0, one.end - max(one.start, ends.get(one.label, 0)))
+        covered[one.label] = one.label != "", before + more, max(first, -place)
+        ends[one.label] = max(one.end, ends.get(one.label, 0))
+    return max(covered, key=covered.__getitem__)
 
 
 def _with_title(text: str, span: TextSpan) -> TextSpan:

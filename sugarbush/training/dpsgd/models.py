@@ -171,6 +171,8 @@ def new_model(tokenizer: Any, shape: ModelShape, *, seed: int) -> GPT2LMHeadMode
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
+        # The same function as GPT-2's `gelu_new`, in one operation: a step is about a sixth faster.
+        activation_function="gelu_pytorch_tanh",
         bos_token_id=tokenizer.eos_token_id,
         eos_token_id=tokenizer.eos_token_id,
     )

@@ -150,7 +150,7 @@ def train(
     probe: Sequence[Example],
     checkpoints: Checkpoints,
     session: PrivacySession,
-    report: Callable[[Progress], None] = lambda progress: None,
+    report: Callable[[Progress], None] | None = None,
     before_step: Callable[[int], None] = lambda step: None,
 ) -> Released[nn.Module]:
     """Train `model` in place by DP-SGD, or continue the run in `checkpoints`.
@@ -202,7 +202,7 @@ def train(
             if rank == 0 and ((done + 1) % performance.checkpoint_every == 0 or done + 1 == last):
                 _require_finite(model)
                 checkpoints.save(done + 1, model, optimizer)
-            if rank == 0 and _is_due(done + 1, first=first, last=last):
+            if report is not None and rank == 0 and _is_due(done + 1, first=first, last=last):
                 cost = epsilon(
                     [mechanism.after(checkpoints.draws)],
                     delta=session.ledger.delta,

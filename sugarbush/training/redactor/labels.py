@@ -10,6 +10,7 @@ small.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import index
@@ -28,33 +29,52 @@ from sugarbush.training.crt.recall import (
     require_disjoint,
 )
 from sugarbush.training.crt.redact import Policy
-from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHONE
+from sugarbush.training.redactor.values import (
+    ADDRESS,
+    EMAIL,
+    NAME,
+    NUMBER,
+    ORGANIZATION,
+    PHONE,
+    PLACE,
+)
 
 TRAIN_SHARE = 0.5
 _MEASURE = "measure"
-_WORDS_OF_KINDS = {  # substrings of labels in other schemas; the first match is used
-    EMAIL: ("mail",),
-    PHONE: ("phone", "tel", "fax", "mobile"),
-    ADDRESS: ("addr", "street", "zip", "post", "building"),
-    NUMBER: (
-        "card", "iban", "account", "ssn", "number", "ref", "licen", "passport", "code", "plate",
-        "tax", "mrn", "ip_", "pin", "cvv", "swift", "identif", "_id",
-    ),
-    NAME: ("name", "person", "patient", "doctor", "user", "handle"),
-    "PLACE": ("loc", "gpe", "city", "country", "state", "place"),
-    "ORGANIZATION": ("org", "company"),
-}  # fmt: skip
+_LABELS = {
+    EMAIL: "email email_address mail e_mail",
+    PHONE: "phone phone_number phonenumber telephone telephone_number telephonenum tel fax "
+    "fax_number mobile mobile_number cell",
+    ADDRESS: "address addr street street_address street_name building building_number "
+    "buildingnum address_line zip zip_code zipcode zip_address post postcode post_code "
+    "postal_code plz po_box",
+    NUMBER: "number num id identifier uuid ref reference code key account card credit_card iban "
+    "swift bic cvv pin crypto ssn sin itin passport license licence plate registration tax mrn ip "
+    "ip_address mac_address mac aadhaar abn acn bsnr brn fin frn fuehrerschein gstin "
+    "handelsregister health_insurance kfz lanr mbi medicare nhs nie nif nin nino npi "
+    "organisationsnummer pan personnummer pesel rrn social_security tfn tin tnin uen umid voter "
+    "accountnum idcardnum driverlicensenum socialnum taxnum",
+    NAME: "name person per pers patient doctor user username firstname lastname givenname surname "
+    "handle recipient capitals",
+    PLACE: "place loc location gpe fac city city_name country country_name state county",
+    ORGANIZATION: "organization organisation org company employer organization_name company_name",
+    "": "domain_name file_name product_name event_name",
+}  # of detectors and data sets, in words
+_KINDS = {label: kind for kind, labels in _LABELS.items() for label in labels.split()}
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def kind_of_label(label: str) -> str:
-    """Return the redactor's kind for a label of another schema; "" if the label is no secret."""
-    plain = label.casefold()
-    if plain in {"per", "id", "pers"}:
-        return NUMBER if plain == "id" else NAME
-    for kind, parts in _WORDS_OF_KINDS.items():
-        if any(part in plain for part in parts):
-            return kind
-    return ""
+    """Return the redactor's kind for a label of another schema; "" if the label is no secret.
+
+    The table is searched for the label, then for the label without its first word, and so on.
+
+    >>> [kind_of_label(label) for label in ("IP_ADDRESS", "HOTEL_PHONE", "hotelStars")]
+    ['NUMBER', 'PHONE', '']
+    """
+    words = [word.casefold() for word in _WORD.findall(label)]
+    ends = ("_".join(words[first:]) for first in range(len(words)))
+    return next((_KINDS[end] for end in ends if end in _KINDS), "")
 
 
 def for_training(
@@ -153,7 +173,7 @@ def open_labels(
         raise InputError(f"{source}: no row has a text in column '{text}'")
     known: dict[str, list[dict[str, Any]]] = {}
     if output.exists():
-        for one in load_labelled(output, text_column="text"):
+        for one in load_labelled(output, text_column="text", setting="--output"):
             known[one.text] = [{"start": a, "end": b, "label": k} for a, b, k in one.spans]
     return LabelFile(output, list(dict.fromkeys([*known, *chosen])), policy, known)
 

@@ -4,7 +4,7 @@ HMAC-SHA256 with a key makes the choice, so nobody without the key can repeat it
 word that occurs in several names gets one surrogate. So "Anna Berg" and a later "Anna" stay one
 person. The surrogates of different records are independent, so they link no records.
 
-A span has the label of its first finding, but may contain others: "Anna Berg 555-1234" is one span.
+A span has the label of its longest finding, but may contain others: "Anna Berg 555-1234" is one.
 So every letter and digit of a span is replaced, whatever its label. Accents and vowel signs that
 are characters of their own are removed.
 """

@@ -1,6 +1,7 @@
 """`sugarbush redact` and its messages."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -49,6 +50,8 @@ def test_surrogates_replace_masks(run, tmp_path):
         (("in.csv", "in.csv", "--text", "message"), "is the input"),
         (("in.csv", "out.csv", "--text", "nosuch"), "has no column 'nosuch', which --text names"),
         (("in.csv", "out.xlsx", "--text", "message"), "no .parquet"),
+        (("none.csv", "in.csv", "--text", "message"), "none.csv: not found"),
+        (("in.csv", "out.csv", "--text", "message", "--detectors", "a,b"), "one by one"),
         (("none.csv", "out.csv", "--text", "message"), "not found"),
         (("in.csv", "out.csv", "--text", "message", "--threshold", "2"), "not between 0 and 1"),
     ],
@@ -58,6 +61,42 @@ def test_bad_arguments_are_one_clear_message(run, arguments, message):
     assert done.exit_code == 2
     assert message in done.stderr
     assert "Traceback" not in done.output
+
+
+def labelled(name, label="AGE", end=17):
+    span = {"start": 5, "end": end, "label": label}
+    row = {"message": "call 555-010-2345", "spans": [span]}
+    Path(name).write_text("".join(json.dumps(row) + "\n" for _ in range(20)))
+
+
+@pytest.mark.parametrize("output", ["data", "in.csv"])
+def test_training_does_not_replace_what_is_no_redactor(run, tmp_path, output):
+    """The folder may have private data: a new redactor replaces its folder as a whole."""
+    (tmp_path / "data").mkdir()
+    labelled("own.jsonl", "PHONE")
+    done = CliRunner().invoke(
+        app,
+        ["train-redactor", "--labelled", "own.jsonl", "--output", output, "--text", "message"],
+    )
+    assert done.exit_code == 2
+    assert f"{output}: exists and is no redactor" in done.stderr
+    assert (tmp_path / output).exists()
+
+
+@pytest.mark.parametrize(
+    ("label", "end", "message"),
+    [
+        ("AGE", 17, "No secrets: AGE. If one is a secret, rename it to one of NAME, "),
+        ("PHONE", 18, "row 1: a span is not within its text"),
+    ],
+)
+def test_labels_that_cannot_train_are_named(run, label, end, message):
+    labelled("own.jsonl", label, end)
+    done = CliRunner().invoke(
+        app, ["train-redactor", "--labelled", "own.jsonl", "--output", "new", "--text", "message"]
+    )
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize("output", ["a.csv", "out.csv"])

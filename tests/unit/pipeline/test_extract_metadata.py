@@ -12,12 +12,15 @@ import yaml
 
 from sugarbush.attributes.donated import load_readers
 from sugarbush.attributes.extract import extract_codes
+from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.errors import ParamsError
 from sugarbush.pipeline.dvc import parameter_keys
 from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.in_memory import corpus_of_project
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages import extract_metadata, prepare
-from sugarbush.pipeline.stages.fingerprint import _sources
+from sugarbush.pipeline.stages.fingerprint import _sources, forget_digests_without_files
 from tests.settings import ROOT, params
 
 WORDS = {"lamp": 0, "chair": 1}
@@ -180,6 +183,36 @@ def test_without_donated_examples_descriptions_alone_tell(tmp_path: Path, watche
     assert json.loads((donated / "agreement.json").read_text()) == []
     assert len(pd.read_parquet(donated / "donated.parquet")) == 0
     assert told(tmp_path) < 0.7
+
+
+def test_records_get_values_only_if_a_method_a_metric_or_an_audit_uses_them(
+    tmp_path: Path, watched: Watched
+) -> None:
+    """The values keep their name, so a method that is removed and added again costs nothing."""
+    own = project(tmp_path, donated=labelled())
+    stamps = tmp_path / "data/stamps"
+
+    def extracted(**changes: Any) -> tuple[bool, str]:
+        now = Project(tmp_path, settings=own.settings.model_copy(update=changes))
+        forget_digests_without_files(now)
+        if not (stamps / "train_codes.json").exists():  # DVC runs the stage if a stamp is missing
+            extract_metadata.run(now)
+        written = now.private.codes_file(TRAIN).exists()
+        assert now.private.codes_file(HELDOUT).exists() == written
+        return written, now.data_names()["codes"]
+
+    crt = {"methods": ("crt",)}
+    assert extracted(**crt)[0] is False
+    assert watched.seen[True] == []
+    with pytest.raises(ParamsError, match=r"set audit\.enabled: true"):
+        corpus_of_project(Project(tmp_path, settings=own.settings.model_copy(update=crt)))
+    written, name = extracted()
+    assert written
+    assert extracted(methods=("crt", "maple")) == extracted(**crt) == (True, name)
+    extract_metadata.run(Project(tmp_path, settings=own.settings.model_copy(update=crt)))
+    assert extracted(**crt) == (False, "no values")
+    audit = own.settings.audit.model_copy(update={"enabled": True})
+    assert extracted(**crt, audit=audit) == (True, name)
 
 
 @pytest.mark.parametrize("name", ["extract_metadata", "evaluate"])

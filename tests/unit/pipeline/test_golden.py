@@ -113,7 +113,11 @@ def test_a_run_charges_draws_and_writes_what_0_1_did(
         populations |= found(data, "final.parquet", content)
         assert that_0_1_wrote(populations) == moved(golden["populations"])
     releases = that_0_1_wrote(found(data, "release.json", lambda path: promise(path, runs)))
-    assert paid_by(releases, charged) == paid_by(moved(golden["releases"]), golden["ledgers"])
+    promised = moved(golden["releases"])
+    if case == "crt":  # the metadata is empty, and the values in its cache key are not extracted
+        for files in (releases, promised):
+            del files["released/metadata/release.json"]["run"]
+    assert paid_by(releases, charged) == paid_by(promised, golden["ledgers"])
     card = numbers(release_card(public_data(Project(base)).release)) if golden["card"] else {}
     assert without_settings(card) == pytest.approx(without_settings(golden["card"]))
     card_of_model = data / "released/finetune/dpft/model_card.json"

@@ -140,6 +140,24 @@ def test_your_own_pattern_counts():
     assert policy.redact(["see case-77 and 555-010-2345"]) == [f"see {MASK} and 555-010-2345"]
 
 
+def test_a_joined_span_has_the_label_that_covers_most_of_it():
+    text = "Anna Berg 555-0123 x"
+
+    def label(*spans):
+        (joined,) = joined_spans(text, [TextSpan(*span) for span in spans])
+        return joined.label
+
+    assert label((0, 9, "NAME"), (10, 18, "PHONE")) == "NAME"
+    assert label((5, 9, "NAME"), (10, 18, "PHONE")) == "PHONE"
+    # The two spans of PHONE overlap, and their characters count once.
+    assert label((0, 9, "NAME"), (10, 16, "PHONE"), (12, 18, "PHONE")) == "NAME"
+    assert label((0, 9, "NAME"), (0, 9, "FIELD")) == "NAME"
+    (masked,) = joined_spans(f"{MASK} ann", [TextSpan(7, 10, "NAME")])
+    assert masked.label == "NAME"
+    policy = Policy([RegexDetector(["FIELD"]), RegexDetector([], extra={"WORD": "berg"})])
+    assert [one.label for one in policy.spans(["name: berg"])[0]] == ["WORD"]
+
+
 @given(
     st.text(alphabet="ab ,", min_size=12, max_size=30),
     st.lists(st.tuples(st.integers(0, 11), st.integers(1, 5)), max_size=6),

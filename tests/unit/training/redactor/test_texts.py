@@ -3,6 +3,7 @@
 import pytest
 
 from sugarbush.examples.seeded_random import SeededRandom
+from sugarbush.training.crt.patterns import PATTERNS
 from sugarbush.training.redactor.labels import kind_of_label
 from sugarbush.training.redactor.texts import generated_texts
 from sugarbush.training.redactor.values import (
@@ -58,10 +59,27 @@ def test_a_number_is_spelled_out_completely():
         assert not any(c.isdigit() for c in said)
 
 
+KINDS_OF_LABELS = {
+    "NAME": "NAME TITLED_NAME HANDLE CAPITALS PERSON PER B-PER recipient_name firstName FIRSTNAME",
+    "ADDRESS": "ADDRESS STREET ZIP_ADDRESS MILITARY_ADDRESS POSTCODE STREET_ADDRESS ZIP_CODE Post "
+    "Addr CA_POSTAL_CODE UK_POSTCODE DE_PLZ address_line_2",
+    "PHONE": "PHONE PHONE_NUMBER ZA_MOBILE_NUMBER ZA_TELEPHONE_NUMBER HOTEL_PHONE phoneNumber",
+    "EMAIL": "EMAIL EMAIL_ADDRESS e-mail WORK_EMAIL",
+    "NUMBER": "SSN CARD IBAN ORDER_NUMBER TRACKING_NUMBER REFERENCE CODE IDENTIFIER IP IP_ADDRESS "
+    "MAC_ADDRESS CREDIT_CARD IBAN_CODE US_SSN US_DRIVER_LICENSE UK_DRIVING_LICENCE US_ITIN "
+    "US_PASSPORT US_BANK_NUMBER US_MBI US_NPI MEDICAL_LICENSE CRYPTO UK_NHS UK_NINO AU_ABN AU_ACN "
+    "AU_TFN AU_MEDICARE IN_PAN IN_AADHAAR IN_VOTER ES_NIF ES_NIE PL_PESEL IT_FISCAL_CODE SG_UEN "
+    "SG_NRIC_FIN DE_TAX_ID DE_VAT_ID DE_KFZ DE_HEALTH_INSURANCE DE_SOCIAL_SECURITY KR_RRN NG_NIN "
+    "FI_PERSONAL_IDENTITY_CODE SE_PERSONNUMMER TH_TNIN TR_LICENSE_PLATE UK_VEHICLE_REGISTRATION "
+    "ABA_ROUTING_NUMBER ZA_COMPANY_REGISTRATION CANARY_ID Ref Id UUID",
+    "PLACE": "PLACE LOC GPE FAC LOCATION CITY",
+    "ORGANIZATION": "ORGANIZATION ORG COMPANY_NAME",
+    "": "DATE FIELD NORP NRP PRODUCT EVENT WORK_OF_ART LAW LANGUAGE TIME PERCENT MONEY QUANTITY "
+    "ORDINAL CARDINAL MISC DATE_TIME AGE TITLE URL DOMAIN_NAME HOTEL hotelStars Tickets STATELESS",
+}  # of our patterns, Presidio, spaCy and data sets
+
+
 def test_labels_of_other_schemas_become_kinds():
-    wanted = {
-        "PERSON": "NAME", "STREET_ADDRESS": "ADDRESS", "Post": "ADDRESS", "PHONE_NUMBER": "PHONE",
-        "EMAIL_ADDRESS": "EMAIL", "CREDIT_CARD": "NUMBER", "US_SSN": "NUMBER", "DATE_TIME": "",
-        "recipient_name": "NAME", "GPE": "PLACE", "AGE": "",
-    }  # fmt: skip
+    wanted = {label: kind for kind, labels in KINDS_OF_LABELS.items() for label in labels.split()}
     assert {label: kind_of_label(label) for label in wanted} == wanted
+    assert PATTERNS.keys() <= wanted.keys()
