@@ -46,7 +46,8 @@ class DifferentTexts:
 
     def add(self, text: str) -> bool:
         """Add a text that repeats no earlier text. Return whether the text was added."""
-        runs = {crc32(" ".join(run).encode("utf-8", "replace")) for run in word_runs(text)}
+        words = {" ".join(run) for run in word_runs(text)} or {text}
+        runs = {crc32(run.encode("utf-8", "replace")) for run in words}
         shared = Counter(self._first[run] for run in runs if run in self._first)
         for place, count in shared.most_common(1):
             if count > _REPEATED_SHARE * min(len(runs), self._sizes[place]):

@@ -130,7 +130,7 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
     """
     if finish_reason in _BAD_ENDINGS:
         return _BAD_ENDINGS[finish_reason]
-    if text is None or not text.strip():
+    if text is None or not any(_says_something(character) for character in text):
         return Problem.EMPTY
     shown = _shown(request)
     for problem, looks_so in _LOOKS:
@@ -139,6 +139,11 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
     if _repeats_prompt(text, request):
         return Problem.COPIED_PROMPT
     return _copied(text, request) or _foreign(text, shown)
+
+
+def _says_something(character: str) -> bool:
+    """Whether the character is a letter, a digit, or a pictograph such as an emoji."""
+    return character.isalnum() or unicodedata.category(character) == "So"
 
 
 def without_thoughts(text: str) -> str:

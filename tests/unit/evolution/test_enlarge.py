@@ -28,6 +28,13 @@ from tests.unit.evolution.test_herding import WIDTH, clouds
 PARCEL = "the parcel of my order came late and the box was open when I found it at the door"
 
 
+def test_equal_texts_without_words_repeat_each_other() -> None:
+    different = DifferentTexts()
+    assert different.add("👍")
+    assert different.add("👎")
+    assert not different.add("👍")
+
+
 def test_a_text_is_dropped_if_it_repeats_the_words_or_half_of_the_runs_of_an_earlier_one() -> None:
     different = DifferentTexts()
     assert different.add(PARCEL)

@@ -63,9 +63,14 @@ def test_a_good_answer_has_no_problem() -> None:
     assert problem_of(GOOD, RandomRequest(subject="letters")) is None
 
 
-@pytest.mark.parametrize("text", [None, "", "  \n\t "])
+@pytest.mark.parametrize("text", [None, "", "  \n\t ", "#", "...", "---\n***"])
 def test_nothing_is_empty(text: str | None) -> None:
     assert problem_of(text) is Problem.EMPTY
+
+
+@pytest.mark.parametrize("text", ["👍", "7", "да", "ok"])
+def test_a_short_message_is_not_empty(text: str) -> None:
+    assert problem_of(text) is not Problem.EMPTY
 
 
 def test_an_answer_that_was_cut_off_is_truncated_whatever_it_says() -> None:
