@@ -7,8 +7,8 @@
 The models have random weights and the sizes of a tiny GPT-2 (4 x 256) and a distilled GPT-2 (6 x
 768), or --model is a trained model. Prompts have up to 350 tokens. For random weights, the
 temperature is chosen so that the nucleus is as large as that of a trained model. The generator is
-compared with three uses of transformers' `generate`: single prompts and batches of 8 in the order
-of the prompts, with sampling, and the generator's own batches without sampling or end, which is the
+compared with two uses of transformers' `generate`: batches of 8 in the order of the prompts with
+sampling, and the generator's own batches without sampling or end, which is the
 model's best throughput. Every answer of `generate` has `--tokens` tokens. The table has the medians
 over rounds; ratios compare with the best throughput in the same round.
 """
@@ -129,7 +129,6 @@ def measure(size: str, options: Any) -> list[tuple[str, list[Timing]]]:
         local = load_model(params)
         ways: dict[str, Callable[[], int]] = {
             "best: packed, no sampling": lambda: in_batches(local, params, options.texts),
-            "one by one": lambda: in_batches(local, params, options.texts, size=1),
             "batches of 8 as they come": lambda: in_batches(local, params, options.texts, size=8),
             "provider": lambda: by_provider(params, options.texts),
         }
