@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
+Attributes = tuple[tuple[str, str], ...]  # name and value of each attribute
+
+
 class Problem(StrEnum):
     """Why an answer cannot be used."""
 
@@ -56,15 +59,18 @@ class Request:
 
     `subject` is the public description of the corpus ("customer-service dialogues"). `attributes`
     are pairs of name and value, from the DP table or the schema, in the schema's order. `examples`
-    are donated texts. `words` is the requested length; None means any length. `sample`
-    distinguishes requests that are otherwise equal.
+    are donated texts, and `example_attributes` are the known attributes of each. `words` is the
+    requested length; None means any length. `sample` distinguishes requests that are otherwise
+    equal.
     """
 
     subject: str
-    attributes: tuple[tuple[str, str], ...] = ()
+    attributes: Attributes = ()
     examples: tuple[str, ...] = ()
     words: int | None = None
     sample: int = 0
+    # Generators derive the seed of a text from `repr`, and version 0.2 did not have this field.
+    example_attributes: tuple[Attributes, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +90,8 @@ class VariationRequest(Request):
     def __repr__(self) -> str:
         # Generators derive the seed of a text from this string. So the string stays as in version
         # 0.1, in which a request also had the fields `good` and `bad`.
-        own = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+        shown = [one.name for one in fields(self) if one.repr]
+        own = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
         return f"VariationRequest({own}, good=(), bad=())"
 
 
