@@ -44,7 +44,7 @@ _LEAST_TOKENS = 16
 _LEAST_KEPT_SHARE = 0.5
 _SENTENCE_END = re.compile(r"[.!?…]['\"’”)\]]*(?=\s|$)|[。！？]|\n")
 # A model may repeat the line of attributes before its text (`prompts.continuation`).
-_LABEL = re.compile(r"\A\s*\[[^\]\n]+: [^\]\n]+\]\s*\n")
+_LABEL = re.compile(r"\A\s*\[[^\]\n]+: [^\]\n]+\]\s*\n\s*")
 # A small model may write only two signs of the separator.
 _NEXT_TEXT = re.compile(rf"{SEPARATOR}|^##\s*$", re.MULTILINE)
 
