@@ -18,7 +18,7 @@ from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.selection import apportion
 from sugarbush.evolution.settings import CandidateSettings, FirstLength, PromptContent
 from sugarbush.generators.examples import choose_examples
-from sugarbush.generators.interface import Answer, RandomRequest
+from sugarbush.generators.interface import Answer, Attributes, RandomRequest
 from sugarbush.randomness import Rng, public_rng, seed_of
 
 
@@ -114,10 +114,13 @@ def first_requests(
             "prompt: metadata"
         )
     shown: list[tuple[str, ...]] = [()] * len(targets.labels)
+    known: list[tuple[Attributes, ...]] = [()] * len(targets.labels)
     if params.shows_examples and donated is not None:
         if params.prompt is PromptContent.BOTH:
             near = public_rng(seed, "near")
             places = choose_examples(targets.codes, donated.codes, k=params.examples, rng=near)
+            of_each = [_attributes(row, schema) for row in donated.codes]
+            known = [tuple(of_each[i] for i in row) for row in places]
         else:
             places = _any_examples(len(targets.labels), len(donated.texts), params.examples, seed)
         shown = [tuple(donated.texts[i] for i in row) for row in places]
@@ -126,10 +129,13 @@ def first_requests(
             subject=schema.subject,
             attributes=_attributes(row, schema) if params.shows_metadata else (),
             examples=examples,
+            example_attributes=attributes,
             words=_words(row, schema, length),
             sample=seed_of(seed, "first", i) >> 1,
         )
-        for i, (row, examples) in enumerate(zip(targets.codes, shown, strict=True))
+        for i, (row, examples, attributes) in enumerate(
+            zip(targets.codes, shown, known, strict=True)
+        )
     )
 
 
@@ -140,7 +146,7 @@ def first_population(targets: Targets, answers: tuple[Answer, ...]) -> Populatio
     return Population.first(texts, codes=targets.codes[kept], labels=targets.labels[kept])
 
 
-def _attributes(row: NDArray[np.int64], schema: Schema) -> tuple[tuple[str, str], ...]:
+def _attributes(row: NDArray[np.int64], schema: Schema) -> Attributes:
     """Return name and value of each requested attribute, except the value `other`."""
     return tuple(
         (attribute.name, attribute.domain[code])

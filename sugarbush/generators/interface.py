@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
+Attributes = tuple[tuple[str, str], ...]  # name and value of each attribute
+
+
 class Problem(StrEnum):
     """The reason why an answer is unusable."""
 
@@ -55,15 +58,18 @@ class Request:
 
     `subject` is the public description of the corpus ("customer-service dialogues"). `attributes`
     contains pairs (name, value) in the schema's order. The values come from the DP table or the
-    schema. `examples` contains donated texts. `words` is the requested length; None means any
-    length. Requests that are otherwise equal have different values of `sample`.
+    schema. `examples` contains donated texts, and `example_attributes` the known attributes of each.
+    `words` is the requested length; None means any length. Requests that are otherwise equal have
+    different values of `sample`.
     """
 
     subject: str
-    attributes: tuple[tuple[str, str], ...] = ()
+    attributes: Attributes = ()
     examples: tuple[str, ...] = ()
     words: int | None = None
     sample: int = 0
+    # Generators derive the seed of a text from `repr`, and version 0.2 did not have this field.
+    example_attributes: tuple[Attributes, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +89,8 @@ class VariationRequest(Request):
     def __repr__(self) -> str:
         # Generators derive the seed of a text from this string, so another string would change all
         # variations. `good` and `bad` were fields in version 0.1.
-        own = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+        shown = [one.name for one in fields(self) if one.repr]
+        own = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
         return f"VariationRequest({own}, good=(), bad=())"
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sugarbush.errors import GeneratorError
-from sugarbush.generators.interface import Request, VariationRequest
+from sugarbush.generators.interface import Attributes, Request, VariationRequest
 from sugarbush.randomness import public_rng
 
 CountTokens = Callable[[str], int]
@@ -157,17 +157,33 @@ def _manner(request: Request) -> list[str]:
 
 
 def _list(request: Request) -> str:
-    """Return a heading, the texts of the request, and the separator before the next text."""
+    """Return a heading, the texts of the request, and the separator before the next text.
+
+    If attributes of examples are known, each text has a line with its attributes. Then the prompt
+    ends with the line of the requested attributes.
+    """
     heading = request.subject[:1].upper() + request.subject[1:]
-    if request.attributes:
-        described = "; ".join(f"{n.replace('_', ' ')}: {v}" for n, v in request.attributes)
-        heading += f" ({described})"
+    labelled = bool(request.attributes) and any(request.example_attributes)
+    if request.attributes and not labelled:
+        heading += f" ({_described(request.attributes)})"
     if request.words is not None:
         heading += f", about {request.words} words each"
     texts = list(request.examples)
+    if labelled:
+        labels = zip(request.example_attributes, request.examples, strict=True)
+        texts = [_label(known) + text for known, text in labels]
     if isinstance(request, VariationRequest):
         texts.append(request.parent)
-    return f"\n{SEPARATOR}\n".join([heading + ":", *texts, ""])
+    ending = _label(request.attributes) if labelled else ""
+    return f"\n{SEPARATOR}\n".join([heading + ":", *texts, ending])
+
+
+def _label(attributes: Attributes) -> str:
+    return f"[{_described(attributes)}]\n" if attributes else ""
+
+
+def _described(attributes: Attributes) -> str:
+    return "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in attributes)
 
 
 def _longest_that_fits(
@@ -184,6 +200,7 @@ def _longest_that_fits(
                 f"has only {max(room, 0)} tokens for a prompt. Lower the generator's max_tokens, "
                 "use a model with a longer context, or request shorter texts (initialise.length)."
             )
-        examples = list(request.examples)
-        del examples[max(range(len(examples)), key=lambda place: (len(examples[place]), place))]
-        request = replace(request, examples=tuple(examples))
+        examples, known = list(request.examples), list(request.example_attributes)
+        longest = max(range(len(examples)), key=lambda place: (len(examples[place]), place))
+        del examples[longest], known[longest : longest + 1]
+        request = replace(request, examples=tuple(examples), example_attributes=tuple(known))

@@ -17,11 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import (
+    DynamicCache,
     LogitsProcessor,
     LogitsProcessorList,
     StoppingCriteria,
     StoppingCriteriaList,
 )
+from transformers.cache_utils import DynamicLayer
 
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.answer_cache import Completion
@@ -31,7 +33,7 @@ from sugarbush.generators.prompts import SEPARATOR
 
 _TAIL_TOKENS = 6  # the separator has at most five tokens, so the last six are searched for it
 _SEGMENT_TOKENS = 32  # after each segment of this many tokens, finished rows leave the batch
-_LIKELIEST = 512  # only if the nucleus has more tokens than this, all tokens are sorted
+_LIKELIEST = 512  # all tokens of a row are sorted only if its nucleus has more tokens than this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +106,7 @@ def _added_tokens(
     """Return the tokens that the model adds to each row, until an end token or the row's limit."""
     added: list[list[int]] = [[] for _ in batch.places]
     end_ids = torch.tensor(local.end_ids, device=local.device, dtype=torch.int64)
-    cache: Any = None
+    cache: Any = _empty_cache(local.model)
     while len(batch.places):
         ends = _Ends(width, batch.limits, None if local.chats else local.tokenizer)
         output = local.model.generate(
@@ -168,8 +170,16 @@ def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: 
     if top_p >= 1:
         return _invert(probabilities, uniforms)
     likeliest, tokens = probabilities.topk(min(_LIKELIEST, probabilities.shape[-1]), dim=-1)
-    if bool((likeliest.sum(dim=-1) < top_p).any()):
-        likeliest, tokens = probabilities.sort(dim=-1, descending=True, stable=True)
+    picked = _pick_sorted(likeliest, tokens, uniforms, top_p=top_p)
+    wide = (likeliest.sum(dim=-1) < top_p).nonzero()[:, 0]
+    if len(wide):
+        sorted_rows = probabilities[wide].sort(dim=-1, descending=True, stable=True)
+        picked[wide] = _pick_sorted(*sorted_rows, uniforms[wide], top_p=top_p)
+    return picked
+
+
+def _pick_sorted(likeliest: Tensor, tokens: Tensor, uniforms: Tensor, *, top_p: float) -> Tensor:
+    """Draw one of `tokens` (b, k) per row. Their probabilities `likeliest` (b, k) must fall."""
     before = likeliest.cumsum(dim=-1) - likeliest
     size = (before < top_p).sum(dim=-1)
     place = _invert(likeliest * (before < top_p), uniforms).minimum(size - 1)
@@ -184,6 +194,58 @@ def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
     # minimum, the result would then be `v`, which is not an index.
     marks = torch.minimum(uniforms.to(whole) * whole, whole.nextafter(torch.zeros_like(whole)))
     return (sums <= marks[:, None]).sum(dim=-1)
+
+
+class SpareRoomLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """Keys and values of one layer, with spare room for the tokens of a segment.
+
+    DynamicLayer copies all keys and values at each new token.
+    """
+
+    _room: tuple[Tensor, Tensor] | None = None
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Append the states (b, h, t, d) and return all states of the layer."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        old = self.get_seq_length()
+        size = old + key_states.shape[-2]
+        if self._room is None or self._room[0].shape[-2] < size:
+            self._room = (
+                _with_room(self.keys, key_states, size),
+                _with_room(self.values, value_states, size),
+            )
+        keys, values = self._room
+        keys[..., old:size, :] = key_states
+        values[..., old:size, :] = value_states
+        self.keys, self.values = keys[..., :size, :], values[..., :size, :]
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep these rows of the batch."""
+        super().batch_select_indices(indices)
+        self._room = None
+
+
+def _with_room(old: Tensor | None, new: Tensor, size: int) -> Tensor:
+    """Return a tensor with room for `size` tokens and one more segment, which begins with `old`."""
+    room = new.new_empty(*new.shape[:-2], size + _SEGMENT_TOKENS, new.shape[-1])
+    if old is not None and old.numel():
+        room[..., : old.shape[-2], :] = old
+    return room
+
+
+def _empty_cache(model: Any) -> DynamicCache:
+    cache = DynamicCache(config=model.config)
+    cache.layers = [
+        SpareRoomLayer()  # type: ignore[no-untyped-call]
+        if type(layer) is DynamicLayer
+        else layer
+        for layer in cache.layers
+    ]
+    return cache
 
 
 class _Sampler(LogitsProcessor):

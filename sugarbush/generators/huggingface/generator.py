@@ -43,6 +43,8 @@ _TOKENS_PER_WORD = 1.5
 _LEAST_TOKENS = 16
 _LEAST_KEPT_SHARE = 0.5
 _SENTENCE_END = re.compile(r"[.!?…]['\"’”)\]]*(?=\s|$)|[。！？]|\n")
+# A model may repeat the line of attributes before its text (`prompts.continuation`).
+_LABEL = re.compile(r"\A\s*\[[^\]\n]+: [^\]\n]+\]\s*\n\s*")
 # A small model may write only two characters of the separator.
 _NEXT_TEXT = re.compile(rf"{SEPARATOR}|^##\s*$", re.MULTILINE)
 
@@ -207,7 +209,7 @@ def _first_of_list(text: str, *, ended: bool) -> tuple[str, bool]:
     Also return whether the text is complete. If the cut would remove more than half of the
     characters, the text is returned whole and counts as cut off.
     """
-    first, *others = _NEXT_TEXT.split(text, maxsplit=1)
+    first, *others = _NEXT_TEXT.split(_LABEL.sub("", text), maxsplit=1)
     if ended or others:
         return first, True
     ends = [found.end() for found in _SENTENCE_END.finditer(first)]

@@ -223,6 +223,8 @@ def test_a_model_that_only_goes_on_is_cut_back_to_its_last_whole_sentence(plain:
         ("no end at all", False, None),
         ("no end at all", True, ("no end at all", True)),
         ("version 1.5 and mo", False, None),
+        ("[Mood: calm; product: lamp]\n\nOne. Two", False, ("One.", True)),
+        ("[sic] One. Two", False, ("[sic] One.", True)),
     ],
 )
 def test_the_first_text_of_a_list(text: str, ended: bool, first: tuple[str, bool] | None) -> None:

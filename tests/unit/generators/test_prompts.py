@@ -176,6 +176,31 @@ def test_a_continuation_is_a_list_with_the_next_place_open() -> None:
     )
 
 
+LABELLED = replace(BOTH, example_attributes=((("product_type", "lamp"), ("mood", "calm")), ()))
+
+
+def test_a_continuation_names_the_known_attributes_of_each_example() -> None:
+    prompt = continuation(LABELLED, context_tokens=1024, max_tokens=128)
+    assert prompt == (
+        "Customer-service dialogues, about 40 words each:\n"
+        f"{SEPARATOR}\n[product type: lamp; mood: calm]\nMy lamp broke.\n{SEPARATOR}\n"
+        f"Where is my chair?\n{SEPARATOR}\n[product type: lamp; mood: angry]\n"
+    )
+
+
+def test_an_example_that_does_not_fit_is_left_out_with_its_attributes() -> None:
+    request = replace(LABELLED, examples=("long " * 400, "Where is my chair?"))
+    prompt = continuation(request, context_tokens=300, max_tokens=100)
+    assert "calm" not in prompt
+    assert prompt.endswith("Where is my chair?\n" + f"{SEPARATOR}\n")
+
+
+def test_attributes_of_examples_do_not_change_the_seed_of_a_text() -> None:
+    assert repr(LABELLED) == repr(BOTH)
+    varied = replace(VARIATION, example_attributes=LABELLED.example_attributes)
+    assert repr(varied) == repr(VARIATION)
+
+
 def test_a_continuation_of_a_variation_ends_with_the_parent() -> None:
     prompt = continuation(VARIATION, context_tokens=1024, max_tokens=128)
     assert prompt.endswith(f"\n{SEPARATOR}\n{PARENT}\n{SEPARATOR}\n")

@@ -4,9 +4,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
+from transformers.cache_utils import DynamicLayer
 
 from sugarbush.generators.huggingface import batch as sampling
-from sugarbush.generators.huggingface.batch import pick_tokens
+from sugarbush.generators.huggingface.batch import SpareRoomLayer, pick_tokens
 
 WEIGHTS = torch.tensor([0.05, 0.4, 0.0, 0.25, 0.3])
 
@@ -119,10 +120,34 @@ def test_both_ways_to_the_nucleus_agree(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
-    scores, uniforms = torch.sin(torch.arange(3000.0)).view(5, 600), spread(5)
+    scores, uniforms = torch.sin(torch.arange(15000.0)).view(5, 3000), spread(5)
+    scores *= torch.tensor([0.0, 40.0, 1.0, 40.0, 3.0])[:, None]  # two nuclei are small
     together = pick_tokens(scores, uniforms, temperature=1.0, top_p=0.9)
     for row in range(5):
         alone = pick_tokens(
             scores[row : row + 1], uniforms[row : row + 1], temperature=1.0, top_p=0.9
         )
         assert int(alone) == int(together[row])
+
+
+@settings(deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 50), min_size=1, max_size=8),
+    chosen=st.lists(st.sets(st.integers(0, 3), min_size=1) | st.none(), min_size=8, max_size=8),
+)
+def test_spare_room_holds_the_states_that_transformers_cache_holds(
+    lengths: list[int], chosen: list[set[int] | None]
+) -> None:
+    ours, theirs, rows = SpareRoomLayer(), DynamicLayer(), 4
+    for length, choice in zip(lengths, chosen, strict=False):
+        keys, values = torch.rand(2, rows, 3, length, 5)
+        for mine, other in zip(
+            ours.update(keys, values), theirs.update(keys.clone(), values.clone()), strict=True
+        ):
+            assert torch.equal(mine, other)
+        if choice:
+            kept = torch.tensor(sorted(row for row in choice if row < rows) or [0])
+            ours.batch_select_indices(kept)
+            theirs.batch_select_indices(kept)
+            rows = len(kept)
+    assert ours.get_seq_length() == theirs.get_seq_length() == sum(lengths[:8])
