@@ -46,7 +46,7 @@ from sugarbush.tables.synthesis import draw_rows
 DELTA = 1e-9
 MST, PEER = "mst", "peer"
 WAYS = (1, 2, 3)
-# Domain sizes of the columns of adult.csv, from age to income, and of six further columns.
+# The sizes of the nine domains of adult.csv (age to income), and of six further domains.
 SIZES = (10, 9, 16, 7, 15, 6, 5, 2, 2, 5, 10, 42, 3, 20, 8)
 
 Run = tuple[float, str]  # epsilon and engine

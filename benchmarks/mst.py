@@ -20,7 +20,7 @@ from sugarbush.tables.synthesis import (
     merge_rare,
 )
 
-# The budget has three equal shares: one-way marginals, choice of the tree, marginals of the tree.
+# One-way marginals, the choice of the tree and the marginals of the tree get equal shares.
 _THIRD: Final = 1 / 3
 _RARE_SIGMAS: Final = 3.0
 

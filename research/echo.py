@@ -92,7 +92,7 @@ def echo_scores(
     total, kinds = sum(singles.values()), len(singles) + 1
 
     def likelihood(first: str, second: str) -> float:
-        alone = (singles[second] + 1) / (total + kinds)  # above 0 for an unseen pair too
+        alone = (singles[second] + 1) / (total + kinds)  # positive even for words that never occur
         return (pairs[first, second] + alone) / (firsts[first] + 1)
 
     return np.array(

@@ -57,8 +57,8 @@ from sugarbush.training import (
 
 TEXT = "text"
 _PLANTED = "is_canary"  # rows with this flag are canaries of the data set, and are not used
-# Only these training settings affect the first model. A classifier is slow: it reads about 30 texts
-# per CPU second, and each text once per secret.
+# Only these training settings affect the first model. A classifier reads about 30 texts per CPU
+# second. It reads a text once per secret.
 _CLASSIFIED = 300
 _MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}
 

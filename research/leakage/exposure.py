@@ -27,9 +27,9 @@ from torch import Tensor
 
 from research.leakage.canaries import DIGITS, PREFIX, Canary
 
-_NO_TOKEN = -1  # after the last token of a candidate
-_LOGITS = 2**23  # number of logits in memory at once
-_TEXTS = 50_000  # number of texts that are tokenized at a time
+_NO_TOKEN = -1  # fills a row after the last token of a candidate
+_LOGITS = 2**23  # largest number of logits in memory
+_TEXTS = 50_000  # number of texts in one call of the tokenizer
 _CHECKED = 997  # every 997th candidate is also tokenized as a whole, as a check
 
 
@@ -63,7 +63,7 @@ def candidate_tokens(
     prefix, as in a corpus. The name of a special token in the prefix is plain text.
     """
     fast = tokenizer.backend_tokenizer  # twice as fast as the wrapper in transformers
-    fast.encode_special_tokens = True  # otherwise the last call of the wrapper decides
+    fast.encode_special_tokens = True  # the default depends on the last call of the wrapper
     fast.no_truncation()
     fast.no_padding()
     numbers = [f"{number:0{digits}d}" for number in range(10**digits)]

@@ -33,7 +33,7 @@ from scipy.stats import binom
 
 from sugarbush.errors import InvariantError
 
-_TOLERANCE = 1e-6  # the two bounds are exact to this difference, and rounded down
+_TOLERANCE = 1e-6  # the bounds are rounded down by at most this difference
 _LARGEST = 1e4
 _START = 1e-9
 

@@ -17,7 +17,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.findings import Detector, Finding
 
-PAPER_THRESHOLD = 0.3  # Zhao, Li, Wang 2022
+PAPER_THRESHOLD = 0.3  # the threshold of Zhao, Li, Wang 2022
 _MASKS = re.compile(re.escape(MASK))
 # A title or degree shows the sex or the profession, so the mask of a name includes its title. A
 # title or degree beside a mask is masked too. So the redacted text does not change if a mask

@@ -12,7 +12,7 @@ from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Positive, Share
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 from sugarbush.training.dpsgd.settings import TINY, NoisyStepsSettings
 
-LSTM = "lstm"  # as a value of `model`: the LSTM of stage pretrain
+LSTM = "lstm"  # `model: lstm` is the LSTM of stage pretrain
 
 
 class CrtSettings(NoisyStepsSettings):

@@ -12,7 +12,7 @@ from sugarbush.training.crt.findings import Finding
 from sugarbush.training.crt.sentences import split
 
 _OUTSIDE = "O"
-PAPER_PLAIN_SCORE = 0.9  # a token with a lower score for "outside" may be a secret
+PAPER_PLAIN_SCORE = 0.9  # a token may be a secret if its score for "outside" is lower
 
 
 class TokenClassifier:

@@ -45,8 +45,8 @@ from transformers.pytorch_utils import Conv1D
 from sugarbush.errors import InvariantError, PrivacyError
 from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
 
-# This constant is added to a norm before the division, as in Opacus. It only makes gradients
-# smaller.
+# This constant is added to a norm before the division, as in Opacus. The constant only makes
+# gradients smaller.
 STABILISER = 1e-6
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
@@ -125,7 +125,7 @@ class PerRecordClipper:
         with torch.no_grad():
             norms, bounds = self._norms(losses.device)
             scales = (self.clip_norm / (bounds + STABILISER)).clamp(max=1.0)
-            # Smaller scales are subnormal in float32 and would lose digits.
+            # A subnormal scale would lose digits in float32, so the record adds zero.
             usable = bounds.isfinite() & (scales >= torch.finfo(torch.float32).tiny)
             scales = torch.where(usable, scales, 0.0)
             for parameter in self._parameters:
@@ -158,7 +158,8 @@ class PerRecordClipper:
             )
         values = inputs[0]
         if isinstance(module, nn.Embedding) and output.shape[0] == 1:
-            # All records share one lookup of the positions. Each record needs its own copy.
+            # All records share one lookup of the position embeddings. Each record needs its own
+            # copy.
             output = output.expand(self._records, *output.shape[1:])
             values = values.expand(self._records, *values.shape[1:])
         if output.shape[0] != self._records:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 IGNORED = -100  # the label of tokens without a loss
-_PADDING = 0  # any id is correct, because the mask marks padding
+_PADDING = 0  # any id works, because the mask marks padding
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ from torch import Tensor
 from sugarbush.errors import InvariantError
 
 _BLOCK = 256  # b: number of terms that a product adds up at once
-_OTHER_ROUNDINGS = 8  # the summand 8 of kappa
+_OTHER_ROUNDINGS = 8  # the number 8 in the formula of kappa
 # The square of a row's length is increased by 4 b 2^-126 / 2^-24, because products may underflow.
 _UNDERFLOW = 4 * _BLOCK * 2.0**-102
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from sugarbush.generators.pool_files import PoolSource
 from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Count, NotNegative, Positive, Section
 
-TINY = "tiny"  # as a value of `model`: the GPT-2 of stage pretrain
+TINY = "tiny"  # `model: tiny` is the GPT-2 of stage pretrain
 _Tokens = Annotated[int, Field(ge=16)]
 
 

@@ -194,7 +194,7 @@ def findings_of(
     The score of a finding is the score of its best word, raised to the given power.
     """
     runs: list[list[Word]] = []
-    skipped: list[Word] = []  # words since the last run
+    skipped: list[Word] = []  # words after the end of the last run
     for word in words:
         if secret_score(word) < weak:
             skipped.append(word)

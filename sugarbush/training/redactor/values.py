@@ -31,7 +31,7 @@ _YAML = load_yaml(Path(__file__).with_name("values.yaml"))
 LISTS = {name: items(own) for name, own in _YAML.items()}
 LOCALES, CHECKED_LOCALES = LISTS["locales"], LISTS["checked_locales"]
 _POOL = 200
-_UNSTABLE = {("it_IT", "city"), ("uk_UA", "ssn")}  # Faker draws them from sets, in any order
+_UNSTABLE = {("it_IT", "city"), ("uk_UA", "ssn")}  # Faker draws from sets, so the order varies
 
 _PREFIXES = (
     "", "", "", "", "#", "No. ", "ID", "ORD-", "INV-", "CASE-", "TKT", "REF ", "PO-", "MRN-", "#",
@@ -395,9 +395,9 @@ def pool(locale: str, kind: str) -> tuple[str, ...]:
     fake: Any = _faker(locale)
     fake.seed_instance(seed_of(0, locale, kind) % 2**32)
     try:
-        with redirect_stdout(io.StringIO()):  # one of Faker's providers prints to stdout
+        with redirect_stdout(io.StringIO()):  # a provider of Faker prints to stdout
             values = [str(getattr(fake, kind)()) for _ in range(_POOL)]
-    except (AttributeError, AssertionError):  # the locale lacks this kind
+    except (AttributeError, AssertionError):  # the locale has no values of this kind
         return pool("en_US", kind)
     return tuple(dict.fromkeys(value for value in values if value.strip()))
 
