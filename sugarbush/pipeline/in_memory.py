@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from sugarbush.attributes.donated import DonatedCodes, codes_of, read_donated_codes
 from sugarbush.data.private_store import (
-    TRAIN,
     CorpusInMemory,
     PrivateCorpus,
     RealTexts,
@@ -36,7 +35,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
-from sugarbush.errors import ParamsError, PrivacyError
+from sugarbush.errors import MissingInputError, ParamsError, PrivacyError
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.pipeline.corpus import SplitCorpus
@@ -191,12 +190,15 @@ def corpus_of_project(
     """
     if limit is not None and project.settings.privacy.purpose is Purpose.RELEASE:
         raise PrivacyError("a limit is only for public data (privacy.purpose: benchmark)")
-    if not (project.settings.reads_codes or project.private.codes_file(TRAIN).exists()):
+    try:
+        own = project.private.in_memory(limit=limit, seed=seed)
+    except MissingInputError:
+        if project.settings.reads_codes:
+            raise
         raise ParamsError(
             "params.yaml: the chosen methods use no attribute values, so the project has none. To "
             "audit them, set audit.enabled: true and run the project again"
-        )
-    own = project.private.in_memory(limit=limit, seed=seed)
+        ) from None
     donated = project.donated()
     no_codes = np.empty((0, len(project.schema.names)), dtype=np.int64)
     embeddings = {
