@@ -123,9 +123,9 @@ def is_half(text: str) -> bool:
 def _is_rounded(value: Any) -> bool:
     """Return whether a number may be rounded.
 
-    If one record has no value, a column of integers is read as floats. One record would then change
-    the ids of other records. With `bad_rows: drop`, one record would remove other records.
-    Therefore a rounded id is always an error.
+    If one record has no value, a column of integers is read as floats. This record would then
+    change the ids of other records, or with `bad_rows: drop` remove other records. Therefore a
+    rounded id is always an error.
     """
     return isinstance(value, float) and abs(value) >= _EXACT_AS_FLOAT
 

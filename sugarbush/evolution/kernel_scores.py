@@ -26,7 +26,7 @@ RESOLUTION = 4096  # maximum L2 norm of a record's integer scores; corresponds t
 
 _COSINE_BITS = 14
 _WEIGHT_BITS = 20
-_CACHED_NUMBERS = 2**16  # number of scores per step, which fit the processor's cache
+_CACHED_NUMBERS = 2**16  # maximum number of scores that fit the processor's cache
 _EXACT_SQUARES = 2**13
 _MOST_CANDIDATES = 2**20
 _NOT_BELOW = 1 + 2.0**-45

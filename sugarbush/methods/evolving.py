@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sugarbush.data.schema import Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import Population
 from sugarbush.evolution.settings import EvolutionSettings, Selection
@@ -92,13 +91,16 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
         return {name: value for name, value in fields.items() if added.get(name, ...) != value}
 
     def planned_calls(
-        self, *, record_count: float | None, schema: Schema, **prompt: Any
+        self, *, record_count: float | None, **prompt: Any
     ) -> tuple[PlannedCalls, ...]:
-        first = super().planned_calls(record_count=record_count, schema=schema, **prompt)
-        words = first[0].request.words or 0
+        first = super().planned_calls(record_count=record_count, **prompt)
+        request, calls = first[0].request, first[0].calls * (self.variations - 1)
+        words = request.words or 0
         vary = VariationRequest(
-            subject=schema.subject, parent="word " * words, mask_share=self.mask_share, words=words
+            subject=request.subject,
+            parent="word " * words,
+            mask_share=self.mask_share,
+            words=words,
         )
-        calls = first[0].calls * (self.variations - 1)
         rounds = (("evolve", f"round {n}", calls) for n in range(1, self.rounds + 1))
         return (*first, *self._planned(*rounds, request=vary))

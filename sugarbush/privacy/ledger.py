@@ -5,9 +5,9 @@
     <state>/ledgers/<purpose>/<dataset>.head      the seal of the last entry
 
 The ledger is outside the checkout, because DVC deletes outputs and users delete clones. `charge`
-takes the lock, reads the file again, checks the cap, appends and waits for the disk. Only then may
-the mechanism run. A crash between charge and result wastes budget, but never releases an uncharged
-result.
+takes the lock, reads the file again, checks the cap, appends and waits for the disk. The mechanism
+may run only after the charge is on disk. A crash between charge and result wastes budget, but never
+releases an uncharged result.
 
 Entries contain events, ids and keyed fingerprints, but no text, count or record number. An entry
 has a date but no time, because the duration of a sum depends on the number of records.
