@@ -8,6 +8,7 @@ stages are skipped, and the module `tasks/<name>.py` that DVC runs.
 from __future__ import annotations
 
 import argparse
+import gc
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -102,6 +103,7 @@ def run_stage(name: str) -> None:
     from sugarbush.pipeline.parent_death import die_with_dvc
 
     die_with_dvc()  # before the imports below, which take seconds
+    gc.set_threshold(50_000, 20, 20)  # what imports make lives until the end
     from sugarbush.pipeline.entry_point import run_with_error_report
     from sugarbush.pipeline.graph import stage_named
     from sugarbush.pipeline.project import Project
