@@ -65,7 +65,7 @@ def check_remote(project: Checkout, pushed: Path, folder: Path) -> None:
     project.git("clone", "--quiet", str(project.path), str(clone.path))
     config = ".dvc/config.local"
     (clone.path / config).write_bytes((project.path / config).read_bytes())
-    clone.dvc_in_one_process("pull", "--remote", "shared")
+    clone.dvc("pull", "--remote", "shared")
     for name in ("data/released/evolve/maple/synthetic.jsonl", "reports/public/index.html"):
         assert (clone.path / name).read_bytes() == (project.path / name).read_bytes()
     assert not (clone.path / "data/private").exists()
@@ -84,17 +84,15 @@ def test_private_fragments_are_found_where_they_are(committed: Checkout) -> None
 
 def test_a_folder_as_remote_gets_nothing_private(committed: Checkout, tmp_path: Path) -> None:
     remote = tmp_path / "remote"
-    committed.dvc_in_one_process("remote", "add", "--local", "--force", "shared", str(remote))
-    committed.dvc_in_one_process("push", "--remote", "shared")
+    committed.dvc("remote", "add", "--local", "--force", "shared", str(remote))
+    committed.dvc("push", "--remote", "shared")
     check_remote(committed, remote, tmp_path)
 
 
 def test_an_s3_server_as_remote_gets_nothing_private(
     committed: Checkout, s3: str, tmp_path: Path
 ) -> None:
-    committed.dvc_in_one_process(
-        "remote", "add", "--local", "--force", "shared", f"s3://{BUCKET}/project"
-    )
-    committed.dvc_in_one_process("remote", "modify", "--local", "shared", "endpointurl", s3)
-    committed.dvc_in_one_process("push", "--remote", "shared")
+    committed.dvc("remote", "add", "--local", "--force", "shared", f"s3://{BUCKET}/project")
+    committed.dvc("remote", "modify", "--local", "shared", "endpointurl", s3)
+    committed.dvc("push", "--remote", "shared")
     check_remote(committed, downloaded(s3, tmp_path / "objects"), tmp_path)

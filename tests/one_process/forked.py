@@ -10,6 +10,7 @@ import gc
 import json
 import os
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -40,12 +41,13 @@ class Popen:
         if arguments[0] == _WITH_PARENT:  # the parent of a fork is another process
             del arguments[:2]
         read, write = os.pipe()
-        self._ended, ended = socket.socketpair()
+        self._ended, ended = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ended:
             order = json.dumps([arguments, str(cwd), dict(env)]).encode()
             paths = [path for path in env["PYTHONPATH"].split(os.pathsep) if path != str(cwd)]
             socket.send_fds(_server(os.pathsep.join(paths)), [order], [write, ended.fileno()])
         os.close(write)
+        self._process = int(self._ended.recv(_SIZE))
         self.stdout = os.fdopen(read, encoding="utf-8")
         self.returncode: int | None = None
 
@@ -55,10 +57,10 @@ class Popen:
     def __exit__(self, *_: object) -> None:
         self.stdout.close()
         with self._ended:
-            self.returncode = int(self._ended.recv(_SIZE) or "-1")
+            self.returncode = int(self._ended.recv(_SIZE))
 
     def terminate(self) -> None:
-        self._ended.shutdown(socket.SHUT_WR)
+        os.kill(self._process, signal.SIGTERM)
 
 
 @cache
@@ -99,12 +101,13 @@ def _serve(orders: socket.socket) -> None:
 def _report(
     arguments: list[str], folder: str, variables: dict[str, str], output: int, ended: int
 ) -> None:
-    """Run a module in a fork of this fork, and write its exit code to `ended`."""
+    """Run a module in a fork of this fork; write its process id and its exit code to `ended`."""
     for stream in (1, 2):
         os.dup2(output, stream)
     os.close(output)
     child = os.fork()
     if child:
+        os.write(ended, str(child).encode())
         os.close(1)
         os.close(2)
         _, status = os.waitpid(child, 0)
