@@ -8,6 +8,7 @@ whether it spends budget. dvc.yaml (`pipeline.dvc`), the skipped stages and the 
 from __future__ import annotations
 
 import argparse
+import gc
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -100,6 +101,7 @@ def run_stage(name: str) -> None:
     from sugarbush.pipeline.parent_death import die_with_dvc
 
     die_with_dvc()  # must come before the slow imports below
+    gc.set_threshold(50_000, 20, 20)  # objects of imports live until the end of the process
     from sugarbush.pipeline.entry_point import run_with_error_report
     from sugarbush.pipeline.graph import stage_named
     from sugarbush.pipeline.project import Project

@@ -17,6 +17,7 @@ import yaml
 
 from sugarbush.privacy.ledger import Entry, Ledger
 from sugarbush.privacy.unit import Unit
+from tests.one_process import forked
 from tests.settings import ROOT, settings
 
 PARTS = [
@@ -136,10 +137,14 @@ class Checkout:
         """Run `dvc repro` and its stages in one process. Return the stages that ran."""
         return self.stages_run(self.dvc_in_one_process("repro", *arguments))
 
-    def dvc_in_one_process(self, *arguments: str) -> str:
-        """Run DVC and its stages in one process. Return everything that they printed."""
-        finished = self.run(sys.executable, "-m", "dvc", *arguments, variables=self.one_process)
-        return finished.stdout + finished.stderr
+    def dvc_in_one_process(self, *arguments: str, **named: str) -> str:
+        """Run DVC and its stages in one process, which is a fork. Return what they printed."""
+        command = (sys.executable, "-m", "dvc", *arguments)
+        variables = self.environment | self.one_process | named
+        with forked.Popen(command, cwd=self.path, env=variables) as process:
+            printed = process.stdout.read()
+        assert process.returncode == 0, printed
+        return printed
 
     def git(self, *arguments: str) -> str:
         return self.run("git", *arguments).stdout

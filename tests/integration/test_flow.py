@@ -92,7 +92,7 @@ def finished_flow(
         assert address is not None
         run = project.run(  # as a user starts it
             sys.executable, "-m", "flows.pipeline",
-            OPENAI_API_KEY=KEY, PREFECT_API_URL=address,
+            OPENAI_API_KEY=KEY, PREFECT_API_URL=address, variables=project.one_process,
         )  # fmt: skip
         tasks, artifacts = last_run()
         printed = run.stdout + run.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -103,10 +102,9 @@ def test_an_experiment_in_a_copy_charges_the_same_ledger(project: Checkout) -> N
     """
     before = len(project.charges())
     relative = os.path.relpath(project.state, project.path)
-    project.run(
-        *(sys.executable, "-m", "dvc", "exp", "run", "--temp", "-S", "privacy.epsilon=2.0"),
-        "evolve@maple",
-        variables=project.one_process | {"SUGARBUSH_STATE": relative},
+    project.dvc_in_one_process(
+        *("exp", "run", "--temp", "-S", "privacy.epsilon=2.0", "evolve@maple"),
+        SUGARBUSH_STATE=relative,
     )
     assert [e.stage for e in project.charges()[before:]] == ["synthesize_metadata", "evolve@maple"]
 

@@ -13,12 +13,17 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prefect.settings import get_current_settings
 
 from sugarbush.cli.template import project_files
 from tests.integration.project import TINY_ENCODER, letters
 from tests.settings import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("installed")]
+pytestmark = [
+    pytest.mark.xdist_group("flow"),  # these tests share one Prefect server
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default"),
+]
 
 _SOURCES = ("sugarbush", "pyproject.toml", "README.md", "LICENSE")
 _WHERE = """
@@ -53,7 +58,7 @@ class Installed:
     python: Path
     folder: Path
 
-    def run(self, *command: str, cwd: Path | None = None, code: int = 0) -> str:
+    def run(self, *command: str, cwd: Path | None = None, code: int = 0, **variables: str) -> str:
         """Run a command in the environment, without the checkout, and return its output."""
         kept = {
             name: value
@@ -66,6 +71,7 @@ class Installed:
             "SUGARBUSH_STATE": str(self.folder / "state"),
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1",
+            **variables,
         }
         finished = subprocess.run(
             [str(scripts / command[0]), *command[1:]],
@@ -146,6 +152,7 @@ def test_nothing_is_imported_from_the_checkout(installed: Installed) -> None:
     assert installed.run("sugarbush", "--version").startswith("sugarbush ")
 
 
+@pytest.mark.usefixtures("prefect_database")
 def test_a_project_for_ones_own_file_runs_from_the_installed_package(installed: Installed) -> None:
     rows = [{"message": letter["text"], "product": letter["product"]} for letter in letters(120)]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -172,7 +179,9 @@ def test_a_project_for_ones_own_file_runs_from_the_installed_package(installed: 
     assert "evolve@maple" in lock["stages"]
     repro = installed.run("python", "-m", "dvc", "repro", cwd=project)
     assert "Stage 'evolve@maple' didn't change, skipping" in repro
-    flow = installed.run("python", "-m", "flows.pipeline", cwd=project)
+    address = get_current_settings().api.url
+    assert address is not None
+    flow = installed.run("python", "-m", "flows.pipeline", cwd=project, PREFECT_API_URL=address)
     assert "stages were up to date" in flow
     spent = installed.run("sugarbush", "budget", cwd=project)
     assert "a run spends nothing" in spent.replace("\n", " ")
