@@ -159,11 +159,13 @@ def _manner(request: Request) -> list[str]:
 def _list(request: Request) -> str:
     """Return a heading, the texts of the request, and the separator before the next text.
 
-    If attributes of examples are known, each text has a line with its attributes. Then the prompt
-    ends with the line of the requested attributes.
+    If the attributes of examples are known and a requested value has letters, each text has a line
+    with its attributes. Then the prompt ends with the line of the requested attributes.
     """
     heading = request.subject[:1].upper() + request.subject[1:]
-    labelled = bool(request.attributes) and any(request.example_attributes)
+    # Code numbers alone tell a model nothing, and it then ended fewer texts.
+    worded = any(character.isalpha() for _, value in request.attributes for character in value)
+    labelled = worded and any(request.example_attributes)
     if request.attributes and not labelled:
         heading += f" ({_described(request.attributes)})"
     if request.words is not None:

@@ -188,6 +188,14 @@ def test_a_continuation_names_the_known_attributes_of_each_example() -> None:
     )
 
 
+def test_code_numbers_stay_in_the_heading() -> None:
+    codes = (("category", "4"), ("urgency", "3"))
+    request = replace(LABELLED, attributes=codes, example_attributes=(codes, codes))
+    prompt = continuation(request, context_tokens=1024, max_tokens=128)
+    assert prompt.startswith("Customer-service dialogues (category: 4; urgency: 3), about")
+    assert "[" not in prompt
+
+
 def test_an_example_that_does_not_fit_is_left_out_with_its_attributes() -> None:
     request = replace(LABELLED, examples=("long " * 400, "Where is my chair?"))
     prompt = continuation(request, context_tokens=300, max_tokens=100)
