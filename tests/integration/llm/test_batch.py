@@ -100,7 +100,7 @@ def test_a_batch_whose_making_was_never_confirmed_is_found_by_its_name(bench: St
         return reply
 
     run.server.batches.reply = lost  # type: ignore[method-assign,assignment]
-    with pytest.raises(GeneratorError, match="run again"):
+    with pytest.raises(GeneratorError, match="Run again"):
         run.generator(mode="batch").generate(wishes(20))
     answers = run.generator(mode="batch").generate(wishes(20)).value
     assert all(a.text for a in answers)

@@ -123,7 +123,7 @@ def test_answers_that_would_all_be_cut_off_are_said(bench: Start, folder: Path) 
     length = {"words": 450, "attribute": None, "words_by_value": None}
     code, said = told("check", run, initialise__length=length)
     assert code == 2
-    assert "450 words, which need at least 540 tokens. generator.openai.max_tokens=512" in said
+    assert "450 words, which need at least 540 tokens, but generator.openai.max_tokens=512" in said
     assert not run.server.asked
     assert told("check", run, initialise__length=length | {"words": 420})[0] == 0
 
