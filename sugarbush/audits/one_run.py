@@ -10,8 +10,9 @@ dependence between its guesses may be arbitrary:
 
 - `epsilon_lower_bound` assumes nothing about the mechanism. Suppose that all r guesses are right,
   at a delta near 0. Then the bound is at most 2.8 for r = 50, and at most 5.8 for r = 1000.
-- `mu_lower_bound` disproves mu-Gaussian DP, which the ledger claims for Gaussian noise. The bound
-  on mu is tighter, because it uses the whole trade-off curve.
+- `mu_lower_bound` is a lower bound on mu. The ledger claims mu-Gaussian DP for Gaussian noise, so a
+  bound above the claimed mu disproves this claim. The bound on mu is tighter, because it uses the
+  whole trade-off curve.
 
 Each coin changes one run only. So R independent runs with m canaries each are like one run with R m
 canaries. An attacker may join the scores of several runs before guessing.

@@ -126,7 +126,7 @@ class Splitter:
     def parts(self, records: Sequence[Record], *, source: str) -> Parts:
         """Split a batch of `source` into the two parts.
 
-        Raises InputError on a repeated id, here or in `tally`.
+        If an id is repeated, this method or `tally` raises InputError.
         """
         if self._params.id_column is not None:
             self._ids.add(records, source)

@@ -26,7 +26,8 @@ from sugarbush.randomness import public_rng
 RATIO = 2  # kernel herding chooses from RATIO * (size of the release) texts
 BATCH = 1000  # number of requests that get their table rows and examples together
 _REQUESTS_PER_TEXT = 2  # maximum number of requests for each further text
-_REPEATED_SHARE = 0.5  # a text that shares a larger fraction of word runs is a repetition
+# A text repeats an earlier text if they share a larger fraction of their runs of words.
+_REPEATED_SHARE = 0.5
 _WIDTH = 1.0  # kernel width of the regression; 0.2 was worse (docs/decisions/mosaic.md)
 _MOST_ANCHORS = 2000
 _HERDED_AT_ONCE = 4000

@@ -34,7 +34,7 @@ Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """A finished round, with noisy `votes` (n,) for its candidates and indices of survivors.
+    """A finished round: the noisy `votes` (n,) of its candidates, and the indices of the survivors.
 
     With kernel herding, `votes` contains noisy sums of kernel scores in units of 1/RESOLUTION.
     """

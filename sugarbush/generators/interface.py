@@ -58,7 +58,7 @@ class Request:
 
     `subject` is the public description of the corpus ("customer-service dialogues"). `attributes`
     contains pairs (name, value) in the schema's order. The values come from the DP table or the
-    schema. `examples` contains donated texts, `example_attributes` the known attributes of each.
+    schema. `examples` contains donated texts. `example_attributes` contains their known attributes.
     `words` is the requested length; None means any length. Requests that are otherwise equal have
     different values of `sample`.
     """

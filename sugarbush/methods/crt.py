@@ -37,7 +37,9 @@ LEDGER = "confidentiality"  # a separate ledger, because epsilon must not be add
 
 
 class CRT(Method):
-    """CRT. `training` contains the settings of redaction and training, `sampling` of generation.
+    """CRT. `training` contains the settings of redaction and training.
+
+    `sampling` contains the settings of generation.
 
     >>> CRT(training=CrtSettings(epsilon=2.0)).stays_private
     True

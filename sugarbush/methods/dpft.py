@@ -271,7 +271,8 @@ class DPFT(Method):
     ) -> dict[str, Any]:
         """Train a model and write it, with merged LoRA factors, to `store`.
 
-        Returns figures that are not DP. `store` is None in all processes except the first.
+        Returns internal numbers, which are not DP. `store` is None in all processes except the
+        first.
         """
         import torch
 

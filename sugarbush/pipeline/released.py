@@ -76,7 +76,7 @@ def read_release(folder: Path) -> dict[str, Any]:
 
 
 def read_ledger_ids(folder: Path) -> tuple[str, ...]:
-    """Read the ids of the ledger entries for the content of a folder."""
+    """Read the ids of the ledger entries that charge for the content of a folder."""
     return tuple(read_release(folder)["ledger_ids"])
 
 

@@ -55,7 +55,7 @@ class FingerprintBuilder:
     """Computes `make_dataset_fingerprint` for a corpus that is read in batches.
 
     `of_0_2` adds values that match ledger entries of versions 0.1 and 0.2. Most state folders have
-    no such entry and can save a quarter of the time.
+    no such entry. For these folders, `of_0_2=False` saves a quarter of the time.
     """
 
     def __init__(self, *, key: bytes, of_0_2: bool = True) -> None:

@@ -179,7 +179,7 @@ def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list
 
 
 def _place(value: MetricValue) -> tuple[str, MetricLabel]:
-    """Return the title of a value's table, and the value's row in this table.
+    """Return the title of the table that shows a metric value, and the label of the value's row.
 
     For a metric from a plug-in, the title is the metric's name.
     """

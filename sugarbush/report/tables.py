@@ -37,7 +37,8 @@ def votes_table(data: PublicData) -> pd.DataFrame:
 
 
 def survivors_table(data: PublicData) -> pd.DataFrame:
-    """Return the number of survivors of every round, by the round for which they were written."""
+    """Count the survivors of every round. Group them by the round for which their texts were
+    written."""
     rows = [
         {
             "method": method.name,

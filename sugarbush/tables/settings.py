@@ -36,6 +36,6 @@ class SynthesizeMetadataSettings(Section):
     max_model_mb: Positive = 4.0
     """Maximum size of the graphical model. A larger model is slower and not more accurate."""
     label: str | None = None
-    """Attribute with the DP counts for augpe; null: the first attribute."""
+    """augpe starts from DP counts of the values of this attribute; null: the first attribute."""
     seed: int = 1
     """Seed of the rows that are sampled from the fitted model."""

@@ -4,10 +4,10 @@
     <state>/usage/<account>.lock      the lock of the one run that may send calls
     <state>/usage/<account>.settling  the journal line of the answer that is being stored
 
-An account is a value of `privacy.dataset`. The caps apply to all runs of an account together. A new
-run does not reset the caps. These calls count: the lines of the journal, the calls in flight, and
-the calls of batches that no run has collected. A line of the journal describes one call and
-contains no text.
+Each value of `privacy.dataset` has its own account. The caps apply to all runs of an account
+together. A new run does not reset the caps. These calls count: the lines of the journal, the calls
+in flight, and the calls of batches that no run has collected. A line of the journal describes one
+call and contains no text.
 """
 
 from __future__ import annotations

@@ -148,9 +148,9 @@ def measure(
 ) -> RecallMeasurement:
     """Measure what `policy` misses on `sample`. `name` is the name of the sample in reports.
 
-    gamma holds at `confidence`. With `conservative`, gamma and delta_2 hold together at
-    `confidence`. The bounds assume that the distinct labelled secrets are independent. If
-    `must_find` is not empty, only secrets with one of its labels count. Training texts of a
+    The bound gamma is valid with probability at least `confidence`. With `conservative`, gamma and
+    delta_2 are valid together with this probability. The bounds assume that the distinct labelled
+    secrets are independent. If `must_find` is not empty, only secrets with one of its labels count. Training texts of a
     detector do not count, and neither do their secrets in other texts. Texts that were labelled
     with suggestions do not count. Raises InputError if no text is left, or if a label in
     `must_find` has no secret. Raises InputError if a span is not within its text.

@@ -52,7 +52,8 @@ class HooksClipper:
             raise InvariantError("there must be one loss per record")
         sums = [p.grad for p in self._parameters]
         for parameter in self._parameters:
-            parameter.grad = None  # autograd also computes an unclipped sum, which is removed here
+            # backward() also adds an unclipped sum to `grad`. It must not change `sums`.
+            parameter.grad = None
         losses.sum().backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             each = [p.grad_sample.flatten(1) for p in self._parameters]  # type: ignore[attr-defined]

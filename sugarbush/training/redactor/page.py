@@ -53,9 +53,9 @@ class LabelServer(ThreadingHTTPServer):
     def open_in_browser(self) -> None:
         """Open the page in a browser.
 
-        All users of the machine can read the browser's command line. So the command line has no
-        token, but the path of a file that only its owner can read. The first request of the page
-        deletes the file.
+        All users of the machine can read the browser's command line. So the command line contains
+        the path of a file instead of the token. Only the owner can read the file. The first request
+        of the page deletes the file.
         """
         folder = self.labels.path.parent.absolute()
         descriptor, name = tempfile.mkstemp(prefix="open-", suffix=".html", dir=folder)
