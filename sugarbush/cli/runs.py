@@ -92,6 +92,12 @@ def shortened(line: str, settings: ProjectSettings) -> str | None:
 def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
     """Print the paths of the results, and the main metrics."""
     roots = Roots(base)
+    if not params.released:
+        console.print("Nothing is released: the texts of these methods stay private.")
+        for method in params.chosen:
+            console.print(f"{method.name}: {final_folder(roots, method)}", soft_wrap=True)
+        console.print(f"internal results: {roots.internal}", soft_wrap=True)
+        return
     card = json.loads((roots.published / "release_card.json").read_text())
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     promise, total = card["promise"], epsilon(card["budget"]["dataset_total_epsilon"])

@@ -150,10 +150,10 @@ def measure(
 
     The bound gamma is valid with probability at least `confidence`. With `conservative`, gamma and
     delta_2 are valid together with this probability. The bounds assume that the distinct labelled
-    secrets are independent. If `must_find` is not empty, only secrets with one of its labels count. Training texts of a
-    detector do not count, and neither do their secrets in other texts. Texts that were labelled
-    with suggestions do not count. Raises InputError if no text is left, or if a label in
-    `must_find` has no secret. Raises InputError if a span is not within its text.
+    secrets are independent. If `must_find` is not empty, only secrets with one of its labels count.
+    Training texts of a detector do not count, and neither do their secrets in other texts. Texts
+    that were labelled with suggestions do not count. Raises InputError if no text is left, or if a
+    label in `must_find` has no secret. Raises InputError if a span is not within its text.
     """
     given = sample
     untrained = [

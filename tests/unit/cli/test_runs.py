@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import webbrowser
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from sugarbush.cli.main import app
-from sugarbush.cli.runs import shortened
+from sugarbush.cli.runs import shortened, summarise
 from sugarbush.paths import Roots
+from sugarbush.pipeline.released import method_folder
 from tests.settings import params
 
 
@@ -34,6 +37,19 @@ def test_lines_of_a_stage_are_shown_and_those_of_dvc_are_not() -> None:
     assert shortened("round 1: 20 calls", params()) == "round 1: 20 calls"
     assert shortened("> exec python -m tasks.report", params()) is None
     assert shortened("", params()) is None
+
+
+def test_a_run_that_releases_nothing_shows_where_its_texts_are(tmp_path: Path) -> None:
+    roots, console = Roots(tmp_path), Console(file=io.StringIO(), width=40)
+    settings = params(methods=["crt"])
+    folder = method_folder(roots, settings.method("crt"), "generate")
+    folder.mkdir(parents=True)
+    (folder / "synthetic.jsonl").write_text('{"text": "secret"}\n')
+    summarise(tmp_path, settings, console)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert str(folder) in said
+    assert str(roots.internal) in said
+    assert "secret" not in said
 
 
 @pytest.fixture
