@@ -174,3 +174,16 @@ def test_the_command_line_of_the_browser_has_no_token(
     assert file.exists()
     assert asked(server, f"/{server.token}/") == 200
     assert not file.exists()
+
+
+@pytest.mark.parametrize("length", ["abc", "-1", "9" * 5000])
+def test_a_length_that_is_no_number_is_refused(server: LabelServer, length: str) -> None:
+    headers = {"Content-Type": "application/json", "Content-Length": length}
+    assert asked(server, f"/{server.token}/texts/0", body="{}", **headers) == 400
+
+
+def test_a_label_that_cannot_be_written_does_not_stop_the_next(server: LabelServer) -> None:
+    with pytest.raises(InputError, match="half a character"):
+        server.labels.label(0, [{"start": 0, "end": 1, "label": "\ud800"}])
+    server.labels.label(1, [])
+    assert server.labels.path.exists()

@@ -124,6 +124,8 @@ class LabelFile:
         except (KeyError, TypeError, ValueError):
             raise InputError("a span needs the fields start, end and label") from None
         require_disjoint(own, len(text), where=f"text {number + 1}")
+        if any(is_half(label) for *_, label in own):  # no later label could be written either
+            raise InputError(f"text {number + 1}: a label has half a character (a lone surrogate)")
         self.spans[text] = [{"start": a, "end": b, "label": label} for a, b, label in sorted(own)]
         self._write()
 

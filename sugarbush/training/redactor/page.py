@@ -92,7 +92,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = self._allowed()
         if path is None:
             return
-        size = int(self.headers.get("Content-Length") or 0)
+        length = self.headers.get("Content-Length", "0")
+        size = int(length) if length.isdecimal() and len(length) < 10 else _LONGEST + 1
         if self.headers.get("Content-Type") != "application/json" or size > _LONGEST:
             self._refuse(HTTPStatus.BAD_REQUEST)
         elif path == "stop":

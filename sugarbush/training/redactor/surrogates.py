@@ -6,7 +6,10 @@ person. The surrogates of different records are independent, so they link no rec
 
 A span has the label of its longest finding, but may contain others: "Anna Berg 555-1234" is one.
 So every letter and digit of a span is replaced, whatever its label. Accents and vowel signs that
-are characters of their own are removed.
+are characters of their own are removed, and so are symbols that can stand for letters ("🅰").
+
+A digit's word in a number is replaced by another digit's word. Random letters in its place would
+show its length, and so almost the digit.
 """
 
 from __future__ import annotations
@@ -17,17 +20,22 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 
 from sugarbush.examples.seeded_random import SeededRandom
 from sugarbush.training.crt.recall import distinct_secret
 from sugarbush.training.crt.redact import TextSpan
-from sugarbush.training.redactor.values import LOCALES, pool
+from sugarbush.training.redactor.values import LISTS, LOCALES, pool
 
 _ROMAN_LOCALES = [name for name in LOCALES if name.startswith(("en", "de", "fr", "es", "it", "pl"))]
 _NAMES = {"NAME", "TITLED_NAME", "PERSON", "PER"}
 _ADDRESSES = {"ADDRESS", "STREET", "ZIP_ADDRESS", "MILITARY_ADDRESS", "LOCATION", "GPE", "LOC"}
 _WORD = re.compile(r"[^\W\d_]+")
+_SPELLED = {*LISTS["digits"], *LISTS["tens"], "oh", "double", "triple", "hundred", "thousand"}
+_SPELLED |= {"ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"}
+_SPELLED |= {"eighteen", "nineteen"}
 _WORD_OR_NUMBER = re.compile(rf"{_WORD.pattern}|\d+")
+_WORD_OR_CHARACTER = re.compile(rf"{_WORD.pattern}|.", re.DOTALL)
 
 
 def with_surrogates(text: str, spans: Sequence[TextSpan], *, key: bytes, record: str) -> str:
@@ -48,20 +56,28 @@ def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
     for attempt in range(100):
         rng = _rng(key, record, label, distinct_secret(secret, "").text, attempt)
         if label in _NAMES:
-            like = partial(_name_like, key=key, record=record, attempt=attempt)
+            like = partial(_name_like, key=key, record=record)
             made = _WORD_OR_NUMBER.sub(like, plain)
         elif label in _ADDRESSES:
             made = rng.choice(pool(rng.choice(_ROMAN_LOCALES), "address")).replace("\n", ", ")
         else:
             made = _same_format(plain, rng)
-        if made.casefold() != secret.casefold():
+        if made.strip() and made.casefold() != secret.casefold():
             return made
     return "X" * len(secret)  # nothing to replace: a secret without a letter or digit
 
 
-def _name_like(found: re.Match[str], *, key: bytes, record: str, attempt: int) -> str:
+def _name_like(found: re.Match[str], *, key: bytes, record: str) -> str:
+    """Return another word. It depends on the word alone, so it is the same in all names."""
     word: str = found.group()
-    rng = _rng(key, record, "name", word.casefold(), attempt)
+    made = word
+    attempts = count()
+    while made.casefold() == word.casefold():
+        made = _word_like(word, _rng(key, record, "name", word.casefold(), next(attempts)))
+    return made
+
+
+def _word_like(word: str, rng: SeededRandom) -> str:
     if word.isdecimal():
         return _same_format(word, rng)
     made = rng.choice(pool(rng.choice(_ROMAN_LOCALES), rng.choice(("first_name", "last_name"))))
@@ -74,13 +90,22 @@ def _name_like(found: re.Match[str], *, key: bytes, record: str, attempt: int) -
 
 
 def _without_marks(secret: str) -> str:
-    """Remove combining characters: accents that are not part of a letter, and vowel signs."""
-    composed = unicodedata.normalize("NFC", secret)
-    return "".join(char for char in composed if not unicodedata.category(char).startswith("M"))
+    """Remove combining characters (accents that are not part of a letter, and vowel signs) and
+    symbols. Write circled and other special letters as plain ones."""
+    composed = unicodedata.normalize("NFKC", secret)
+    kinds = map(unicodedata.category, composed)
+    return "".join(
+        char
+        for char, kind in zip(composed, kinds, strict=True)
+        if kind != "So" and not kind.startswith("M")
+    )
 
 
 def _same_format(secret: str, rng: SeededRandom) -> str:
-    """Replace digits and letters by others, in the same places and in the same case."""
+    """Replace digits and letters by others, in the same places and in the same case.
+
+    Words of numbers are replaced by words of digits.
+    """
 
     def other(char: str) -> str:
         if char.isnumeric():
@@ -90,7 +115,14 @@ def _same_format(secret: str, rng: SeededRandom) -> str:
         letter = chr(ord("a") + rng.below(26))
         return letter.upper() if char.isupper() else letter
 
-    return "".join(map(other, secret))
+    def other_word(found: re.Match[str]) -> str:
+        word: str = found.group()
+        if word.casefold() not in _SPELLED:
+            return "".join(map(other, word))
+        digit = rng.choice(LISTS["digits"])
+        return digit.upper() if word.isupper() else digit
+
+    return _WORD_OR_CHARACTER.sub(other_word, secret)
 
 
 def _rng(key: bytes, *names: str | int) -> SeededRandom:

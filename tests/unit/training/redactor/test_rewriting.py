@@ -163,3 +163,31 @@ def test_surrogates_are_the_same_in_another_call(tmp_path):
         for _ in range(2)
     )
     assert one == other != ("I am Ada Lane.",)
+
+
+def test_no_word_of_a_name_is_left_and_a_person_stays_one():
+    """Surrogates also start with a J, so each word is tried again, and not only the whole name."""
+    spans = [TextSpan(0, 8, "NAME"), TextSpan(10, 11, "NAME")]
+    for number in range(200):
+        made = with_surrogates("J. Smith, J", spans, key=KEY, record=str(number))
+        first, last, later = re.findall(r"\w+", made)
+        assert first != "J"
+        assert last != "Smith"
+        assert later == first
+
+
+def test_the_surrogate_of_a_spelled_number_does_not_show_the_lengths_of_its_words():
+    text = "four one nine seven"
+    made = {
+        tuple(map(len, with_surrogates(text, [TextSpan(0, 19, k)], key=KEY, record=str(n)).split()))
+        for n in range(20)
+        for k in ("NUMBER", "PHONE")
+    }
+    assert len(made) > 10
+
+
+@pytest.mark.parametrize("secret", ["Ⓐⓝⓝⓐ Berg", "🅰nna Berg", "🇦nna Berg"])
+@pytest.mark.parametrize("label", ["NAME", "NUMBER"])
+def test_letters_that_are_symbols_do_not_survive(secret, label):
+    made = with_surrogates(secret, [TextSpan(0, len(secret), label)], key=KEY, record="1")
+    assert not set(secret) & set("Ⓐⓝⓐ🅰🇦") & set(made)
