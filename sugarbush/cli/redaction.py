@@ -87,9 +87,10 @@ def train(
     ]
     labels = {label for one in every for *_, label in one.spans}
     if plain := sorted(label for label in labels if kind_of_label(label) not in SECRET_KINDS):
+        more = f" and {len(plain) - _MOST_LABELS} more" if len(plain) > _MOST_LABELS else ""
         console.print(
-            f"No secrets: {', '.join(plain[:_MOST_LABELS])}. If one is a secret, rename it to one "
-            f"of {', '.join(SECRET_KINDS)}.",
+            f"No secrets: {', '.join(plain[:_MOST_LABELS])}{more}. If one is a secret, rename "
+            f"it to one of {', '.join(SECRET_KINDS)}.",
             markup=False,
         )
     own = for_training(every, share=share)

@@ -143,7 +143,8 @@ class ProjectSettings(Section):
     @property
     def reads_codes(self) -> bool:
         """Whether a method, a metric or an audit uses attribute values of the private texts."""
-        measures = self.audit.enabled or (self.evaluate.show and bool(self.measured))
+        shown = self.evaluate.show and bool(self.measured or self.released)
+        measures = self.audit.enabled or shown
         return measures or any(method.reads_codes for method in self.chosen)
 
     @property

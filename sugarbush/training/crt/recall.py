@@ -228,18 +228,21 @@ def of_kinds(
 ) -> list[LabelledText]:
     """Keep only the spans with a label in `must_find`; keep all spans if it is empty.
 
-    Raises InputError if a label in `must_find` has no span.
+    Upper and lower case are the same, because a span left out would make gamma smaller. Raises
+    InputError if a label in `must_find` has no span.
     """
     if not must_find:
         return list(sample)
+    wanted = {label.casefold() for label in must_find}
     present = {label for one in sample for *_, label in one.spans}
-    if absent := sorted(set(must_find) - present):
+    found = {label.casefold() for label in present}
+    if absent := sorted({label for label in must_find if label.casefold() not in found}):
         raise InputError(
             f"{name}: has no label {', '.join(absent)}, which crt.must_find names; there are "
             f"{', '.join(sorted(present)) or 'none'}"
         )
     return [
-        replace(one, spans=tuple(span for span in one.spans if span[2] in must_find))
+        replace(one, spans=tuple(span for span in one.spans if span[2].casefold() in wanted))
         for one in sample
     ]
 

@@ -37,44 +37,50 @@ from sugarbush.training.redactor.values import (
     ORGANIZATION,
     PHONE,
     PLACE,
+    SECRET_KINDS,
 )
 
 TRAIN_SHARE = 0.5
 _MEASURE = "measure"
+# A span whose kind is no secret teaches the classifier not to mask such words. So a label that is
+# not in the table is a secret.
 _LABELS = {
-    EMAIL: "email email_address mail e_mail",
-    PHONE: "phone phone_number phonenumber telephone telephone_number telephonenum tel fax "
-    "fax_number mobile mobile_number cell",
+    EMAIL: "email email_address mail e_mail emails mails",
+    PHONE: "phone phone_number phone_num phone_no telephone telephone_number tel tel_no fax fax_no "
+    "mobile mobile_number cell phones",
     ADDRESS: "address addr street street_address street_name building building_number "
-    "buildingnum address_line zip zip_code zipcode zip_address post postcode post_code "
-    "postal_code plz po_box",
-    NUMBER: "number num id identifier uuid ref reference code key account card credit_card iban "
-    "swift bic cvv pin crypto ssn sin itin passport license licence plate registration tax mrn ip "
-    "ip_address mac_address mac aadhaar abn acn bsnr brn fin frn fuehrerschein gstin "
-    "handelsregister health_insurance kfz lanr mbi medicare nhs nie nif nin nino npi "
-    "organisationsnummer pan personnummer pesel rrn social_security tfn tin tnin uen umid voter "
-    "accountnum idcardnum driverlicensenum socialnum taxnum",
-    NAME: "name person per pers patient doctor user username firstname lastname givenname surname "
-    "handle recipient capitals",
+    "address_line zip zip_code post postcode post_code postal_code plz po_box addresses",
+    NUMBER: "ip_address mac_address bitcoin_address number code state_id",
+    NAME: "name person per pers patient doctor user username handle recipient capitals names "
+    "persons customer client nurse",
     PLACE: "place loc location gpe fac city city_name country country_name state county",
     ORGANIZATION: "organization organisation org company employer organization_name company_name",
-    "": "domain_name file_name product_name event_name",
+    "": "date date_time time age title prefix suffix norp nrp product event work_of_art law "
+    "language percent money quantity ordinal cardinal misc field url domain_name file_name "
+    "product_name event_name",
 }  # of detectors and data sets, in words
 _KINDS = {label: kind for kind, labels in _LABELS.items() for label in labels.split()}
+# A label such as FULLNAME has no mark between its words. Shorter words would match by chance.
+_JOINED = {label.replace("_", ""): kind for label, kind in _KINDS.items() if len(label) > 3}
+_SECRETS = {label for label, kind in _JOINED.items() if kind in SECRET_KINDS}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def kind_of_label(label: str) -> str:
     """Return the redactor's kind for a label of another schema; "" if the label is no secret.
 
-    The table is searched for the label, then for the label without its first word, and so on.
+    The table is searched for the label, then for the label without its first word, and so on, and
+    at last for an end without a mark before it. A label without a match is a secret: NUMBER.
 
-    >>> [kind_of_label(label) for label in ("IP_ADDRESS", "HOTEL_PHONE", "hotelStars")]
-    ['NUMBER', 'PHONE', '']
+    >>> [kind_of_label(label) for label in ("IP_ADDRESS", "HOTEL_PHONE", "FULLNAME", "MRN", "DATE")]
+    ['NUMBER', 'PHONE', 'NAME', 'NUMBER', '']
     """
     words = [word.casefold() for word in _WORD.findall(label)]
     ends = ("_".join(words[first:]) for first in range(len(words)))
-    return next((_KINDS[end] for end in ends if end in _KINDS), "")
+    if (known := next((end for end in ends if end in _KINDS), None)) is not None:
+        return _KINDS[known]
+    joined = max((end for end in _SECRETS if "".join(words).endswith(end)), key=len, default="")
+    return _JOINED.get(joined, NUMBER)
 
 
 def for_training(
