@@ -12,7 +12,7 @@ from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import state_root
 from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.crt.policies import make_policy
-from sugarbush.training.crt.recall import load_labelled
+from sugarbush.training.crt.recall import load_labelled, shown_labels
 from sugarbush.training.device import open_device
 from sugarbush.training.redactor import cache
 from sugarbush.training.redactor.labels import for_training, kind_of_label, open_labels
@@ -20,8 +20,6 @@ from sugarbush.training.redactor.page import LabelServer
 from sugarbush.training.redactor.rewriting import Rewriter, redact_file
 from sugarbush.training.redactor.train import OWN_LABELS, Recipe, train_redactor
 from sugarbush.training.redactor.values import SECRET_KINDS
-
-_MOST_LABELS = 10  # labels in a message
 
 
 def redact(
@@ -86,11 +84,10 @@ def train(
         for one in load_labelled(file, text_column=text, setting="--labelled")
     ]
     labels = {label for one in every for *_, label in one.spans}
-    if plain := sorted(label for label in labels if kind_of_label(label) not in SECRET_KINDS):
-        more = f" and {len(plain) - _MOST_LABELS} more" if len(plain) > _MOST_LABELS else ""
+    if plain := [label for label in labels if kind_of_label(label) not in SECRET_KINDS]:
         console.print(
-            f"No secrets: {', '.join(plain[:_MOST_LABELS])}{more}. If one is a secret, rename "
-            f"it to one of {', '.join(SECRET_KINDS)}.",
+            f"No secrets: {shown_labels(plain)}. If one is a secret, rename it to one of "
+            f"{', '.join(SECRET_KINDS)}.",
             markup=False,
         )
     own = for_training(every, share=share)

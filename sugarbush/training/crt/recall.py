@@ -25,13 +25,13 @@ import hashlib
 import json
 import unicodedata
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path
 
 from sugarbush.data.reading import read_rows
-from sugarbush.errors import InputError
+from sugarbush.errors import InputError, printable
 from sugarbush.privacy.binomial import Share, share
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.findings import PublicPolicy
@@ -40,6 +40,7 @@ from sugarbush.training.crt.screening import public_views
 from sugarbush.training.crt.sentences import split
 
 FOR_TRAINING = "train"
+_MOST, _LONGEST = 10, 24  # labels in a message, and characters of each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,15 +237,24 @@ def of_kinds(
     wanted = {label.casefold() for label in must_find}
     present = {label for one in sample for *_, label in one.spans}
     found = {label.casefold() for label in present}
-    if absent := sorted({label for label in must_find if label.casefold() not in found}):
+    if absent := [label for label in must_find if label.casefold() not in found]:
         raise InputError(
-            f"{name}: has no label {', '.join(absent)}, which crt.must_find names; there are "
-            f"{', '.join(sorted(present)) or 'none'}"
+            f"{name}: has no label {shown_labels(absent)}, which crt.must_find names; there are "
+            f"{shown_labels(present) or 'none'}"
         )
     return [
         replace(one, spans=tuple(span for span in one.spans if span[2].casefold() in wanted))
         for one in sample
     ]
+
+
+def shown_labels(labels: Iterable[str]) -> str:
+    """Return labels for a message: at most ten, and the first characters of each. A file may have a
+    private text in place of a label."""
+    every = sorted(set(labels))
+    cut = (label if len(label) <= _LONGEST else f"{label[:_LONGEST]}…" for label in every[:_MOST])
+    more = f" and {len(every) - _MOST} more" if len(every) > _MOST else ""
+    return printable(", ".join(cut)).replace("\n", " ") + more
 
 
 def text_digest(text: str) -> str:

@@ -13,6 +13,7 @@ from sugarbush.training.crt.recall import (
     LabelledText,
     load_labelled,
     measure,
+    of_kinds,
     replayed,
     shown,
     text_digest,
@@ -258,6 +259,15 @@ def test_only_the_kinds_that_must_be_found_count():
     assert measure(SAMPLE, POLICY, name="s", must_find=["phone"]) == measured
     with pytest.raises(InputError, match=r"has no label CARD, which crt\.must_find names"):
         measure(SAMPLE, POLICY, name="s", must_find=["PHONE", "CARD"])
+
+
+def test_a_message_shows_few_labels_and_their_first_characters_only():
+    """A user may write a private text in place of a label."""
+    private = "Ada Lane of 12 Elm Street has a cold"
+    sample = [LabelledText(text="Ada", spans=((0, 3, private),))]
+    sample += [LabelledText(text="Ada", spans=((0, 3, f"L{i:02}"),)) for i in range(30)]
+    with pytest.raises(InputError, match="there are Ada Lane of 12 Elm Stree…, L00, .*L08 and 21"):
+        of_kinds(sample, ["CARD"], name="s")
 
 
 def test_gamma_by_kind_is_a_bound_of_that_kind():
