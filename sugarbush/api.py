@@ -468,7 +468,8 @@ def redact(
     "installed" means Presidio and all installed spaCy pipelines. The first use of "learned" on a
     machine trains this detector, which takes some minutes. A surrogate is an invented value of the
     same kind. The key of the state folder chooses the surrogates. Within a text, a person always
-    has the same surrogate name. Raises ParamsError for an unknown detector.
+    has the same surrogate name. Raises ParamsError for an unknown detector, and InputError for an
+    item that is not a text.
 
     >>> import sugarbush as sb
     >>> sb.redact(["Call 555-010-1234 today"], detectors=["regex"]).texts
@@ -477,6 +478,10 @@ def redact(
     from sugarbush.training.redactor.rewriting import Rewriter
 
     _require_texts("texts", texts)
+    _require_texts("detectors", detectors)
+    texts = list(texts)
+    if (place := next((i for i, own in enumerate(texts) if not isinstance(own, str)), -1)) >= 0:
+        raise InputError(f"texts: item {place} is not a text. Remove missing values")
     rewriter = Rewriter(
         tuple(detectors), threshold=threshold, state=_state(state) if surrogates else None
     )
@@ -818,11 +823,9 @@ def _trained(method: Method, inputs: MethodInputs, *, new_draw: bool) -> FinalSe
     folder = Path(tempfile.mkdtemp(prefix="sugarbush-model-"))
     try:
         trained.save(folder)
-        final = method.generate(inputs, Released(folder, trained.ledger_ids))
-        trained.clean_up()
+        return method.generate(inputs, Released(folder, trained.ledger_ids))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return final
 
 
 def _card(

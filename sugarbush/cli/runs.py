@@ -82,10 +82,12 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
 
 def shortened(line: str, settings: ProjectSettings) -> str | None:
     """Shorten a line that DVC or a stage printed. The result is None for a line that nobody needs,
-    such as DVC's line about an unneeded stage."""
+    such as DVC's line about an unneeded stage, or about a report without a release."""
     for pattern, state in _STAGE_LINES.items():
         if found := re.fullmatch(pattern, line):
-            return f"{found[1]}: {state}" if is_needed(found[1], settings) else None
+            results = {"evaluate": settings.measured, "report": settings.released}
+            shown = results.get(found[1], True) and is_needed(found[1], settings)
+            return f"{found[1]}: {state}" if shown else None
     return None if not line or line.startswith(_DVC_CHATTER) else line
 
 

@@ -6,6 +6,7 @@ texts of this model stay private. Source: Zhao, Li, Wang 2022.
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from sugarbush.training.dpsgd.checkpoints import Checkpoints
     from sugarbush.training.dpsgd.train import Mechanism
 
+_MODEL, _LEDGER_IDS = "model", "ledger_ids.json"
 LEDGER = "confidentiality"  # a separate ledger, because epsilon must not be added to DP epsilon
 
 
@@ -139,16 +141,28 @@ class CRT(Method):
         )
         # The state folder counts the noisy steps, because an old copy of the private root would
         # show too few steps. The store's lock prevents two processes from training on one charge.
-        # A forced run continues an unfinished run, so `forced` is False here.
-        with inputs.open_store(self.name, key, forced=False, dataset_prefix=self.name) as store:
-            checkpoints = Checkpoints(inputs.scratch(f"{self.name}/{digest}"), counts=store.folder)
-            trained, tokenizer = self._train(inputs, screened, mechanism, checkpoints, run=digest)
+        scratch = inputs.scratch(f"{self.name}/{digest}")
+        with inputs.open_store(self.name, key, forced=forced, dataset_prefix=self.name) as store:
+            if forced:  # the checkpoint of an unfinished run belongs to an older generation
+                shutil.rmtree(scratch)
+            # DVC runs this stage again if another method is added. A finished model is restored.
+            if store.finished(_MODEL) is None:
+                checkpoints = Checkpoints(scratch, counts=store.folder)
+                trained, tokenizer = self._train(
+                    inputs, screened, mechanism, checkpoints, run=digest
+                )
+                with store.writing(_MODEL) as folder:
+                    save(trained.value, tokenizer, folder)
+                    (folder / _LEDGER_IDS).write_text(json.dumps(trained.ledger_ids))
+            finished = store.folder / _MODEL
+        shutil.rmtree(scratch)
         return TrainedModel(
-            save=lambda folder: save(trained.value, tokenizer, folder),
-            ledger_ids=trained.ledger_ids,
+            save=lambda folder: shutil.copytree(
+                finished, folder, dirs_exist_ok=True, ignore=lambda *_: [_LEDGER_IDS]
+            ),
+            ledger_ids=tuple(json.loads((finished / _LEDGER_IDS).read_text())),
             run=digest,
             internal={"confidentiality": card},
-            clean_up=lambda: shutil.rmtree(checkpoints.folder, ignore_errors=True),
         )
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:

@@ -110,7 +110,7 @@ class Initial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """A trained model. `save` writes the model into a folder; `clean_up` removes checkpoints.
+    """A trained model. `save` writes the model into a folder.
 
     `internal` maps file names to figures that are not DP.
     """
@@ -119,7 +119,6 @@ class TrainedModel:
     ledger_ids: tuple[str, ...]
     run: str
     internal: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    clean_up: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -223,6 +223,8 @@ def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path =
         for name in stages.needed
     ]
     create_table_artifact(key="stages", table=rows, description="What this run did")
+    if not (published / "metrics.json").exists():  # nothing is released
+        return
     figures = json.loads((published / "metrics.json").read_text(encoding="utf-8"))
     table = [{"figure": name, "value": str(value)} for name, value in _flat(figures)]
     create_table_artifact(key="figures", table=table, description="reports/public/metrics.json")

@@ -27,6 +27,7 @@ from sugarbush.methods.interface import FinalSet, MetadataRelease, Method
 from sugarbush.paths import Roots, atomic_directory, require
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.key import random_id
 from sugarbush.privacy.ledger import NOT_AN_ENTRY, Entry, Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 
@@ -215,6 +216,8 @@ def method_output(
             _keep_others(target, folder)
     if private:
         content = run + hashlib.sha256(b"".join(sorted(_contents(target)))).hexdigest()
+        if stage == "finetune":  # the folder has no texts now, so generate must run again
+            content += random_id()
         digest = hmac.new(project.key, content.encode(), "sha256").hexdigest()
         with atomic_directory(shown) as folder:
             named = project.snapshots.of(f"{stage}@{method.name}", digest=digest)

@@ -13,12 +13,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pandas as pd
 import pytest
 
 from sugarbush.errors import InputError, ParamsError, PrivacyError
 from sugarbush.methods.crt import CRT, LEDGER
 from sugarbush.methods.interface import MetadataRelease
+from sugarbush.pipeline.flow import PipelineStages, publish_artifacts
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import ConfidentialTraining
@@ -187,6 +189,34 @@ def test_a_known_text_with_the_mask_or_a_special_token_is_refused_before_any_cha
         assert method.known_sentences(inputs) == {"It is late."}
 
 
+def test_a_finished_model_is_restored_without_a_charge_and_its_texts_are_written_again(
+    project: Checkout, tmp_path: Path
+) -> None:
+    """DVC runs finetune again if another method is added."""
+    own = copied(project, tmp_path)
+    stamp = own.path / "data/released/finetune/crt/private.json"
+
+    def results() -> dict[str, bytes]:
+        names = ("model.safetensors", "synthetic.jsonl")
+        return {name: (own.path / RESULTS / name).read_bytes() for name in names}
+
+    def charges() -> int:
+        with opened(own) as inside:
+            return len(inside.uncapped_ledger(LEDGER).entries())
+
+    before, named = results(), stamp.read_text()
+    run_pipeline(own, "finetune")
+    assert stamp.read_text() != named  # else DVC would not run generate
+    assert not (own.path / RESULTS / "synthetic.jsonl").exists()
+    run_pipeline(own, "generate")
+    assert (results(), charges()) == (before, 1)
+    assert not list((own.path / "data/private/crt").rglob("*.pt"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sugarbush.pipeline.stages.finetune.was_forced", lambda: True)
+        run_pipeline(own, "finetune")
+    assert charges() == 2
+
+
 class KilledError(Exception):
     """Ends a training before a step, as a kill would."""
 
@@ -252,3 +282,15 @@ def test_a_file_that_is_not_a_labelled_sample_is_refused(
     (tmp_path / "labelled.jsonl").write_text(line + "\n")
     with pytest.raises(InputError, match=said):
         load_labelled(tmp_path / "labelled.jsonl", text_column="text")
+
+
+def test_a_flow_without_a_release_shows_its_stages_only(
+    project: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[str] = []
+    monkeypatch.setattr(
+        "prefect.artifacts.create_table_artifact", lambda key, **fields: keys.append(key)
+    )
+    stages = PipelineStages(graph=nx.DiGraph(), needed=("prepare",))
+    publish_artifacts(stages, ran=("prepare",), folder=project.path)
+    assert keys == ["stages"]

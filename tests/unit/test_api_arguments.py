@@ -90,8 +90,17 @@ def test_a_wrong_argument_is_refused_and_charges_nothing(
 def test_one_text_in_place_of_several_is_refused() -> None:
     with pytest.raises(sb.InputError, match="texts: expected a list of texts, got str"):
         sb.redact("Call 555-010-1234 today")
+    with pytest.raises(sb.InputError, match="detectors: expected a list of texts, got str"):
+        sb.redact(["Call 555-010-1234 today"], detectors="regex")
     with pytest.raises(sb.InputError, match="real: expected a list of texts, got str"):
         sb.evaluate(["a"], real="ab")
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), b"Ada"])
+def test_a_missing_text_is_named_by_its_place_and_not_quoted(missing: Any) -> None:
+    with pytest.raises(sb.InputError, match="texts: item 1 is not a text") as refused:
+        sb.redact(iter(["Call 555-010-1234 today", missing]), detectors=["regex"])  # type: ignore[arg-type]
+    assert "Ada" not in str(refused.value)
 
 
 def test_a_state_folder_may_be_a_string(tmp_path: Path) -> None:

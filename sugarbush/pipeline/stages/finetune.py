@@ -39,4 +39,3 @@ def run(project: Project, method: Method) -> None:
         project, method, NAME, drawn_by=NAME, ledger_ids=trained.ledger_ids, run=trained.run
     ) as folder:
         trained.save(folder)
-    trained.clean_up()

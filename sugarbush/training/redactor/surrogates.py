@@ -23,6 +23,7 @@ from functools import partial
 from itertools import count
 
 from sugarbush.examples.seeded_random import SeededRandom
+from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.recall import distinct_secret
 from sugarbush.training.crt.redact import TextSpan
 from sugarbush.training.redactor.values import LISTS, LOCALES, pool
@@ -41,7 +42,8 @@ _WORD_OR_CHARACTER = re.compile(rf"{_WORD.pattern}|.", re.DOTALL)
 def with_surrogates(text: str, spans: Sequence[TextSpan], *, key: bytes, record: str) -> str:
     """Replace each of `spans` in `text` by a surrogate. The spans are disjoint and in order.
 
-    Equal (key, record, secret) give equal surrogates. No surrogate equals its secret.
+    Equal (key, record, secret) give equal surrogates. No surrogate equals its secret. A span that
+    consists of masks stays.
     """
     pieces, place = [], 0
     for span in spans:
@@ -52,6 +54,8 @@ def with_surrogates(text: str, spans: Sequence[TextSpan], *, key: bytes, record:
 
 
 def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
+    if not secret.replace(MASK, "").strip():
+        return secret
     plain = _without_marks(secret)
     for attempt in range(100):
         rng = _rng(key, record, label, distinct_secret(secret, "").text, attempt)

@@ -33,6 +33,13 @@ def test_a_trained_method_needs_its_own_stages_and_users_see_the_stages_that_the
     assert shortened("Running stage 'evolve@dpft':", trained) is None
 
 
+def test_stages_without_a_result_are_not_shown() -> None:
+    for name in ("evaluate", "report"):
+        line = f"Running stage '{name}':"
+        assert shortened(line, params(methods=["crt"])) is None
+        assert shortened(line, params(methods=["crt", "mosaic"])) == f"{name}: running"
+
+
 def test_lines_of_a_stage_are_shown_and_those_of_dvc_are_not() -> None:
     assert shortened("round 1: 20 calls", params()) == "round 1: 20 calls"
     assert shortened("> exec python -m tasks.report", params()) is None

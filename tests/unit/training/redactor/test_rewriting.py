@@ -157,6 +157,12 @@ def test_no_vowel_sign_or_accent_of_a_secret_survives(label):
     assert not any(unicodedata.category(char).startswith("M") for char in made)
 
 
+def test_a_mask_of_the_input_has_no_surrogate(tmp_path):
+    text = "<MASK> <MASK>, 555-010-2345"
+    made = sb.redact([text], detectors=["regex"], surrogates=True, state=tmp_path)
+    assert re.fullmatch(r"<MASK> <MASK>, \d{3}-\d{3}-\d{4}", made.texts[0])
+
+
 def test_surrogates_are_the_same_in_another_call(tmp_path):
     one, other = (
         sb.redact(["I am Ada Lane."], detectors=["regex"], surrogates=True, state=tmp_path).texts
