@@ -98,7 +98,9 @@ def test_a_run_charges_draws_and_writes_what_0_1_did(
     charged = ledgers(state, runs)
     assert without_ids(charged) == without_ids(golden["ledgers"])
     # 0.1 also stored the final set, because it could contain variations without a vote.
-    assert stores(state) == [name for name in golden["stores"] if not name.endswith("/final")]
+    # 0.1 did not store the model of crt, and trained it again when a method was added.
+    stored = [name for name in stores(state) if not name.startswith("crt-")]
+    assert stored == [name for name in golden["stores"] if not name.endswith("/final")]
     data = base / "data"
     assert found(data, "rows.parquet", table) == golden["rows"]
     for kind in ("labels", "survivors"):
