@@ -70,6 +70,7 @@ def test_a_request_needs_the_token_the_host_and_the_origin_of_this_start(
     assert asked(server, f"/{server.token}/../key") == 404
     outside = '{"spans": [{"start": 0, "end": 999, "label": "NAME"}]}'
     assert asked(server, text, body=outside, **json_type) == 400
+    assert asked(server, text, body="[" * 100_000, **json_type) == 400
     assert server.server_address[0] == "127.0.0.1"
 
 

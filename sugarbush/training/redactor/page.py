@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             with self.server.lock:
                 answer = {**work(), "kinds": SECRET_KINDS}
-        except (SugarbushError, ValueError, KeyError, TypeError) as error:
+        except (SugarbushError, ValueError, KeyError, TypeError, RecursionError) as error:
             message = str(error) if isinstance(error, SugarbushError) else "not understood"
             self._answer(json.dumps({"error": message}).encode(), status=HTTPStatus.BAD_REQUEST)
             return
