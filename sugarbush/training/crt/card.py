@@ -99,6 +99,7 @@ def _recall(measured: RecallMeasurement) -> dict[str, Any]:
         "precision": _share(measured.precision),
         "confidence_each": measured.confidence_each,
         "texts_left_out": measured.left_out,
+        "labels_left_out": list(measured.left_out_labels),
         "traced": _share(measured.traced),
         "shown": None if measured.public is None else _share(measured.public),
     }

@@ -111,7 +111,8 @@ class RecallMeasurement:
     secrets that remain visible in the public part, because the conservative policy missed them. The
     upper bound of `public` is delta_2. Without a conservative policy, `public` is None. `precision`
     is the share of masked spans that overlap a labelled span. `left_out` is the number of texts
-    that do not count (see the module).
+    that do not count (see the module). `left_out_labels` are the labels of the sample that
+    `must_find` does not name.
 
     gamma and delta_2 together hold at `confidence`. Each bound of `traced`, `public` and
     `traced_by_label` alone holds at `confidence_each`. Each other bound alone holds at
@@ -128,6 +129,7 @@ class RecallMeasurement:
     precision: Share
     public: Share | None
     left_out: int = 0
+    left_out_labels: tuple[str, ...] = ()
 
     @property
     def gamma(self) -> float:
@@ -203,6 +205,7 @@ def measure(
         missed_by_label=_by_label(missed, confidence=confidence),
         traced_by_label=_by_label(traced, confidence=each),
         left_out=len(given) - len(sample),
+        left_out_labels=tuple(sorted(_labels(untrained) - _labels(whole))),
         precision=share(hits, confidence=confidence),
         public=None
         if conservative is None
@@ -235,7 +238,7 @@ def of_kinds(
     if not must_find:
         return list(sample)
     wanted = {label.casefold() for label in must_find}
-    present = {label for one in sample for *_, label in one.spans}
+    present = _labels(sample)
     found = {label.casefold() for label in present}
     if absent := [label for label in must_find if label.casefold() not in found]:
         raise InputError(
@@ -246,6 +249,10 @@ def of_kinds(
         replace(one, spans=tuple(span for span in one.spans if span[2].casefold() in wanted))
         for one in sample
     ]
+
+
+def _labels(sample: Iterable[LabelledText]) -> set[str]:
+    return {label for one in sample for *_, label in one.spans}
 
 
 def shown_labels(labels: Iterable[str]) -> str:

@@ -256,6 +256,8 @@ def test_only_the_kinds_that_must_be_found_count():
     measured = measure(SAMPLE, POLICY, name="s", must_find=["PHONE"])
     assert set(measured.missed_by_label) == set(measured.traced_by_label) == {"PHONE"}
     assert measured.missed.total == measured.missed_by_label["PHONE"].total
+    assert measured.left_out_labels == ("NAME",)
+    assert measure(SAMPLE, POLICY, name="s").left_out_labels == ()
     assert measure(SAMPLE, POLICY, name="s", must_find=["phone"]) == measured
     with pytest.raises(InputError, match=r"has no label CARD, which crt\.must_find names"):
         measure(SAMPLE, POLICY, name="s", must_find=["PHONE", "CARD"])
