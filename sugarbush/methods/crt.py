@@ -99,6 +99,7 @@ class CRT(Method):
         from sugarbush.training.crt.confidentiality import agreed_gamma
         from sugarbush.training.crt.patterns import described
         from sugarbush.training.crt.policies import make_policy, make_public_policy
+        from sugarbush.training.crt.redact import identities_of
         from sugarbush.training.crt.screening import screen
         from sugarbush.training.crt.start import digest_of_start, save
         from sugarbush.training.dpsgd.checkpoints import Checkpoints
@@ -124,7 +125,7 @@ class CRT(Method):
         key: dict[str, Any] = {
             "version": versions.CRT,
             "patterns": described(),
-            "weights": policy.identities,
+            "weights": (*policy.identities, *identities_of([conservative])),
             "start": digest_of_start(inputs.pretrained, settings),
             "corpus": inputs.digests["texts"],
             "settings": {**settings.model_dump(mode="json"), **settings.removed_settings},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,6 +22,7 @@ class PresidioDetector:
             raise ParamsError(
                 "the detector 'presidio' needs a package: pip install 'sugarbush[redaction]'"
             ) from None
+        self.identity = f"presidio {version('presidio-analyzer')}"
         logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)
         registry = RecognizerRegistry()
         registry.load_predefined_recognizers(languages=["en"])

@@ -80,12 +80,17 @@ class Policy:
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """Return the identities of trained detectors: digests of their weights."""
-        return tuple(d.identity for d in self._detectors if hasattr(d, "identity"))
+        """Return the identities of the detectors, for cache keys."""
+        return identities_of(self._detectors)
 
     def redact(self, texts: Sequence[str]) -> list[str]:
         spans = self.spans(texts)
         return [mask_spans(text, own) for text, own in zip(texts, spans, strict=True)]
+
+
+def identities_of(detectors: Iterable[object]) -> tuple[str, ...]:
+    """Return digests of weights or versions of packages. Patterns have none."""
+    return tuple(d.identity for d in detectors if hasattr(d, "identity"))
 
 
 def joined_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:

@@ -34,6 +34,8 @@ class SpacyDetector:
                 "pipeline, or the folder of a pipeline."
             ) from None
 
+        self.identity = " ".join(self.pipeline.meta[k] for k in ("lang", "name", "version"))
+
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
         longest: int = self.pipeline.max_length
         return [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -55,6 +57,16 @@ class TokenClassifier:
         self._device, self._batch_size = device, batch_size
         longest = min(self._tokenizer.model_max_length, _positions(model))
         self._window = longest - self._tokenizer.num_special_tokens_to_add()
+
+    @cached_property
+    def identity(self) -> str:
+        """A digest of the weights."""
+        total = hashlib.sha256()
+        for name, values in self._model.state_dict().items():
+            total.update(
+                name.encode() + values.cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+            )
+        return total.hexdigest()
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
         findings: list[list[Finding]] = [[] for _ in texts]

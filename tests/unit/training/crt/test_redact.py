@@ -252,3 +252,4 @@ def test_presidio_finds_by_pattern_without_a_model():
     text = "mail ada@example.org, card 4111 1111 1111 1111"
     assert MASK in Policy([PresidioDetector()]).redact([text])[0]
     assert "ada@example.org" not in Policy([PresidioDetector()]).redact([text])[0]
+    assert Policy([PresidioDetector()]).identities

@@ -24,6 +24,18 @@ from sugarbush.training.crt.token_classifier import TokenClassifier
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "i", "am", "ada", "lovelace", "here", ".", "and"]
 
 
+def test_other_weights_are_another_policy(folder, tmp_path):
+    """Else a finished model would be restored for a policy that did not make its texts."""
+    model = BertForTokenClassification.from_pretrained(folder)
+    model.classifier.bias.data += 1
+    model.save_pretrained(tmp_path)
+    BertTokenizerFast.from_pretrained(folder).save_pretrained(tmp_path)
+    one, same, other = (
+        Policy([TokenClassifier(str(path))]).identities for path in (folder, folder, tmp_path)
+    )
+    assert one == same != other
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Save a classifier with fixed labels, and return its folder.
