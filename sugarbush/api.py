@@ -479,13 +479,13 @@ def redact(
 
     _require_texts("texts", texts)
     _require_texts("detectors", detectors)
-    texts = list(texts)
-    if (place := next((i for i, own in enumerate(texts) if not isinstance(own, str)), -1)) >= 0:
+    every: list[Any] = list(texts)
+    if (place := next((i for i, own in enumerate(every) if not isinstance(own, str)), -1)) >= 0:
         raise InputError(f"texts: item {place} is not a text. Remove missing values")
     rewriter = Rewriter(
         tuple(detectors), threshold=threshold, state=_state(state) if surrogates else None
     )
-    made = rewriter.rewritten(texts)
+    made = rewriter.rewritten(every)
     return Redaction(
         texts=tuple(text for text, _ in made),
         spans=tuple(tuple((span.start, span.end) for span in own) for _, own in made),

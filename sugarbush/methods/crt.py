@@ -145,7 +145,7 @@ class CRT(Method):
         scratch = inputs.scratch(f"{self.name}/{digest}")
         with inputs.open_store(self.name, key, forced=forced, dataset_prefix=self.name) as store:
             if forced:  # the checkpoint of an unfinished run belongs to an older generation
-                shutil.rmtree(scratch)
+                shutil.rmtree(scratch, ignore_errors=True)
             # DVC runs this stage again if another method is added. A finished model is restored.
             if store.finished(_MODEL) is None:
                 checkpoints = Checkpoints(scratch, counts=store.folder)
@@ -156,11 +156,14 @@ class CRT(Method):
                     save(trained.value, tokenizer, folder)
                     (folder / _LEDGER_IDS).write_text(json.dumps(trained.ledger_ids))
             finished = store.folder / _MODEL
-        shutil.rmtree(scratch)
+            shutil.rmtree(scratch, ignore_errors=True)
+
+        def copy(folder: Path) -> None:
+            ignored = shutil.ignore_patterns(_LEDGER_IDS)
+            shutil.copytree(finished, folder, dirs_exist_ok=True, ignore=ignored)
+
         return TrainedModel(
-            save=lambda folder: shutil.copytree(
-                finished, folder, dirs_exist_ok=True, ignore=lambda *_: [_LEDGER_IDS]
-            ),
+            save=copy,
             ledger_ids=tuple(json.loads((finished / _LEDGER_IDS).read_text())),
             run=digest,
             internal={"confidentiality": card},
