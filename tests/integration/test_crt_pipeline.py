@@ -274,6 +274,7 @@ def test_an_old_copy_of_the_private_root_pays_for_no_step_twice(
         ("{", "row 1: is not JSON"),
         ('{"text": "a"}', "has no column 'spans'"),
         ('{"text": "a", "spans": [{}]}', "row 1: needs"),
+        ('{"text": "a", "spans": [{"start": 0, "end": 1, "label": null}]}', "row 1: needs"),
     ],
 )
 def test_a_file_that_is_not_a_labelled_sample_is_refused(

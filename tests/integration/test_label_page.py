@@ -71,6 +71,8 @@ def test_a_request_needs_the_token_the_host_and_the_origin_of_this_start(
     outside = '{"spans": [{"start": 0, "end": 999, "label": "NAME"}]}'
     assert asked(server, text, body=outside, **json_type) == 400
     assert asked(server, text, body="[" * 100_000, **json_type) == 400
+    unlabelled = '{"spans": [{"start": 0, "end": 1, "label": null}]}'
+    assert asked(server, text, body=unlabelled, **json_type) == 400
     assert server.server_address[0] == "127.0.0.1"
 
 

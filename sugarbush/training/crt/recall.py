@@ -25,10 +25,11 @@ import hashlib
 import json
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path
+from typing import Any
 
 from sugarbush.data.reading import read_rows
 from sugarbush.errors import InputError, printable
@@ -71,7 +72,7 @@ def load_labelled(
         try:
             spans = row.fields["spans"]
             found = json.loads(spans) if isinstance(spans, str) else spans
-            own = tuple((index(s["start"]), index(s["end"]), str(s["label"])) for s in found)
+            own = tuple(map(span_of, found))
             text = row.fields[text_column]
             if not isinstance(text, str):
                 raise TypeError("no text")
@@ -85,6 +86,13 @@ def load_labelled(
         suggested = row.fields.get("use") == FOR_TRAINING
         labelled.append(LabelledText(text=text, spans=own, suggested=suggested))
     return labelled
+
+
+def span_of(fields: Mapping[str, Any]) -> tuple[int, int, str]:
+    """Return start, end and label of a span. Raises KeyError, TypeError."""
+    if not isinstance(fields["label"], str):
+        raise TypeError("no label")
+    return index(fields["start"]), index(fields["end"]), fields["label"]
 
 
 def require_disjoint(spans: Sequence[tuple[int, int, str]], length: int, *, where: str) -> None:

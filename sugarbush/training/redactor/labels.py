@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from sugarbush.training.crt.recall import (
     LabelledText,
     load_labelled,
     require_disjoint,
+    span_of,
 )
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.redactor.values import (
@@ -126,7 +126,7 @@ class LabelFile:
         """Store the spans of text `number`, and write the file. Raises InputError."""
         text = self.texts[number]
         try:
-            own = tuple((index(s["start"]), index(s["end"]), str(s["label"])) for s in spans)
+            own = tuple(map(span_of, spans))
         except (KeyError, TypeError, ValueError):
             raise InputError("a span needs the fields start, end and label") from None
         require_disjoint(own, len(text), where=f"text {number + 1}")
