@@ -94,6 +94,8 @@ def _text(rng: SeededRandom, checked: bool) -> LabelledText:
         lambda: _salad(lambda t: grammar.fill(t, rng, slots), rng),
         lambda: _simulated(values, rng),
     )
+    if not checked:  # the thresholds are for English texts
+        makers += (lambda: " ".join(sentence("foreign") for _ in range(rng.between(1, 4))),)
     text = rng.choice(makers)()
     return _restyled(text, rng, spoken=spoken)
 

@@ -1,5 +1,9 @@
 """Generated texts: spans are where the values are, and no text depends on another."""
 
+import datetime
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from sugarbush.examples.seeded_random import SeededRandom
@@ -11,6 +15,7 @@ from sugarbush.training.redactor.values import (
     KINDS,
     LOCALES,
     SECRET_KINDS,
+    pool,
     spelled_out,
 )
 
@@ -37,6 +42,36 @@ def test_a_text_depends_on_its_number_alone(texts):
     assert list(generated_texts(4, 20)) != again
 
 
+class Later(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.datetime.now(tz) + datetime.timedelta(days=40)
+
+    today = now
+
+
+class LaterDay(datetime.date):
+    @classmethod
+    def today(cls):
+        return datetime.date.today() + datetime.timedelta(days=40)
+
+
+def test_no_value_depends_on_the_day(monkeypatch):
+    """Faker makes some social security numbers from birth dates, which it counts from today."""
+    made = [pool.__wrapped__(locale, "ssn") for locale in (*LOCALES, *CHECKED_LOCALES)]
+    later = {
+        datetime.datetime: Later,
+        datetime.date: LaterDay,
+        datetime: SimpleNamespace(**vars(datetime) | {"datetime": Later, "date": LaterDay}),
+    }
+    for name, module in list(sys.modules.items()):
+        if name.startswith("faker.providers"):
+            for own, value in list(vars(module).items()):
+                if value in (datetime, datetime.date, datetime.datetime):
+                    monkeypatch.setattr(module, own, later[value])
+    assert made == [pool.__wrapped__(locale, "ssn") for locale in (*LOCALES, *CHECKED_LOCALES)]
+
+
 def test_marks_and_slots_never_stay_in_a_text(texts):
     for one in texts:
         assert not set(one.text) & set("\x02\x03\x04{}")
@@ -50,6 +85,13 @@ def test_the_check_texts_have_locales_of_their_own(texts):
 def test_some_texts_are_in_lower_case_and_some_have_no_secret(texts):
     assert any(one.text.islower() and one.spans for one in texts)
     assert any(not {k for *_, k in one.spans} & set(SECRET_KINDS) for one in texts)
+
+
+def test_some_texts_are_not_english_and_the_thresholds_are_chosen_without_them():
+    def greek(checked):
+        return sum("ι" in one.text for one in generated_texts(3, 400, checked=checked))
+
+    assert greek(checked=False) and not greek(checked=True)
 
 
 def test_a_number_is_spelled_out_completely():
