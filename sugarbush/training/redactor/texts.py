@@ -2,9 +2,9 @@
 
     carriers.txt + values -> sentences -> dialogues, mails, forms, notes -> case, typos, spacing
 
-A carrier is a sentence with slots for values. One text in seven comes from the simulator of the
-embedded example, with other values in its labelled spans. Text i depends on the seed and on i
-alone.
+A carrier is a sentence with slots for values. One text in eight comes from the simulator of the
+embedded example, with other values in its labelled spans. One in eight has random words of other
+languages. Text i depends on the seed and on i alone.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _text(rng: SeededRandom, checked: bool) -> LabelledText:
         lambda: _salad(lambda t: grammar.fill(t, rng, slots), rng),
         lambda: _simulated(values, rng),
     )
-    if not checked:  # the thresholds are for English texts
+    if not checked:  # the thresholds are chosen on English texts
         makers += (lambda: " ".join(sentence("foreign") for _ in range(rng.between(1, 4))),)
     text = rng.choice(makers)()
     return _restyled(text, rng, spoken=spoken)
