@@ -17,7 +17,7 @@ import argparse
 import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,10 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
     size = {"candidates": scale.candidates, "rounds": 2, "variations": scale.variations}
     survivors = scale.candidates // scale.variations
 
-    def mosaic(ratio: float) -> Variant:
-        return Variant(method="mosaic", evolution={"candidates": round(ratio * scale.texts)})
+    def mosaic(ratio: float, **other: Any) -> Variant:
+        return Variant(
+            method="mosaic", evolution={"candidates": round(ratio * scale.texts), **other}
+        )
 
     once = {"candidates": survivors, "rounds": 0, "variations": 1}
     herding = {"selection": "kernel_herding", "score_width": 0.2}
@@ -76,14 +78,14 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
         "sugarbush": Variant(evolution={**size, **herding}),
         "augpe-10": Variant(method="augpe", evolution=ten),
         "augpe-scores": Variant(method="augpe", evolution={**size, **herding, "by_label": False}),
-        "augpe-once": Variant(
-            method="mosaic",
-            evolution={"candidates": 4 * scale.texts, "prompt": "independent", "examples": 0},
-        ),
+        "augpe-once": mosaic(4, prompt="independent", examples=0),
         "mosaic": Variant(method="mosaic", evolution={"candidates": scale.candidates}),
         "mosaic-2": mosaic(2),
         "mosaic-4": mosaic(4),
         "mosaic-7": mosaic(7),
+        "mosaic-M": mosaic(4, prompt="metadata", examples=0),
+        "mosaic-narrow": mosaic(4, score_width=0.1),
+        "mosaic-wide": mosaic(4, score_width=0.4),
     }
 
 
@@ -169,6 +171,7 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=400, help="number of texts in a vote")
     parser.add_argument("--variations", type=int, default=4)
     parser.add_argument("--texts", type=int, default=100, help="texts of a final set to measure")
+    parser.add_argument("--model", help="folder of a local model, in place of the sweep's model")
     parser.add_argument(
         "--keep", action="store_true", help="store draws and answers for a later run"
     )
@@ -178,8 +181,12 @@ def main() -> None:
     asked = parser.parse_args()
     scale = Scale(candidates=asked.candidates, variations=asked.variations, texts=asked.texts)
     arms = {k: v for k, v in arms_of(scale).items() if asked.arms is None or k in asked.arms}
+    model = [Path(asked.model).name] if asked.model else []
+    if asked.model:
+        override = {"generator": {"huggingface": {"model": asked.model}}}
+        arms = {k: replace(v, settings={**v.settings, **override}) for k, v in arms.items()}
     begun = time.process_time()
-    name = "-".join([asked.sweep.stem, "replayed", *(asked.sets or ())])
+    name = "-".join([asked.sweep.stem, "replayed", *(asked.sets or ()), *model])
     file = Roots(Path()).internal / "sweeps" / name / "runs.csv"
     file.parent.mkdir(parents=True, exist_ok=True)
     rows = pd.read_csv(file).to_dict("records") if asked.resume and file.exists() else []

@@ -5,10 +5,13 @@
 The records score the first texts of `mosaic` once. The scores are released. So all further steps
 are post-processing and cost no privacy. In each group of ten texts with similar requested values,
 the best text is preferred to the fifth text. The model learns the preferences by DPO with LoRA.
-`sugarbush.HuggingFace` loads the new model, which writes the release.
+`sugarbush.HuggingFace` loads the new model.
 
-The command writes the first texts, trains, and prints the cost of a pair. Source of the idea: POPri
-(ICML 2025), which scores texts by clipped cosines.
+The command compares the texts of three models with the `mosaic` release that has the scores: the
+model itself, a model that was trained on pairs in random order, and the model that was trained on
+the preferences. The output is reports/internal/preferences/<set>/ and a table, with paired
+differences to the model itself. Source of the idea: POPri (ICML 2025), which scores texts by
+clipped cosines.
 """
 
 from __future__ import annotations
@@ -22,17 +25,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 
 import sugarbush as sb
-from research.benchmark_dataset import Variant, datasets
+from research.benchmark_dataset import BenchmarkDataset, Variant, datasets
 from research.small_models import seeded, shuffled
+from research.steering import table
 from sugarbush.generators import SEPARATOR, RandomRequest, continuation
+from sugarbush.paths import Roots, atomic_file, make_private
 from sugarbush.randomness import public_rng
 from sugarbush.training import load_model, merged, save_model, with_lora
 
 _GROUP, _WORSE = 10, 4  # index of the fifth of ten texts, as in POPri
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,52 @@ def train(
     save_model(merged(model), tokenizer, target)
 
 
+def coin_flips(pairs: Sequence[Pair], *, seed: int) -> list[Pair]:
+    """Return the control: the same pairs, and a coin decides which text is preferred."""
+    flips = public_rng(seed, "coin flips").random(len(pairs)) < 0.5
+    return [
+        Pair(pair.prompt, pair.worse, pair.better) if flip else pair
+        for pair, flip in zip(pairs, flips, strict=True)
+    ]
+
+
+def trial(dataset: BenchmarkDataset, asked: argparse.Namespace, seed: int) -> Iterator[Row]:
+    """Yield the values of the release that has the scores, and of the texts of three models.
+
+    All three models write texts for rows of the DP table, with donated examples and without votes.
+    """
+
+    def run(method: str, model: str, **evolution: Any) -> sb.Release:
+        own = {"generator": {"huggingface": {"model": model}}}
+        variant = Variant(method=method, evolution=evolution, settings=own)
+        return dataset.run(variant, epsilon=asked.epsilon, seed=seed)
+
+    def row(arm: str, texts: Sequence[str]) -> Row:
+        found = {
+            "arm": arm,
+            "run": seed,
+            **dataset.measured(texts, seed=seed),
+            "usable": len(texts),
+        }
+        print(found, f"{time.process_time():.0f} CPU-s", flush=True)
+        return found
+
+    scored = run("mosaic", asked.model, candidates=_GROUP * asked.pairs)
+    yield row("mosaic", scored.texts)
+    pairs = pairs_of(scored, dataset.schema, seed=seed)
+    arms = {"none": None, "random": coin_flips(pairs, seed=seed), "preferred": pairs}
+    for arm, own in arms.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            model = asked.model if own is None else str(Path(scratch) / f"{arm}-{seed}")
+            if own is not None:
+                begun = time.process_time()
+                losses = list(train(asked.model, own, Path(model), seed=seed, epochs=asked.epochs))
+                cost = (time.process_time() - begun) / len(own)
+                print(f"{len(own)} pairs, {cost:.1f} CPU-s each, last loss {losses[-1]:.3f}")
+            found = run("maple", model, rounds=0, candidates=asked.texts, variations=1)
+        yield row(arm, found.texts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -145,30 +198,22 @@ def main() -> None:
     parser.add_argument("sweep", type=Path)
     parser.add_argument("set")
     parser.add_argument("--model", required=True, help="folder of a model without a chat template")
-    parser.add_argument("--pairs", type=int, default=8, help="a tenth of the texts that are scored")
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--texts", type=int, default=50, help="texts of each model to measure")
-    parser.add_argument("--out", type=Path, help="folder for the trained model")
-    asked = parser.parse_args()
-    (dataset,) = datasets(asked.sweep, sets=[asked.set], records=2000, texts=asked.texts)
-    model = {"generator": {"huggingface": {"model": asked.model}}}
-    scored = {"candidates": _GROUP * asked.pairs}
-    release = dataset.run(
-        Variant(method="mosaic", evolution=scored, settings=model), epsilon=asked.epsilon, seed=0
+    parser.add_argument(
+        "--pairs", type=int, default=24, help="a tenth of the texts that are scored"
     )
-    pairs = pairs_of(release, dataset.schema, seed=0)
-    with tempfile.TemporaryDirectory() as scratch:
-        out = asked.out or Path(scratch) / "model"
-        begun = time.process_time()
-        losses = list(train(asked.model, pairs, out, seed=0))
-        cost = (time.process_time() - begun) / len(pairs)
-        print(f"{len(pairs)} pairs, {cost:.1f} CPU-s each, losses {losses}", flush=True)
-        print("before", dataset.measured(release.texts, seed=0), flush=True)
-        own = {"generator": {"huggingface": {"model": str(out)}}}
-        after = dataset.run(
-            Variant(method="mosaic", evolution=scored, settings=own), epsilon=asked.epsilon, seed=1
-        )
-        print("after", dataset.measured(after.texts, seed=0), flush=True)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--texts", type=int, default=60, help="texts of each model to measure")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    asked = parser.parse_args()
+    (dataset,) = datasets(asked.sweep, sets=[asked.set], records=2000, texts=asked.texts, keep=True)
+    folder = make_private(Roots(Path()).internal / "preferences" / asked.set)
+    rows = []
+    for seed in asked.seeds:
+        rows += trial(dataset, asked, seed)
+        with atomic_file(folder / "runs.csv") as path:
+            pd.DataFrame(rows).to_csv(path, index=False)
+    print(table(pd.DataFrame(rows)))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ accuracy, macro_f1, f1    of a logistic regression that is trained on the texts 
                           `majority` predicts the most common value
 adherence                 share of texts that have the requested value, by a logistic regression
                           that is trained on real training texts; for `real`: of held-out texts
+perplexity                of held-out real texts by the model in --decoder, after it was trained on
+                          the texts (`research.next_token`)
 
 The output is reports/internal/usefulness/<folder>-<set>.csv and two tables.
 """
@@ -40,6 +42,7 @@ from scipy.stats import t as student
 from sklearn.metrics import f1_score
 
 from research.benchmark_dataset import BenchmarkDataset, datasets
+from research.next_token import Decoder, next_token_scores
 from sugarbush.embedding import Encoder
 from sugarbush.evaluation import (
     REAL,
@@ -54,8 +57,9 @@ from sugarbush.randomness import public_rng
 
 SECOND = "second"
 NEAR = 0.95
+_PREDICTED = 500  # held-out texts that a decoder predicts
 SHOWN = ("mauve/encoder", "mauve/tf-idf", f"mauve/{SECOND}", "mean/attribute", "distinct_2/text",
-         "near_duplicates/text")  # fmt: skip
+         "near_duplicates/text", "perplexity/text")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,12 +90,14 @@ def read_release(file: Path, schema: Any) -> Requested:
 class Measure:
     """Measures samples against the held-out texts of a data set.
 
-    `second` is None or a further encoder, for at most `second_texts` texts of a release.
+    `second` is None or a further encoder, for at most `second_texts` texts of a release. `decoder`
+    is None or the folder of a language model.
     """
 
     dataset: BenchmarkDataset
     second: Any
     second_texts: int
+    decoder: str | None = None
 
     def rows(self, own: Requested, *, real: bool, seed: int) -> Iterator[dict[str, Any]]:
         """Compute all values of a release or of real training texts."""
@@ -103,6 +109,11 @@ class Measure:
         if len(compared) == count:
             yield from self._texts(compared, self._sample(order[:count], private=True), seed=seed)
         yield from self._labels(own, sample, real=real, seed=seed)
+        if self.decoder is not None:
+            scores = next_token_scores(
+                own.texts, order[:_PREDICTED], decoder=Decoder(name=self.decoder), seed=seed
+            )
+            yield {"metric": "perplexity", "space": "text", "value": scores.perplexity()}
 
     def _sample(self, texts: Sequence[str], *, private: bool) -> Sample:
         found = self.dataset.features(texts, private=private)
@@ -265,6 +276,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2000, help="most real texts of a split")
     parser.add_argument("--second", help="a second encoder by name or path")
     parser.add_argument("--second-texts", type=int, default=500, help="most texts that it encodes")
+    parser.add_argument("--decoder", help="folder of a decoder, for the perplexity of real texts")
     asked = parser.parse_args()
     (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records, texts=1)
     second = None
@@ -272,7 +284,9 @@ def main() -> None:
         corpus = dataset.corpus
         params = corpus.settings.embedding.model_copy(update={"model": asked.second})
         second = Encoder(params, cache=corpus.embeddings[True]).encode
-    measure = Measure(dataset=dataset, second=second, second_texts=asked.second_texts)
+    measure = Measure(
+        dataset=dataset, second=second, second_texts=asked.second_texts, decoder=asked.decoder
+    )
     files = sorted(f for f in asked.folder.iterdir() if f.suffix in {".parquet", ".csv"})
     rows = measured(measure, files, asked.texts)
     target = Roots(Path()).internal / "usefulness" / f"{asked.folder.name}-{asked.set}.csv"

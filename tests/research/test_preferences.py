@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from research.preferences import Pair, log_likelihoods, ranked_pairs, train
+from research.preferences import Pair, coin_flips, log_likelihoods, ranked_pairs, train
 
 
 def test_the_best_of_ten_similar_texts_is_preferred_to_the_fifth():
@@ -16,6 +16,15 @@ def test_the_best_of_ten_similar_texts_is_preferred_to_the_fifth():
 
 def test_a_group_that_is_not_whole_has_no_pair():
     assert len(ranked_pairs(np.zeros((19, 1), dtype=np.int64), np.arange(19), seed=1)) == 1
+
+
+def test_the_control_has_the_same_pairs_with_about_half_of_them_reversed():
+    pairs = [Pair(f"{i}", "good", "bad") for i in range(400)]
+    flipped = coin_flips(pairs, seed=1)
+    assert [pair.prompt for pair in flipped] == [pair.prompt for pair in pairs]
+    assert {(pair.better, pair.worse) for pair in flipped} == {("good", "bad"), ("bad", "good")}
+    # 200 ± 10 (standard deviation): a fair coin leaves 150 to 250 with probability over 1 - 6e-7
+    assert 150 < sum(pair.better == "good" for pair in flipped) < 250
 
 
 def test_a_likelihood_does_not_depend_on_the_batch(tiny_llama):
