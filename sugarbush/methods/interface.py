@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from sugarbush.data.private_store import PrivateCorpus
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.budget import BudgetPlan
@@ -25,6 +24,7 @@ from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.settings import Section
 
 if TYPE_CHECKING:
+    from sugarbush.data.private_store import PrivateCorpus
     from sugarbush.evolution.evolve import Encode, Evolution, Writer
     from sugarbush.evolution.initialisation import Donated
     from sugarbush.evolution.population import Population
