@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
@@ -12,6 +13,10 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from typing_extensions import TypedDict  # pydantic needs this version before Python 3.12
+
+
+class RemovedSettingWarning(UserWarning):
+    """Settings of an older version are set, and have no effect."""
 
 
 class _NotInOutput:
@@ -48,7 +53,13 @@ class Section(BaseModel):
     def _without_removed(cls, fields: Any) -> Any:
         if not isinstance(fields, dict):
             return fields
-        return {name: value for name, value in fields.items() if name not in cls.removed_settings}
+        removed = cls.removed_settings
+        ignored = [n for n in removed if fields.get(n, removed[n]) != removed[n]]
+        # A complete file of 0.1 has all sections; a removed section was switched off there.
+        if ignored := [name for name in ignored if not isinstance(fields[name], dict)]:
+            names = f"{', '.join(ignored)} of {cls.__name__}"
+            warnings.warn(f"{names}: removed; has no effect", RemovedSettingWarning, stacklevel=1)
+        return {name: value for name, value in fields.items() if name not in removed}
 
     def output_settings(self) -> dict[str, Any]:
         """Return the fields that affect a stage's output, as JSON values.
