@@ -17,6 +17,8 @@ import sys
 from pathlib import Path
 from sugarbush.pipeline import entry_point, graph, settings, stage
 assert not set(sys.modules) & {"pandas", "pyarrow"}, "a skipped stage needs neither"
+from sugarbush.pipeline.stages import fingerprint, make_example
+assert "pandas" not in sys.modules, "most runs start these stages, which read no table"
 from sugarbush.pipeline.stages import evolve, extract_metadata, fingerprint, initialise, prepare
 from sugarbush.pipeline.project import Project
 if sys.argv[1:]:
