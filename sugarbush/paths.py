@@ -99,6 +99,8 @@ def make_owner_only(folder: Path) -> None:
 
     An existing folder keeps its mode, because the user may share it on purpose.
     """
+    if folder.exists():
+        return
     for part in [part for part in (*reversed(folder.parents), folder) if not part.exists()]:
         part.mkdir(mode=0o700, exist_ok=True)
 

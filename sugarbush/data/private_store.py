@@ -23,18 +23,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sugarbush.paths import atomic_directory, atomic_file, make_private, remove_leftovers, require
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.parts import MapParts, Parts, map_parts
 from sugarbush.randomness import public_rng
+
+# pandas and pyarrow are imported inside functions: most stages without private data need neither.
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow.parquet as pq
 
 RAW, LABEL = "raw_", "label_"
 USER = "user"  # the column with the keyed hash of the record's owner, if the unit is a user
@@ -79,6 +81,8 @@ class PrivateCorpus(ABC):
     def _read_codes(self, part: str) -> pd.DataFrame: ...
 
     def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
+        import pandas as pd
+
         frames = list(self._batches(part, columns))
         return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
@@ -223,7 +227,7 @@ class PrivateStore(PrivateCorpus):
     def _embeddings_in_parts(self, encode: Encode, part: str, map_parts: MapParts) -> Private[Any]:
         source = require(self.prepared_file(part), left_by="prepare")
         folder = _TemporaryFolder(self.folder("embeddings"))
-        places = range(pq.read_metadata(source).num_row_groups)
+        places = _row_groups(source)
         files = [folder.path / f"{place}.npy" for place in places]
 
         def embed(place: int) -> dict[int, int]:
@@ -249,7 +253,7 @@ class PrivateStore(PrivateCorpus):
         if self._map_parts is None:
             return super().map_records(function, part=part)
         source = require(self.prepared_file(part), left_by="prepare")
-        places = range(pq.read_metadata(source).num_row_groups)
+        places = _row_groups(source)
 
         def apply(place: int) -> dict[int, NDArray[Any]]:
             own = Private[Records](records_of(_row_group(source, place))).map_batch(function)
@@ -282,6 +286,8 @@ class PrivateStore(PrivateCorpus):
         return _frames(require(self.prepared_file(part), left_by="prepare"), columns)
 
     def _read_codes(self, part: str) -> pd.DataFrame:
+        import pandas as pd
+
         return pd.read_parquet(require(self.codes_file(part), left_by="extract_metadata"))
 
 
@@ -293,6 +299,9 @@ class PreparedFiles:
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def add(self, frames: Mapping[str, pd.DataFrame]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         for part, frame in frames.items():
             schema = pa.schema([(str(name), pa.string()) for name in frame.columns])
             if part not in self._writers:
@@ -309,6 +318,8 @@ class PreparedFiles:
 
 def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
     """Yield a parquet file in frames of some thousand rows. An empty file yields one frame."""
+    import pyarrow.parquet as pq
+
     # With `pre_buffer`, the whole file would stay in memory until the last row is read.
     with pq.ParquetFile(path, pre_buffer=False) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
@@ -345,7 +356,15 @@ class _TemporaryFolder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
+def _row_groups(path: Path) -> range:
+    import pyarrow.parquet as pq
+
+    return range(pq.read_metadata(path).num_row_groups)
+
+
 def _row_group(path: Path, place: int) -> pd.DataFrame:
+    import pyarrow.parquet as pq
+
     with pq.ParquetFile(path) as file:
         frame: pd.DataFrame = file.read_row_group(place).to_pandas()
     return frame
@@ -368,6 +387,8 @@ def labels_of(frame: pd.DataFrame) -> dict[str, tuple[str | None, ...]]:
 
 def codes_frame(codes: NDArray[np.int64], names: Sequence[str]) -> pd.DataFrame:
     """Convert codes (n, d) to a frame with one column per attribute."""
+    import pandas as pd
+
     return pd.DataFrame(codes.reshape(-1, len(names)), columns=list(names))
 
 
@@ -404,6 +425,8 @@ def _digest_of_pieces(contents: Iterable[Iterable[str]], *, key: bytes) -> str:
 
 def _json_pieces(file: Path, columns: list[str] | None) -> Iterator[str]:
     """Yield pieces of `to_json(orient="split", double_precision=15)` of the table in `file`."""
+    import pyarrow.parquet as pq
+
     count, comma, started = pq.read_metadata(file).num_rows, "", False
     for frame in _frames(file, columns):
         if not started:

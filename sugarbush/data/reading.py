@@ -21,14 +21,16 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sugarbush.data.remote import RemotePath, Source, source_of
 from sugarbush.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FORMATS = ".csv, .jsonl or .parquet, or a folder of them"
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
@@ -200,6 +202,8 @@ def is_missing(value: Any) -> bool:
     """Return whether a cell is None, or a missing number or date of pandas."""
     if value is None or isinstance(value, str):
         return value is None
+    import pandas as pd  # slow, and no text needs it
+
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 

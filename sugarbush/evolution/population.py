@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NO_PARENT = -1
 NO_CODE = -1
@@ -81,6 +83,8 @@ class Population:
 
     def frame(self, names: Sequence[str]) -> pd.DataFrame:
         """Return one row per candidate, with one `code_<name>` column per attribute."""
+        import pandas as pd  # slow; a stage that is skipped needs no pandas
+
         columns: dict[str, Any] = {
             "id": self.ids,
             "text": list(self.texts),
@@ -99,6 +103,8 @@ def save_population(population: Population, names: Sequence[str], path: Path) ->
 
 def load_population(path: Path, names: Sequence[str]) -> Population:
     """Read a file that `save_population` wrote."""
+    import pandas as pd
+
     frame = pd.read_parquet(path)
     codes = frame[[f"code_{name}" for name in names]].to_numpy(dtype=np.int64)
     return Population(

@@ -16,7 +16,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +74,13 @@ class AnswerCache:
 
     def put(self, key: str, completion: Completion) -> None:
         with _storage(self._folder):
-            self._cache.set(key, asdict(completion))
+            self._cache.set(key, vars(completion))
 
     def put_all(self, completions: Mapping[str, Completion]) -> None:
         """Store all answers in one transaction, or none of them."""
         with _storage(self._folder), self._cache.transact():
             for key, completion in completions.items():
-                self._cache.set(key, asdict(completion))
+                self._cache.set(key, vars(completion))
 
     def find(self, keys: Iterable[str]) -> dict[str, Completion]:
         """Return the cached answers by key. Keys without an answer are omitted."""

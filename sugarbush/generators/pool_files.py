@@ -14,7 +14,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sugarbush.data.reading import read_rows
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import find_input
 from sugarbush.randomness import hash_share
@@ -58,6 +57,8 @@ def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
 
     If `rows` is set, keep only the `rows` texts with the lowest hashes.
     """
+    from sugarbush.data.reading import read_rows  # slow, and only a pool needs it
+
     path = find_input(base, source.file)
     wanted = {source.text_column: f"{setting}.text_column"}
     cells = [

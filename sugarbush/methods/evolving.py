@@ -5,7 +5,7 @@ The subclasses differ in their defaults and first candidates. Source: Xie et al.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import Population
@@ -13,7 +13,13 @@ from sugarbush.evolution.settings import EvolutionSettings, Selection
 from sugarbush.evolution.voting import PrivateEmbeddings
 from sugarbush.generators.interface import VariationRequest
 from sugarbush.methods.generating import GeneratingMethod
-from sugarbush.methods.interface import FinalSet, MethodInputs, PlannedCalls, ShareRequest
+from sugarbush.methods.interface import (
+    FinalSet,
+    MethodInputs,
+    PlannedCalls,
+    PromptParts,
+    ShareRequest,
+)
 from sugarbush.privacy.data_types import Private, Released
 
 
@@ -91,7 +97,7 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
         return {name: value for name, value in fields.items() if added.get(name, ...) != value}
 
     def planned_calls(
-        self, *, record_count: float | None, **prompt: Any
+        self, *, record_count: float | None, **prompt: Unpack[PromptParts]
     ) -> tuple[PlannedCalls, ...]:
         first = super().planned_calls(record_count=record_count, **prompt)
         request, calls = first[0].request, first[0].calls * (self.variations - 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,14 @@ from sugarbush.evolution.selection import select_by_rank
 from sugarbush.evolution.settings import CandidateSettings, EvolutionSettings, FirstLength
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.generators.interface import RandomRequest, Request, Usage, usage_of
-from sugarbush.methods.interface import FinalSet, Initial, Method, MethodInputs, PlannedCalls
+from sugarbush.methods.interface import (
+    FinalSet,
+    Initial,
+    Method,
+    MethodInputs,
+    PlannedCalls,
+    PromptParts,
+)
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.randomness import public_rng, seed_of
@@ -272,7 +279,7 @@ class GeneratingMethod(CandidateSettings, Method):
         )
 
     def planned_further_calls(
-        self, *, record_count: float | None, texts: int, **prompt: Any
+        self, *, record_count: float | None, texts: int, **prompt: Unpack[PromptParts]
     ) -> tuple[PlannedCalls, ...]:
         wanted = RATIO * texts if self.vote_unit > 1 else texts
         further = wanted - self.texts_before(self.planned_first(record_count))
@@ -280,7 +287,7 @@ class GeneratingMethod(CandidateSettings, Method):
         return self._planned(("enlarge", "further texts", further), request=request)
 
     def planned_calls(
-        self, *, record_count: float | None, **prompt: Any
+        self, *, record_count: float | None, **prompt: Unpack[PromptParts]
     ) -> tuple[PlannedCalls, ...]:
         first = self.planned_first(record_count)
         request = self.longest_request(**prompt)

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from sugarbush.data.private_store import PrivateCorpus
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.budget import BudgetPlan
@@ -25,6 +24,7 @@ from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.settings import Section
 
 if TYPE_CHECKING:
+    from sugarbush.data.private_store import PrivateCorpus
     from sugarbush.evolution.evolve import Encode, Evolution, Writer
     from sugarbush.evolution.initialisation import Donated
     from sugarbush.evolution.population import Population
@@ -146,6 +146,14 @@ class FinalSet:
         )
         evolution = Evolution(rounds=(), final=final, usage=usage, ledger_ids=made.ledger_ids)
         return cls(evolution=evolution, run=run)
+
+
+class PromptParts(TypedDict):
+    """The public values that decide how long a request can be."""
+
+    schema: Schema
+    donated: Sequence[str]
+    length: FirstLength
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,12 +296,7 @@ class Method(Section):
         """Check before any charge that the method can run. Raises ParamsError."""
 
     def planned_calls(
-        self,
-        *,
-        schema: Schema,
-        donated: Sequence[str],
-        length: FirstLength,
-        record_count: float | None,
+        self, *, record_count: float | None, **prompt: Unpack[PromptParts]
     ) -> tuple[PlannedCalls, ...]:
         """Plan all requests to the generator before stage `enlarge`.
 
@@ -302,13 +305,7 @@ class Method(Section):
         return ()
 
     def planned_further_calls(
-        self,
-        *,
-        schema: Schema,
-        donated: Sequence[str],
-        length: FirstLength,
-        record_count: float | None,
-        texts: int,
+        self, *, record_count: float | None, texts: int, **prompt: Unpack[PromptParts]
     ) -> tuple[PlannedCalls, ...]:
         """Plan the requests of stage `enlarge` for `texts` texts, if all answers are usable."""
         return ()

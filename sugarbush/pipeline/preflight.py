@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.interface import Request
-from sugarbush.methods.interface import METADATA, PlannedCalls
+from sugarbush.methods.interface import METADATA, PlannedCalls, PromptParts
 from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Released
@@ -42,11 +41,10 @@ def planned_calls(
     allow. If the DP record count is unknown, the function assumes the largest default size of a
     release."""
     settings = project.settings
-    fields: dict[str, Any] = {
+    prompt: PromptParts = {
         "schema": project.schema,
         "donated": donated,
         "length": settings.initialise.length,
-        "record_count": record_count,
     }
     counts = any(r.share == METADATA for m in settings.chosen for r in m.share_requests())
     texts = settings.release.size(math.inf if counts and record_count is None else record_count)
@@ -54,8 +52,8 @@ def planned_calls(
         batch
         for method in settings.chosen
         for batch in (
-            *method.planned_calls(**fields),
-            *method.planned_further_calls(**fields, texts=texts),
+            *method.planned_calls(record_count=record_count, **prompt),
+            *method.planned_further_calls(record_count=record_count, texts=texts, **prompt),
         )
     )
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.data.private_store import PrivateStore, write_stamp
@@ -32,6 +31,8 @@ from sugarbush.privacy.ledger import NOT_AN_ENTRY, Entry, Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sugarbush.pipeline.project import Project
 
 T = TypeVar("T")
@@ -141,6 +142,8 @@ def metadata_in(
     folders: Iterable[Path], *, label: str | None, ledger_ids: tuple[str, ...]
 ) -> MetadataRelease:
     """Read the DP table and the DP counts of `label`. Return None for a missing result."""
+    import pandas as pd
+
     rows = labels = record_count = None
     for folder in folders:
         if (folder / "rows.parquet").exists():
@@ -161,6 +164,8 @@ def read_record_count(roots: Roots) -> float | None:
 
 def donated_frame(roots: Roots) -> pd.DataFrame:
     """Read the donated examples with their codes (public)."""
+    import pandas as pd
+
     path = require(roots.public / "donated" / "donated.parquet", left_by="extract_metadata")
     return pd.read_parquet(path)
 
@@ -323,6 +328,8 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
 def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
     """Return one row per final text, with id, text, the requested values, parent and round. For
     further texts, `examples` contains the indices of the donated examples in their prompts."""
+    import pandas as pd
+
     population, examples = evolution.final, evolution.examples
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
     values = values_of(population.codes, schema)

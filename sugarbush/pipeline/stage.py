@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import warnings
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -104,7 +105,8 @@ def run_stage(name: str) -> None:
     gc.set_threshold(50_000, 20, 20)  # objects of imports live until the end of the process
     from sugarbush.pipeline.entry_point import run_with_error_report
     from sugarbush.pipeline.graph import stage_named
-    from sugarbush.pipeline.project import Project
+    from sugarbush.pipeline.settings import FILE, load_params
+    from sugarbush.settings import RemovedSettingWarning
 
     stage = stage_named(name)
     parser = argparse.ArgumentParser(prog=f"python -m tasks.{name}")
@@ -112,9 +114,16 @@ def run_stage(name: str) -> None:
         parser.add_argument("--method", required=True)
     method_name: str | None = getattr(parser.parse_args(), "method", None)
 
+    warnings.simplefilter("ignore", RemovedSettingWarning)  # the command line shows it once
+
     def run(base: Path) -> None:
-        project = Project(base)
-        method = None if method_name is None else project.settings.method(method_name)
-        stage.run(project, method)
+        settings = load_params(base / FILE)
+        method = None if method_name is None else settings.method(method_name)
+        if not stage.is_needed(settings, method):
+            stage.skip(base, method)
+            return
+        from sugarbush.pipeline.project import Project  # slow
+
+        stage.run(Project(base, settings=settings), method)
 
     run_with_error_report(name if method_name is None else f"{name}@{method_name}", run)

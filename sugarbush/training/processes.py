@@ -14,9 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-import torch
-from torch import distributed
-
 T = TypeVar("T")
 
 _RANK, _LOCAL_RANK = "RANK", "LOCAL_RANK"  # the environment variables that torchrun sets
@@ -34,6 +31,9 @@ def processes(number: int, *, restart: Sequence[str]) -> Iterator[None]:
         return
     if _RANK not in os.environ:
         _become_torchrun(number, restart)
+    import torch  # slow, and the process that becomes torchrun would import it twice
+    from torch import distributed
+
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ[_LOCAL_RANK]))
     distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
@@ -50,6 +50,8 @@ def is_first() -> bool:
 
 def broadcast_from_first(value: T | None) -> T | None:
     """Return, in every process, the value that process 0 passes."""
+    from torch import distributed
+
     said = [value]
     if distributed.is_initialized():
         distributed.broadcast_object_list(said, src=0)

@@ -11,6 +11,7 @@ from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.settings import EvolutionSettings, PromptContent
+from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.methods.augpe import AugPE
 from sugarbush.methods.interface import ReleaseSettings
 from sugarbush.methods.maple import Maple
@@ -22,7 +23,7 @@ from sugarbush.pipeline.settings import (
     load_params,
     parse_params,
 )
-from sugarbush.settings import Section, meanings
+from sugarbush.settings import RemovedSettingWarning, Section, meanings
 from sugarbush.training.dpsgd.settings import FinetuneSettings, Lora, Yue2023
 from tests.settings import params, settings
 
@@ -84,6 +85,8 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
             del old["evolve"][method][name]
     for name in FinetuneSettings.removed_settings:
         del old["finetune"][name]
+    for name in OpenAI.removed_settings:
+        del old["generator"]["openai"][name]
     for section in ("generate", "crt"):
         del old[section]["texts"]
     assert new.pop("methods") == ["mosaic"]
@@ -111,7 +114,12 @@ def test_settings_that_were_removed_still_load() -> None:
         embedding__precision="bfloat16",
         synthesize_metadata__engine="mst",
     )
-    assert parse_params(old) == parse_params(settings())
+    old["generator"]["openai"] |= {"deadline_s": 60, "batch_poll_s": 30}
+    with pytest.warns(RemovedSettingWarning) as shown:
+        assert parse_params(old) == parse_params(settings())
+    texts = [str(one.message) for one in shown]
+    assert "deadline_s of OpenAI: removed; has no effect" in texts  # the other one has its default
+    assert len(texts) == len(set(texts))
 
 
 def test_settings_that_cache_keys_are_made_of_keep_their_values() -> None:

@@ -54,6 +54,7 @@ _WORTH_RETRYING = {408, 409, 429}
 _ENDED = {"completed", "expired", "cancelled", "failed"}
 # Maximum time between two attempts to lock a batch that another run polls
 _LOOK_S = 1.0
+POLL_S = 30.0  # time between two polls of a submitted batch
 
 T = TypeVar("T")
 Receive = Callable[[Call, Completion], None]
@@ -135,7 +136,7 @@ class BatchApi:
                 if not said:
                     self.say(f"waiting: another run polls batch {job.id or job.name}")
                     said = True
-                await asyncio.sleep(min(self.params.batch_poll_s, _LOOK_S))
+                await asyncio.sleep(min(POLL_S, _LOOK_S))
         try:
             yield
         finally:
@@ -226,7 +227,7 @@ class BatchApi:
     async def _finish(self, job: Job, batch: Batch, mine: dict[str, Call]) -> set[str]:
         """Receive the answers of a batch. Return the keys of all answered or refused calls."""
         while batch.status not in _ENDED:
-            await asyncio.sleep(self.params.batch_poll_s)
+            await asyncio.sleep(POLL_S)
             batch = await self._retried(self.client.batches.retrieve, batch.id)
         contents = [
             (await self._retried(self.client.files.content, file_id)).text

@@ -15,9 +15,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -263,6 +264,7 @@ class _Journal:
         self._read_to = 0
         self._checked_end = False
         self._settling = path.with_suffix(".settling")
+        self._descriptor: int | None = None
         self._unsettled = False
 
     def new_lines(self) -> list[Paid]:
@@ -285,7 +287,7 @@ class _Journal:
         """
         if self._unsettled:
             self.recover()
-        line = json.dumps(asdict(paid), separators=(",", ":")).encode() + b"\n"
+        line = json.dumps(vars(paid), separators=(",", ":")).encode() + b"\n"
         with _storage(self.path):
             make_owner_only(self.path.parent)
             place = self.path.stat().st_size if self.path.exists() else 0
@@ -313,12 +315,11 @@ class _Journal:
         self._unsettled = False
 
     def _write_settling(self, content: bytes) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        descriptor = os.open(self._settling, flags, 0o600)
-        try:
-            os.write(descriptor, content)
-        finally:
-            os.close(descriptor)
+        if self._descriptor is None:  # opening and closing takes longer than all the rest
+            self._descriptor = os.open(self._settling, os.O_WRONLY | os.O_CREAT, 0o600)
+            weakref.finalize(self, os.close, self._descriptor)
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, content, 0)
 
     def _append(self, line: bytes) -> None:
         """Write the line in one system call, so that lines of several processes do not mix."""

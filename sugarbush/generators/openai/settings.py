@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
@@ -31,9 +31,7 @@ SHARED_BY_ENDPOINTS = (
     "requests_per_minute",
     "tokens_per_minute",
     "timeout_s",
-    "deadline_s",
     "max_retries",
-    "batch_poll_s",
     "prices",
 )
 
@@ -50,6 +48,7 @@ class EndpointSettings(Section):
 
     setting: ClassVar[str]
     """The name of the section in messages."""
+    removed_settings: ClassVar[Mapping[str, Any]] = {"deadline_s": 600, "batch_poll_s": 30}
     reads_private_text: ClassVar[bool] = False
     """Whether the endpoint receives private text. No message quotes such an endpoint."""
 
@@ -84,13 +83,10 @@ class EndpointSettings(Section):
     """Rate limit of one address: tokens per minute. Each call counts with its prompt and
     max_tokens."""
     timeout_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 120
-    """Time limit of one attempt, in seconds."""
-    deadline_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 600
-    """Time limit of a call with its retries, in seconds. Waits for rate limits do not count."""
+    """Time limit of one attempt, in seconds. Five times this limit holds for a call with its
+    retries, without waits for rate limits."""
     max_retries: Annotated[int, Field(ge=0), NOT_IN_OUTPUT] = 8
     """Maximum number of retries of a failed call."""
-    batch_poll_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 30
-    """Seconds between two polls of a submitted batch."""
     context_tokens: Annotated[int, Field(ge=64)] = 8192
     """The model's context length, for prompt and answer together. Longer prompts are shortened."""
     max_calls: Annotated[Annotated[int, Field(ge=1)] | None, NOT_IN_OUTPUT] = None
@@ -114,6 +110,11 @@ class EndpointSettings(Section):
     def most_calls_at_once(self) -> int:
         """The maximum number of concurrent calls to all addresses together."""
         return self.concurrency * len(self.base_urls)
+
+    @property
+    def deadline_s(self) -> float:
+        """Time limit of a call with its retries, in seconds."""
+        return 5 * self.timeout_s
 
     def at(self, base_url: str) -> Self:
         """Return the same settings for one of the addresses."""

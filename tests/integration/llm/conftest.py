@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sugarbush.generators.interface import RandomRequest
+from sugarbush.generators.openai import batch_api
 from sugarbush.generators.openai.generator import OpenAiGenerator
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.pipeline.settings import load_params
@@ -18,6 +19,7 @@ from sugarbush.privacy.data_types import Released
 from tests.integration.llm.server import KEY, MODEL, FaultServer, running
 
 ROOT = Path(__file__).parents[3]
+batch_api.POLL_S = 0.02  # the processes that tests start import this module too
 
 
 def endpoint_params(base_url: str, **changes: Any) -> OpenAI:
@@ -25,7 +27,7 @@ def endpoint_params(base_url: str, **changes: Any) -> OpenAI:
     fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
     fields |= {
         "base_url": base_url, "model": MODEL, "requests_per_minute": 1e6,
-        "tokens_per_minute": 1e9, "batch_poll_s": 0.02, "timeout_s": 10,
+        "tokens_per_minute": 1e9, "timeout_s": 10,
     }  # fmt: skip
     return OpenAI.model_validate(fields | changes)
 

@@ -144,7 +144,7 @@ def test_a_batch_that_was_never_made_is_submitted_by_the_next_run(bench: Start) 
 def test_an_earlier_batch_is_kept_whole_though_fewer_answers_are_wanted_now(bench: Start) -> None:
     run = bench()
     run.server.batches.polls = 10**9
-    generator = run.generator(mode="batch", batch_poll_s=0.01)
+    generator = run.generator(mode="batch")
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(generator, "_say", _interrupt)

@@ -158,7 +158,7 @@ def test_the_time_that_an_endpoint_names_is_waited_by_every_worker(bench: Start)
 def test_a_wait_beyond_the_deadline_is_not_begun(bench: Start) -> None:
     run = bench(behave=lambda number, body: failure(429, "tomorrow", retry_after="86400"))
     started = time.monotonic()
-    (answer,) = run.generator(deadline_s=5, concurrency=1).generate(wishes(1)).value
+    (answer,) = run.generator(timeout_s=1, concurrency=1).generate(wishes(1)).value
     assert answer.problem is Problem.FAILED
     assert len(run.server.asked) == 1
     assert time.monotonic() - started < 60

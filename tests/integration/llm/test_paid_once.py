@@ -144,9 +144,7 @@ def test_a_direct_run_waits_for_a_batch_that_has_its_calls(bench: Start) -> None
     run = bench()
     run.server.batches.polls = 10**9
     with ThreadPoolExecutor(2) as pool:
-        batch = pool.submit(
-            lambda: run.generator(mode="batch", batch_poll_s=0.02).generate(wishes(10)).value
-        )
+        batch = pool.submit(lambda: run.generator(mode="batch").generate(wishes(10)).value)
         while not run.server.batches.looks:
             time.sleep(0.01)
         direct = pool.submit(lambda: run.generator().generate(wishes(12)).value)

@@ -229,8 +229,7 @@ OTHER = {
     "mode": "batch", "temperature": 0.5, "top_p": 0.5, "max_tokens": 100,
     "token_limit": "max_completion_tokens", "send_seed": False, "reasoning_effort": "low",
     "concurrency": 2, "requests_per_minute": 5.0, "tokens_per_minute": 9.0, "timeout_s": 3.0,
-    "deadline_s": 4.0, "max_retries": 1, "batch_poll_s": 7.0, "context_tokens": 4000,
-    "max_calls": 5, "max_cost": 2.0,
+    "max_retries": 1, "context_tokens": 4000, "max_calls": 5, "max_cost": 2.0,
     "prices": {"my-model": {"input": 1, "output": 2, "date": "2026-11-01"}},
 }  # fmt: skip
 

@@ -12,9 +12,13 @@ SLOW = (
     "dp_accounting dvc matplotlib openai prefect scipy sentence_transformers sklearn torch "
     "transformers"
 )
-PROGRAM = f"""
+PROGRAM = """
 import sys
 from pathlib import Path
+from sugarbush.pipeline import entry_point, graph, settings, stage
+assert not set(sys.modules) & {"pandas", "pyarrow"}, "a skipped stage needs neither"
+from sugarbush.pipeline.stages import fingerprint, make_example
+assert "pandas" not in sys.modules, "most runs start these stages, which read no table"
 from sugarbush.pipeline.stages import evolve, extract_metadata, fingerprint, initialise, prepare
 from sugarbush.pipeline.project import Project
 if sys.argv[1:]:
@@ -22,8 +26,8 @@ if sys.argv[1:]:
         stage.run(Project(Path()))
     project = Project(Path())
     initialise.run(project, project.settings.method("maple"))
-print(*sorted(set({SLOW.split()}) & set(sys.modules)))
-"""
+print(*sorted(set("@".split()) & set(sys.modules)))
+""".replace("@", SLOW)
 
 
 def loaded(*arguments: str, folder: Path, **variables: str) -> list[str]:

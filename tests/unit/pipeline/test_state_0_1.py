@@ -20,6 +20,8 @@ from sugarbush.report.card import release_card
 from tests.settings import ROOT
 from tests.unit.pipeline.small_project import run_stages
 
+# The settings of these projects contain `generate.texts`, which was removed.
+pytestmark = pytest.mark.filterwarnings("ignore::sugarbush.settings.RemovedSettingWarning")
 SAVED = ROOT / "tests" / "fixtures" / "state_0_1"
 # Folders of projects of version 0.1, and their numbers of charges.
 PROJECTS = {"": 6, "second": 3}
