@@ -27,6 +27,7 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError, StorageError
 from sugarbush.randomness import public_rng
+from sugarbush.settings import RemovedSettingWarning
 
 WORDS = ["parcel", "refund", "invoice", "lamp", "late", "broken", "clerk", "sofa", "thanks"]
 FLOAT_NOISE = 2e-6  # tolerance for each component of a vector; components are about 0.05
@@ -240,7 +241,8 @@ def test_a_vector_is_equal_to_the_bit_in_every_batch(others: int) -> None:
 def test_the_precision_of_older_settings_has_no_effect() -> None:
     """The setting was removed because, in bfloat16, the vote of a record depended on other texts in
     its batch."""
-    old = EmbeddingSettings.model_validate({"precision": "bfloat16"})
+    with pytest.warns(RemovedSettingWarning, match="precision"):
+        old = EmbeddingSettings.model_validate({"precision": "bfloat16"})
     assert old == EmbeddingSettings()
     assert old.cache_key() == {"model": "bundled", "max_tokens": 128, "precision": "auto"}
     assert next(
