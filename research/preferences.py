@@ -157,7 +157,8 @@ def coin_flips(pairs: Sequence[Pair], *, seed: int) -> list[Pair]:
 def trial(dataset: BenchmarkDataset, asked: argparse.Namespace, seed: int) -> Iterator[Row]:
     """Yield the values of the release that has the scores, and of the texts of three models.
 
-    All three models write texts for rows of the DP table, with donated examples and without votes.
+    All three models write texts for rows of one DP table, with donated examples and without votes.
+    This table is drawn in another run, so these texts cost twice the epsilon of the release.
     """
 
     def run(method: str, model: str, **evolution: Any) -> sb.Release:

@@ -42,8 +42,8 @@ from sugarbush.training.redactor.values import (
 
 TRAIN_SHARE = 0.5
 _MEASURE = "measure"
-# A span whose kind is no secret teaches the classifier not to mask such words. So a label that is
-# not in the table is a secret.
+# The classifier learns not to mask words that are labelled as no secret. So a label that is not in
+# the table is a secret.
 _LABELS = {
     EMAIL: "email email_address mail e_mail emails mails",
     PHONE: "phone phone_number phone_num phone_no telephone telephone_number tel tel_no fax fax_no "
