@@ -8,9 +8,9 @@ The models have random weights and the sizes of a tiny GPT-2 (4 x 256) and a dis
 768), or --model is a trained model. Prompts have up to 350 tokens. For random weights, the
 temperature makes the nucleus as large as the nucleus of a trained model. The baselines are two uses
 of transformers' `generate`: batches of 8 in the order of the prompts with sampling, and the
-generator's own batches without sampling. The second is the model's best throughput. Every answer of
-`generate` has --tokens tokens. The table has the medians over rounds. Ratios compare with the best
-throughput in the same round.
+generator's own batches without sampling. The second is the model's best throughput. Every answer has
+--tokens tokens. The table has the medians over rounds. Ratios compare with the best throughput in
+the same round.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from rich.console import Console
 from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from sugarbush.generators.huggingface.batch import pack, pad_left
-from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+from sugarbush.generators.huggingface import batch as batch_module
+from sugarbush.generators.huggingface.batch import Row, pack, pad_left, write_batch
 from sugarbush.generators.huggingface.model import LocalModel, load_model
 from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.prompts import continuation
-from sugarbush.privacy.data_types import Released
+from sugarbush.randomness import public_rng
 from tests.integration.llm.tiny_gpt2 import make_tokenizer, sentences
 
 SIZES = {"tiny": (4, 4, 256, 4096), "distil": (6, 12, 768, 50257)}
@@ -82,14 +83,18 @@ def timed(write: Callable[[], int], device: torch.device) -> Timing:
     return Timing(tokens, time.perf_counter() - wall_s, time.process_time() - cpu_s)
 
 
+def encoded(local: LocalModel, params: HuggingFace, count: int) -> list[list[int]]:
+    return [
+        local.encode(continuation(r, context_tokens=CONTEXT_TOKENS, max_tokens=params.max_tokens))
+        for r in requests(count)
+    ]
+
+
 def in_batches(
     local: LocalModel, params: HuggingFace, count: int, *, size: int | None = None
 ) -> int:
     """Generate with `size` prompts at a time and sampling; else in packed batches without."""
-    prompts = [
-        local.encode(continuation(r, context_tokens=CONTEXT_TOKENS, max_tokens=params.max_tokens))
-        for r in requests(count)
-    ]
+    prompts = encoded(local, params, count)
     if size:
         batches = [list(range(count))[start : start + size] for start in range(0, count, size)]
         sampling = {"top_k": 0, "temperature": params.temperature, "top_p": params.top_p}
@@ -109,12 +114,19 @@ def in_batches(
     return tokens
 
 
-def by_provider(params: HuggingFace, count: int) -> int:
-    # A new folder, so that no answer of an earlier round is in the cache.
-    with tempfile.TemporaryDirectory() as state:
-        generator = HuggingFaceGenerator(params, seed=1, state=Path(state), say=print)
-        answers = generator.generate(Released(requests(count))).value
-    return sum(answer.completion_tokens for answer in answers)
+def by_provider(local: LocalModel, params: HuggingFace, count: int) -> int:
+    """Write the generator's batches. No answer ends early: no text contains this separator."""
+    rows = [
+        Row(ids=prompt, uniforms=public_rng(i).random(params.max_tokens))
+        for i, prompt in enumerate(encoded(local, params, count))
+    ]
+    lengths, limits = [len(row.ids) for row in rows], [params.max_tokens] * count
+    with mock.patch.object(batch_module, "SEPARATOR", "\0"):
+        return sum(
+            answer.completion_tokens
+            for batch in pack(lengths, limits, batch_tokens=params.batch_tokens)
+            for answer in write_batch(local, [rows[i] for i in batch], params)
+        )
 
 
 def measure(size: str, options: Any) -> list[tuple[str, list[Timing]]]:
@@ -127,10 +139,11 @@ def measure(size: str, options: Any) -> list[tuple[str, list[Timing]]]:
             batch_tokens=options.batch_tokens,
         )  # fmt: skip
         local = load_model(params)
+        endless = replace(local, end_ids=())
         ways: dict[str, Callable[[], int]] = {
             "best: packed, no sampling": lambda: in_batches(local, params, options.texts),
             "batches of 8 as they come": lambda: in_batches(local, params, options.texts, size=8),
-            "provider": lambda: by_provider(params, options.texts),
+            "provider": lambda: by_provider(endless, params, options.texts),
         }
         in_batches(local, params, 2, size=2)  # a warm-up call, which is not timed
         times: list[tuple[str, list[Timing]]] = [(name, []) for name in ways]
