@@ -8,9 +8,9 @@ The models have random weights and the sizes of a tiny GPT-2 (4 x 256) and a dis
 768), or --model is a trained model. Prompts have up to 350 tokens. For random weights, the
 temperature makes the nucleus as large as the nucleus of a trained model. The baselines are two uses
 of transformers' `generate`: batches of 8 in the order of the prompts with sampling, and the
-generator's own batches without sampling. The second is the model's best throughput. Every answer has
---tokens tokens. The table has the medians over rounds. Ratios compare with the best throughput in
-the same round.
+generator's own batches without sampling. The second is the model's best throughput. Every answer
+has --tokens tokens. The table has the medians over rounds. Ratios compare with the best throughput
+in the same round.
 """
 
 from __future__ import annotations
