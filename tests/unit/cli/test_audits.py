@@ -28,11 +28,12 @@ def run(*arguments: str) -> Result:
 
 
 def test_it_prints_what_was_found_and_which_controls_are_caught(folder: Path) -> None:
-    """At epsilon 4 a false alarm is impossible: 80 right guesses of 80 give a bound of 3.1."""
+    """At epsilon 4 a false alarm is impossible: 80 right guesses of 80 give a bound of 3.1, and
+    the ledger claims 3.86 for the discrete noise of the votes."""
     result = run("votes", "dp-sgd", "--runs", "4", "--epsilon", "4")
     assert result.exit_code == 0
     assert re.search(
-        r"^votes: no violation found \(lower bound \d\.\d\d of 4(\.\d+)?\)$", result.stdout, re.M
+        r"^votes: no violation found \(lower bound \d\.\d\d of 3\.\d\d\)$", result.stdout, re.M
     )
     rows = [line for line in result.stdout.splitlines() if line.startswith("dp-sgd  ")]
     assert len(rows) == 1

@@ -26,6 +26,7 @@ SMALL = Size(canaries=1000, guesses=100)
 @pytest.mark.parametrize("fault", COARSE)
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_coarse_faults_are_caught_by_one_run(mechanism: str, fault: Fault, epsilon: float) -> None:
+    """For Gaussian scores, lower bounds are 12 standard deviations or more above the claim."""
     found = audit(mechanism, epsilon=epsilon, size=size_for(fault, epsilon=epsilon), fault=fault)
     assert found.violation
     # This is the bound that is valid for any mechanism.
