@@ -417,20 +417,20 @@ def test_rare_values_are_shared_out_by_all_that_measured_them():
 
 
 def test_rare_values_are_merged_by_their_noisy_counts_and_come_back_as_codes():
-    """36 values never occur, and exactly those with a noisy count below 3 sigmas are merged.
+    """396 values never occur, and exactly those with a noisy count below 3 sigmas are merged.
 
     So the merged values follow from the noise. The counts of frequent values are 100 sigmas above
-    this limit. The share of rows with a pair that occurs was 99.7% +- 0.2% in 48 runs.
+    this limit. The share of rows with a pair that occurs was 99.7% +- 0.2% in 40 runs.
     """
-    domain = {"town": 40, "kind": 4}
+    domain = {"town": 400, "kind": 4}
     kind = public_rng(6, "rare").integers(0, 4, 3000)
-    table = np.stack([kind * 10, kind], axis=1)  # only four of the forty towns occur
+    table = np.stack([kind * 100, kind], axis=1)  # only four of the towns occur
     made = run(table, domain, mu=1.0)
     assert list(made.merged) == ["town"]
     cells, first = np.asarray(made.merged["town"]), made.measurements[0]
     assert first.attributes == ("town",)
     np.testing.assert_array_equal(cells == max(cells), first.counts < 3 * first.stddev)
-    assert set(np.flatnonzero(cells == max(cells))).isdisjoint({0, 10, 20, 30})
+    assert set(np.flatnonzero(cells == max(cells))).isdisjoint({0, 100, 200, 300})
     rows = made.rows.value
-    assert (rows[:, 0] == 10 * rows[:, 1]).mean() > 0.9
-    assert rows[:, 0].max() < 40
+    assert (rows[:, 0] == 100 * rows[:, 1]).mean() > 0.9
+    assert rows[:, 0].max() < 400
