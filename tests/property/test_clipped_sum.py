@@ -43,7 +43,7 @@ def movement(others, one, *, clip_norm, losses_of=record_losses):
     return record_l2_sensitivity([a - b for a, b in zip(with_it, without, strict=True)])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(
     others=st.lists(examples, min_size=1, max_size=4),
     one=examples,
@@ -77,7 +77,7 @@ OWN_ROUNDING = 2.0**-20
 OTHERS_ROUNDING = 1e-3
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(
     seed_and_pairs=st.tuples(st.integers(0, 10**6), st.integers(1, 7)),
     shape=st.sampled_from([(32, 32), (700, 32), (32, 700)]),

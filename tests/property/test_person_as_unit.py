@@ -34,7 +34,7 @@ def parts_of(records: list[Record], at_most: int) -> Parts:
         raise
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(corpora, st.integers(1, 5), st.integers(0, 11))
 def test_a_person_takes_away_their_own_rows_and_no_others(
     users: list[str], at_most: int, who: int
@@ -47,7 +47,7 @@ def test_a_person_takes_away_their_own_rows_and_no_others(
         assert others == {r.id for r in without[part]}
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(corpora, st.integers(1, 5))
 def test_a_person_has_at_most_so_many_rows_and_all_of_them_in_one_part(
     users: list[str], at_most: int
@@ -59,7 +59,7 @@ def test_a_person_has_at_most_so_many_rows_and_all_of_them_in_one_part(
         assert (train + heldout).count(user) == min(at_most, users.count(user))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(corpora, st.integers(1, 5), st.integers(0, 11), st.integers(0, 2**16))
 def test_a_person_moves_a_histogram_of_records_by_at_most_the_bound_in_l2(
     users: list[str], at_most: int, who: int, seed: int
@@ -76,7 +76,7 @@ def test_a_person_moves_a_histogram_of_records_by_at_most_the_bound_in_l2(
     assert np.linalg.norm(moved) <= at_most
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 6), max_size=40), st.integers(0, 6))
 def test_joined_by_their_owners_a_person_is_one_element(owners: list[int], who: int) -> None:
     def joined(kept: list[int]) -> list[tuple[int, ...]]:

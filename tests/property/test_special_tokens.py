@@ -79,7 +79,7 @@ def _is_plain(ids: list[int], text: str, tokenizer: Any) -> None:
 
 
 @given(texts=st.lists(TEXTS, min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_an_example_of_dpft_ends_once(tokenizer: Any, texts: list[str]) -> None:
     codes = np.arange(len(texts)).reshape(-1, 1) % 3
     units = examples_of(texts, codes, schema=SCHEMA, tokenizer=tokenizer, max_length=LONG)
@@ -94,7 +94,7 @@ def test_an_example_of_dpft_ends_once(tokenizer: Any, texts: list[str]) -> None:
 
 
 @given(text=TEXTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_unit_of_crt_ends_once(tokenizer: Any, text: str) -> None:
     ((unit,),) = text_units([text], tokenizer=tokenizer, max_length=LONG)
     _is_plain(_inner(unit.tokens, tokenizer), text, tokenizer)
@@ -105,14 +105,14 @@ def test_a_unit_of_crt_ends_once(tokenizer: Any, text: str) -> None:
 
 
 @given(text=TEXTS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_texts_are_judged_by_the_tokens_that_they_are_trained_by(tokenizer: Any, text: str) -> None:
     (ids,) = _Encoded(tokenizer, [text], LONG)._tokens
     _is_plain(ids, text, tokenizer)
 
 
 @given(text=TEXTS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_list_that_a_local_model_goes_on_with_holds_no_end(tokenizer: Any, text: str) -> None:
     local = LocalModel(
         model=None, tokenizer=tokenizer, device=None, context_tokens=LONG, pad_id=0, end_ids=(),

@@ -31,7 +31,7 @@ def histogram(records: NDArray[np.float32], candidates: NDArray[np.float32]) -> 
     return np.bincount(np.asarray(bins._per_unit), minlength=len(candidates))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 10**6), n=st.integers(1, 60), m=st.integers(1, 40),
     kinds=st.integers(1, 4), which=st.integers(0, 59),
@@ -45,7 +45,7 @@ def test_removing_one_record_takes_one_vote_from_one_candidate(
     assert sorted(difference.tolist()) == [0] * (m - 1) + [1]
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 @given(
     seed=st.integers(0, 10**6), n=st.integers(1, 40), m=st.integers(1, 30),
     labels=st.integers(1, 5), which=st.integers(0, 39),

@@ -21,7 +21,7 @@ def near_ties(seed, n, k):
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)), centres
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 70),

@@ -99,7 +99,9 @@ def test_each_unit_is_sampled_at_the_given_rate(rate: float) -> None:
 
 
 def test_units_are_sampled_independently() -> None:
-    """Sample 50 units at rate 0.1, 4,000 times: the sample sizes vary binomially (|z| < 5.2).
+    """Sample 50 units at rate 0.1, 4,000 times: the sample sizes vary binomially.
+
+    Limit |z| < 5.2, false-alarm rate 8e-7.
 
     If samples had a fixed size, or were batches of a shuffled epoch, their sizes would not vary.
     """
@@ -110,8 +112,8 @@ def test_units_are_sampled_independently() -> None:
 
 
 def test_a_person_is_drawn_at_the_rate_however_many_records_they_have() -> None:
-    """400 users with 1 record and 400 with 5, 500 steps at rate 0.05, |z| < 5, false-alarm rate
-    2e-6.
+    """400 users with 1 record and 400 with 5, 500 steps at rate 0.05, seven times |z| < 5.3,
+    false-alarm rate 8e-7.
 
     If records were sampled in place of users, users with 5 records would be in 1 - 0.95^5 = 23% of
     the steps, which gives |z| > 300. Each of the five records of a user must be used in a fifth of
@@ -128,9 +130,9 @@ def test_a_person_is_drawn_at_the_rate_however_many_records_they_have() -> None:
             several[place >= 400] += 1
             which[place % 5] += place >= 400
     steps, stddev = 400 * 500 * 0.05, math.sqrt(400 * 500 * 0.05 * 0.95)
-    assert all(abs(drawn - steps) < 5 * stddev for drawn in several)
+    assert all(abs(drawn - steps) < 5.3 * stddev for drawn in several)
     share = several[1] / 5
-    assert (np.abs(which - share) < 5 * math.sqrt(share * 0.8)).all()
+    assert (np.abs(which - share) < 5.3 * math.sqrt(share * 0.8)).all()
 
 
 def test_rate_one_samples_everybody_and_no_unit_gives_an_empty_sample() -> None:
@@ -155,6 +157,9 @@ def test_no_seed_reaches_the_sample() -> None:
 
 
 def test_the_secret_choice_is_uniform() -> None:
-    """3,000 choices among 3: each count is within 5 standard deviations (of 25.8 each) of 1,000."""
+    """3,000 choices among 3: each count is within 5.4 standard deviations (of 25.8 each) of 1,000.
+
+    The false-alarm rate is 2e-7.
+    """
     counts = np.bincount([secret_choice(3) for _ in range(3000)], minlength=3)
-    assert (abs(counts - 1000) < 129).all()
+    assert (abs(counts - 1000) < 140).all()

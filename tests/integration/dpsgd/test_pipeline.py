@@ -78,7 +78,7 @@ def test_the_release_card_lists_what_was_charged(project: Checkout) -> None:
     # Sampling rate and steps depend on the DP count, so the card states the bound for adaptive
     # choices.
     assert 0.98 < card["budget"]["planned_epsilon"] <= 1.0
-    assert card["budget"]["planned_epsilon"] < card["promise"]["epsilon"] < 1.01
+    assert card["budget"]["planned_epsilon"] < card["promise"]["epsilon"] < 1.02
     assert card["publishable"] is True
     assert card["made_by"]["generator"] == {"fine-tuned": "tiny"}
     assert any("fine-tuning starts from (tiny)" in item for item in card["assumed_public"])
@@ -167,9 +167,12 @@ def test_the_model_is_shown_and_its_private_figures_only_when_asked(project: Che
 def test_a_killed_training_resumes_on_the_charge_that_it_began_with(
     own: Checkout, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The training is killed between two checkpoints, at an arbitrary line."""
+    """The training is killed between two checkpoints, at an arbitrary line.
+
+    With a DP count of under 30 records it would end before it is killed.
+    """
     before, began = len(own.charges()), time.time()
-    preset = {**_preset(own, "dpft"), "epochs": 6, "repeatable_steps": 30}
+    preset = {**_preset(own, "dpft"), "epochs": 6, "records": 119, "repeatable_steps": 30}
     own.change("finetune", dpft=preset, checkpoint_every=5)
     private = own.path / "data/private/finetune"
     with subprocess.Popen(

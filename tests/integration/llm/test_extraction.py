@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sugarbush.attributes.label_prompts import answer_schema, label_prompt, read_labels
@@ -297,7 +297,6 @@ def test_an_answer_counts_as_far_as_it_names_values_of_the_domain(
     assert read_labels(answer, ATTRIBUTES) == codes
 
 
-@settings(derandomize=True)
 @given(st.text(max_size=60) | st.dictionaries(st.text(max_size=5), st.integers()).map(json.dumps))
 def test_whatever_comes_back_is_in_the_domain_or_no_answer(answer: str) -> None:
     codes = read_labels(answer, ATTRIBUTES)
@@ -312,7 +311,6 @@ def test_the_prompt_names_every_value_and_holds_the_text() -> None:
     assert '{"item": ..., "mood": ...}' in prompt
 
 
-@settings(derandomize=True)
 @given(length=st.integers(0, 5000), letter=st.sampled_from("aé字"), room=st.integers(200, 2000))
 def test_a_long_text_is_cut_to_the_room_there_is(length: int, letter: str, room: int) -> None:
     prompt = label_prompt(letter * length, ATTRIBUTES, room=room)

@@ -67,7 +67,7 @@ def test_keywords_are_whole_words_and_the_longest_counts_once() -> None:
     assert codes(["up credit card or refund"])[0][1] == 0
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.sampled_from(["up refund", "down card", "refund card", "?", ""]), min_size=1, max_size=8

@@ -87,7 +87,7 @@ def test_right_guesses_alone_prove_no_more_than_their_number_allows(
     assert expit(bound) ** guesses == pytest.approx(0.05, rel=1e-3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 400), st.data())
 def test_bounds_are_monotone(guesses: int, data: st.DataObject) -> None:
     correct = data.draw(st.integers(0, guesses - 1))
@@ -105,7 +105,7 @@ def test_bounds_are_monotone(guesses: int, data: st.DataObject) -> None:
     assert bound(outcome(canaries + 500, guesses, correct + 1)) <= bound(more) + slack
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 300), st.floats(0, 8), st.floats(0, 3), st.sampled_from([0, 1e-6, 1e-4]))
 def test_the_p_value_increases_with_epsilon(
     guesses: int, epsilon: float, more: float, delta: float

@@ -181,7 +181,7 @@ tables = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(tables)
 def test_the_digest_of_a_file_is_that_of_its_table(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str | None]]

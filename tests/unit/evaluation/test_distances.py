@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 
@@ -48,7 +48,6 @@ def test_what_is_no_histogram_is_refused(p: list[int]) -> None:
         jensen_shannon_distance(np.array(p), np.array([1, 1]))
 
 
-@settings(derandomize=True)
 @given(st.integers(0, 1000), st.integers(1, 3), st.sampled_from([4, 300]))
 def test_total_variation_equals_half_the_l1_distance_of_full_tables(
     seed: int, ways: int, largest: int

@@ -150,26 +150,37 @@ def test_votes_of_persons_are_checked_and_charged_as_such(tmp_path: Path) -> Non
 
 
 def test_votes_pull_the_candidates_to_the_private_records(tmp_path: Path) -> None:
-    """All records are equal, so all votes go to the candidate that is nearest to them."""
+    """All records are equal, so all votes go to the candidate that is nearest to them.
+
+    In 269 runs, the first text of the final set, which has most votes, was at most 1 from the
+    target. The 400 votes are 10 standard deviations of the noise. In 20 runs with records at all
+    distances, the first text was 14 to 188 from the target.
+    """
     found = run(tmp_path, rounds=20, own=voting(tmp_path, stddev=40.0))
-    start, end = (min(abs(float(t) - TARGET) for t in p.texts) for p in (first(), found.final))
-    assert start > 45
-    assert end < 8
+    assert min(distances(first())) > 45
+    assert distances(found.final)[0] < 8
+
+
+def distances(population: Population) -> list[float]:
+    """Return the distance of each text from the target."""
+    return [abs(float(text) - TARGET) for text in population.texts]
 
 
 def test_scores_pull_them_too_and_are_charged_in_their_own_unit(tmp_path: Path) -> None:
-    own = voting(tmp_path, stddev=20.0 * RESOLUTION)
+    """In 229 runs, the median distance of the final set from the target was 3.6 +- 0.9, and at most
+    6. In 25 runs with records at all distances, the median was 35 to 81.
+    """
+    own = voting(tmp_path, stddev=10.0 * RESOLUTION)
     at_target = PrivateEmbeddings(
         on_a_circle([str(float(TARGET))] * 400), np.zeros(400, dtype=np.int64)
     )
-    settings = {"rounds": 12, "selection": "herded", "score_width": 0.05, "encode": on_a_circle}
+    settings = {"rounds": 12, "selection": "herded", "score_width": 0.01, "encode": on_a_circle}
     found = run(tmp_path, own=replace(own, embeddings=Private(at_target)), **settings)
     again = run(tmp_path, own=replace(own, embeddings=Private(at_target)), **settings)
-    start, end = (min(abs(float(t) - TARGET) for t in p.texts) for p in (first(), found.final))
-    assert start > 45
-    assert end < 8
+    assert min(distances(first())) > 45
+    assert np.median(distances(found.final)) < 15
     assert found.final.texts == again.final.texts
-    paid = DiscreteGaussian(stddev=20.0 * RESOLUTION, sensitivity=RESOLUTION)
+    paid = DiscreteGaussian(stddev=10.0 * RESOLUTION, sensitivity=RESOLUTION)
     assert [entry.event for entry in own.session.ledger.entries()] == [paid] * 12
 
 

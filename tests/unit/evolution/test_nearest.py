@@ -95,7 +95,7 @@ def test_without_records_there_are_no_votes() -> None:
     assert nearest(unit_vectors(0), unit_vectors(3)).shape == (0,)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.data())
 def test_any_finite_vectors_are_voted_on_exactly(data: st.DataObject) -> None:
     numbers = st.floats(-1e6, 1e6, width=32)

@@ -41,7 +41,7 @@ def test_rank_breaks_ties_evenly() -> None:
     assert stats.chisquare(counts[[0, 1, 3, 4]]).pvalue > 1e-3
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(votes=st.lists(st.integers(-20, 20), max_size=30), seed=st.integers(0, 99), data=st.data())
 def test_survivors_are_distinct_and_reproducible(
     votes: list[int], seed: int, data: st.DataObject
@@ -83,7 +83,7 @@ def test_within_labels_no_count_keeps_none() -> None:
     assert chosen.dtype == np.int64
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(
     st.lists(st.floats(-1e6, 1e9) | st.integers(-5, 5), min_size=1, max_size=12),
     st.integers(0, 5000),

@@ -219,7 +219,7 @@ def test_values_of_any_schema_are_in_texts_after_examples() -> None:
 _ANY = st.text(max_size=60)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(
     attributes=st.lists(st.tuples(_ANY, _ANY.filter(str.strip)), max_size=4).map(tuple),
     examples=st.lists(_ANY, max_size=3).map(tuple),

@@ -107,7 +107,7 @@ def test_calls_under_way_count_and_released_ones_do_not(tmp_path: Path) -> None:
     assert one.in_flight == 2
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(
     calls=st.lists(
         st.tuples(st.integers(1, 400), st.floats(0, 1), st.floats(0, 1), st.booleans()),
@@ -181,7 +181,6 @@ def test_processes_that_pay_at_once_lose_no_line_and_see_each_other(tmp_path: Pa
         one.admit(0.0)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=800))
 def test_no_prompt_is_thought_likely_to_be_longer_than_it_can_be(prompt: str) -> None:
     assert likely_prompt_tokens(prompt) <= most_prompt_tokens(prompt)

@@ -1,5 +1,5 @@
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
@@ -58,7 +58,6 @@ def rows(fewest: int, most: int, *, lowest: int = 0) -> st.SearchStrategy[np.nda
     return nps.arrays(np.int64, shapes, elements=st.integers(lowest, 2))
 
 
-@settings(derandomize=True)
 @given(donated=rows(1, 30), targets=rows(1, 5, lowest=-1), k=st.integers(0, 35))
 def test_nobody_left_out_is_nearer_than_anybody_chosen(
     donated: np.ndarray, targets: np.ndarray, k: int

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tenacity import RetryCallState
 
@@ -69,7 +69,6 @@ def test_retry_after_is_read_in_every_form(headers: dict[str, str], seconds: flo
     assert retry_after_s(headers, now=NOW) == seconds
 
 
-@settings(deadline=None)
 @given(st.text(), st.text())
 def test_no_header_can_break_the_reading_of_it(milliseconds: str, seconds: str) -> None:
     headers = {"retry-after-ms": milliseconds, "retry-after": seconds}

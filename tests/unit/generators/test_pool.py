@@ -172,7 +172,7 @@ _REQUESTS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(st.lists(_REQUESTS, min_size=1, max_size=12))
 def test_an_answer_is_the_same_whatever_else_is_asked(requests: list[Request]) -> None:
     pool = _pool()

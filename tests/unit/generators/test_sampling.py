@@ -73,7 +73,7 @@ def test_a_flat_nucleus_of_thousands_of_tokens_is_found_whole() -> None:
     assert np.count_nonzero(shares) == pytest.approx(0.9 * 800 / 0.998, rel=0.01)
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     scores=nps.arrays(
         np.float32,
@@ -130,7 +130,6 @@ def test_a_row_does_not_depend_on_its_neighbours() -> None:
         assert int(alone) == int(together[row])
 
 
-@settings(deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 50), min_size=1, max_size=8),
     chosen=st.lists(st.sets(st.integers(0, 3), min_size=1) | st.none(), min_size=8, max_size=8),

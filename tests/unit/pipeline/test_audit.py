@@ -26,6 +26,7 @@ SMALL = Size(canaries=1000, guesses=100)
 @pytest.mark.parametrize("fault", COARSE)
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_coarse_faults_are_caught_by_one_run(mechanism: str, fault: Fault, epsilon: float) -> None:
+    """For Gaussian scores, lower bounds are 12 standard deviations or more above the claim."""
     found = audit(mechanism, epsilon=epsilon, size=size_for(fault, epsilon=epsilon), fault=fault)
     assert found.violation
     # This is the bound that is valid for any mechanism.
@@ -35,14 +36,14 @@ def test_coarse_faults_are_caught_by_one_run(mechanism: str, fault: Fault, epsil
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize(("epsilon", "runs"), [(1.0, 150), (4.0, 80)])
+@pytest.mark.parametrize(("epsilon", "runs"), [(1.0, 170), (4.0, 70)])
 def test_a_sensitivity_that_is_too_small_by_root_two_is_caught(
     mechanism: str, epsilon: float, runs: int
 ) -> None:
     """Each run has 1000 canaries.
 
-    For Gaussian scores, the lower bound exceeds the claimed epsilon by at least 4 standard
-    deviations.
+    For Gaussian scores, the lower bound on mu exceeds the claimed mu by at least 6 standard
+    deviations, so a false alarm has probability below 1e-8.
     """
     size = size_for(Fault.ROOT_TWO, epsilon=epsilon, runs=runs)
     assert audit(mechanism, epsilon=epsilon, size=size, fault=Fault.ROOT_TWO).violation
@@ -52,19 +53,23 @@ def test_a_sensitivity_that_is_too_small_by_root_two_is_caught(
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_correct_noise_is_not_called_a_violation(mechanism: str, epsilon: float) -> None:
-    """Each of 20 audits gives a false alarm with probability at most 5%, so 6 or more alarms have a
-    probability of 0.03%.
+    """In 60,000 simulated audits of Gaussian noise, 0.43% at epsilon 1 gave a false alarm, and less
+    at epsilon 4. At this rate, 5 or more alarms in 20 audits have a probability of 2e-8.
     """
     found = [audit(mechanism, epsilon=epsilon, size=SMALL, seed=seed) for seed in range(20)]
-    assert sum(one.violation for one in found) <= 5
+    assert sum(one.violation for one in found) <= 4
 
 
 @pytest.mark.slow
 def test_correct_noise_is_not_called_a_violation_by_several_runs() -> None:
-    """The test makes 20 audits of 40 runs each. 6 or more alarms have a probability of 0.03%."""
+    """The test makes 8 audits of 40 runs each.
+
+    In 1,000 simulated audits, each lower bound was 8 standard deviations below its claim on
+    average, so a false alarm has probability below 1e-9.
+    """
     size = Size(canaries=100, guesses=100, runs=40)
-    found = [audit("votes", epsilon=4.0, size=size, seed=seed) for seed in range(20)]
-    assert sum(one.violation for one in found) <= 5
+    found = [audit("votes", epsilon=4.0, size=size, seed=seed) for seed in range(8)]
+    assert not any(one.violation for one in found)
     assert all(one.lower_mu > 0 for one in found)
 
 
@@ -80,7 +85,8 @@ def test_without_noise_every_guess_is_right_and_nothing_is_violated(mechanism: s
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_stronger_claims_bring_higher_bounds(mechanism: str) -> None:
     """The attacker guesses 300 of 1000 canaries. At epsilon 10 about 98% of the guesses are right,
-    at epsilon 0.1 about 52%."""
+    at epsilon 0.1 about 52%. The bounds are at least 5.5 standard deviations from their limits, so
+    a false alarm has probability below 1e-7."""
     size = Size(canaries=1000, guesses=300)
     weak, strong = (audit(mechanism, epsilon=e, size=size) for e in (0.1, 10.0))
     assert weak.lower_epsilon < 0.5

@@ -317,7 +317,7 @@ def split_params(**changes: Any) -> PrepareSettings:
     return params(prepare__min_records=2, prepare__heldout_share=0.3, **changes).prepare
 
 
-@examples(max_examples=40, deadline=None, derandomize=True)
+@examples(max_examples=40)
 @given(st.lists(st.text(min_size=1), unique=True, min_size=12, max_size=40), st.text(min_size=1))
 def test_one_more_person_moves_nobody_else(ids: list[str], more: str) -> None:
     settings = split_params()

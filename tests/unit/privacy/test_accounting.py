@@ -103,7 +103,7 @@ def test_no_event_is_free_and_no_dp_is_infinite() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=4, deadline=None, derandomize=True)  # half a second each
+@settings(max_examples=4)  # half a second each
 @given(st.lists(st.floats(0.05, 0.5), min_size=1, max_size=3), st.floats(0.05, 0.5))
 def test_epsilon_never_falls_when_something_is_added(mus: list[float], more: float) -> None:
     events = [GaussianDp(mu=mu) for mu in mus]
@@ -140,7 +140,7 @@ def test_shares_are_shares_of_mu_squared() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=5, deadline=None, derandomize=True)  # half a second each
+@settings(max_examples=5)  # half a second each
 @given(st.floats(0.05, 4.0), st.integers(1, 10), st.floats(0.02, 0.9))
 def test_no_plan_exceeds_its_target(target: float, rounds: int, share: float) -> None:
     parts = [

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sugarbush.report.dp_table import dependence
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=40))
 def test_dependence_is_the_total_variation_from_the_product_of_marginals(rows) -> None:
     codes = np.array(rows)

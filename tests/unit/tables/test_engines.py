@@ -186,6 +186,7 @@ def test_columns_that_say_little_are_columns_too(engine, domain):
 
 @pytest.mark.parametrize("engine", OWN)
 def test_an_attribute_of_thousands_of_values_is_measured_and_its_heavy_values_found(engine):
+    """In 48 runs per engine, all figures were 30 standard deviations or more from their limits."""
     domain = {"town": 6000, "kind": 4}
     rng = public_rng(3, "towns")
     town = np.where(rng.random(5000) < 0.6, 17, rng.integers(0, 6000, 5000))
@@ -335,10 +336,10 @@ def test_on_little_data_the_table_is_no_worse_than_independent_marginals(records
 def test_no_dependence_is_believed_where_there_is_none():
     """The attributes are independent, and nearly all values are merged.
 
-    In measurements, 1 of 60 runs did not end with independent marginals. At this rate, 6 such runs
-    among 40 have a probability of 1e-4. With the rule of the AIM paper, 12 of 60 runs did not end
-    with independent marginals, because this rule cannot distinguish a better count of a merged cell
-    from a dependence.
+    In measurements, 7 of 1,880 runs did not end with independent marginals. At this rate, 6 such
+    runs among 40 have a probability of 1e-8. With the rule of the AIM paper, 12 of 60 runs did not
+    end with independent marginals, because this rule cannot distinguish a better count of a merged
+    cell from a dependence.
     """
     domain = {"a": 10, "b": 9, "c": 16, "d": 7, "e": 15}
     rng, believed = public_rng(5, "independent"), 0
@@ -353,9 +354,10 @@ def test_one_dependence_does_not_take_the_budget_of_the_other_attributes():
     """One of eight attributes is a copy of another. The copy is found, and most of the budget goes
     to the other attributes.
 
-    In 8 measured runs, marginals of several attributes got 11% of the budget on average, and at
-    most 18%. When AIM required no evidence after the first dependence, they got 47% on average (13%
-    to 66%).
+    In 395 measured runs, marginals of several attributes got 12% of the budget on average. 4% of
+    the runs reached 30%, and the mean of 6 runs reaches 30% only if nearly all of them do, with
+    probability 1e-8. The share of equal values was 95% +- 2%. When AIM required no evidence after
+    the first dependence, larger marginals got 47% of the budget on average (13% to 66%).
     """
     domain = dict(zip("abcdefgh", (8, 8, 6, 10, 5, 7, 9, 6), strict=True))
     rng = public_rng(9, "one pair")
@@ -383,19 +385,22 @@ def test_a_search_takes_no_more_budget_when_few_attributes_are_unmerged():
     """There are thirteen attributes with one cell and two attributes with two cells. All are
     independent.
 
-    The two rounds of the search cost 1/240 and 4/240 of the budget, together 2%. After one false
-    dependence, the search uses less than 25% of the budget. When the tree included only the
-    attributes with several cells, the search used nearly all of the budget.
+    The two rounds of the search cost 1/240 and 4/240 of the budget, together 2%. In 18 of 394
+    measured runs, the search found a false dependence and used 9% to 23%. At this rate, 7 of 10
+    runs use more than 5% with probability 5e-8. When the tree included only the attributes with
+    several cells, 17 of 20 runs used 9% or more.
     """
     domain = dict.fromkeys("abcdefghijklm", 40) | {"x": 2, "y": 2}
     rng = public_rng(10, "merged")
     columns = [rng.integers(0, size, 1500) for size in domain.values()]
     columns[-2:] = [(rng.random(1500) < 0.05).astype(int) for _ in range(2)]
-    for _ in range(5):
+    spent = []
+    for _ in range(10):
         measurer = MarginalMeasurer(Private(np.stack(columns, axis=1)), domain, mu=0.02)
         made = aim(measurer, degree=2, max_cells=10_000, max_model_mb=4)
         searched = [m for m in made.measurements if m.merged or m.selection_mu]
-        assert math.fsum(m.mu**2 + m.selection_mu**2 for m in searched) < 0.25 * 0.02**2
+        spent.append(math.fsum(m.mu**2 + m.selection_mu**2 for m in searched) / 0.02**2)
+    assert sum(share > 0.05 for share in spent) < 7
 
 
 def test_rare_values_are_shared_out_by_all_that_measured_them():
@@ -412,20 +417,20 @@ def test_rare_values_are_shared_out_by_all_that_measured_them():
 
 
 def test_rare_values_are_merged_by_their_noisy_counts_and_come_back_as_codes():
-    """36 values never occur.
+    """396 values never occur, and exactly those with a noisy count below 3 sigmas are merged.
 
-    The noisy count of one such value exceeds 3 sigmas with a probability of 0.0014, and two or more
-    such counts exceed 3 sigmas with a probability of 0.0012. The counts of frequent values are 100
-    sigmas above this limit.
+    So the merged values follow from the noise. The counts of frequent values are 100 sigmas above
+    this limit. The share of rows with a pair that occurs was 99.7% +- 0.2% in 40 runs.
     """
-    domain = {"town": 40, "kind": 4}
+    domain = {"town": 400, "kind": 4}
     kind = public_rng(6, "rare").integers(0, 4, 3000)
-    table = np.stack([kind * 10, kind], axis=1)  # only four of the forty towns occur
+    table = np.stack([kind * 100, kind], axis=1)  # only four of the towns occur
     made = run(table, domain, mu=1.0)
-    (town,) = made.merged
-    assert town == "town"
-    merged = np.flatnonzero(np.asarray(made.merged[town]) == max(made.merged[town]))
-    assert len(merged) >= 35 and set(merged).isdisjoint({0, 10, 20, 30})
+    assert list(made.merged) == ["town"]
+    cells, first = np.asarray(made.merged["town"]), made.measurements[0]
+    assert first.attributes == ("town",)
+    np.testing.assert_array_equal(cells == max(cells), first.counts < 3 * first.stddev)
+    assert set(np.flatnonzero(cells == max(cells))).isdisjoint({0, 100, 200, 300})
     rows = made.rows.value
-    assert (rows[:, 0] == 10 * rows[:, 1]).mean() > 0.9
-    assert rows[:, 0].max() < 40
+    assert (rows[:, 0] == 100 * rows[:, 1]).mean() > 0.9
+    assert rows[:, 0].max() < 400

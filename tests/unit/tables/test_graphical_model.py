@@ -67,7 +67,7 @@ def fields(draw, spread=2.0):
     return domain, potentials, model, rng
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(fields())
 def test_every_marginal_equals_the_one_of_the_whole_table(field):
     domain, potentials, model, rng = field
@@ -93,7 +93,7 @@ def test_a_model_of_a_hundred_thousand_cells_with_a_cycle_equals_the_whole_table
         )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(fields())
 def test_a_junction_tree_holds_every_clique_and_runs_through_each_attribute_once(field):
     domain, potentials, _, _ = field
@@ -137,7 +137,7 @@ def test_a_models_size_is_that_of_its_junction_tree_not_of_its_cliques():
     assert len(elimination_cliques(domain, cycle)) == 2
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(fields(spread=1e5))
 def test_potentials_of_any_size_neither_underflow_nor_overflow(field):
     domain, _, model, rng = field
@@ -149,7 +149,7 @@ def test_potentials_of_any_size_neither_underflow_nor_overflow(field):
     assert ((rows >= 0) & (rows < list(domain.values()))).all()
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15)
 @given(fields())
 def test_samples_follow_every_two_way_marginal(field):
     """The test samples 20,000 rows.

@@ -26,7 +26,7 @@ def measurer(rows, *, mu=1.0, **more):
 rows_strategy = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.just(0)), max_size=30)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(
     rows_strategy,
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.just(0)), min_size=1, max_size=3),
@@ -41,7 +41,7 @@ def test_a_unit_moves_a_marginal_by_at_most_its_sensitivity(rows, unit):
     assert np.linalg.norm(same._count(("a", "b")) - one._count(("a", "b"))) == 3
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(
     rows_strategy,
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.just(0)), min_size=1, max_size=3),

@@ -30,6 +30,7 @@ def test_a_step_moves_by_the_noisy_sum_over_the_expected_batch_size():
 
 
 def test_two_steps_on_empty_samples_have_different_noise():
+    """n = 100, limit 0.5 for the correlation, false-alarm rate 1e-7."""
     weight = torch.nn.Parameter(torch.zeros(100))
     optimizer = optimizer_of(weight)
     moves = []

@@ -28,7 +28,8 @@ def test_a_dp_count_of_zero_is_an_error_that_names_the_setting(unit_count):
 
 
 def test_a_unit_adds_at_most_one_example_to_a_step_whatever_it_holds():
-    """The test takes 200 samples at rate 0.5. The 60 units have 1, 5 or no examples."""
+    """The test takes 200 samples at rate 0.5. The 60 units have 1, 5 or no examples. An example is
+    in none of the samples with probability 7e-8."""
     units = [tuple((unit, i) for i in range((1, 5, 0)[unit % 3])) for unit in range(60)]
     sampler = PoissonSampler(Private(units), rate=0.5)
     seen = set()
