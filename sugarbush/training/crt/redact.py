@@ -48,8 +48,8 @@ class Policy:
     ) -> None:
         if not detectors:
             raise ParamsError("a redaction policy needs at least one detector")
-        if not 0 <= threshold <= 1:
-            raise ParamsError(f"a score threshold of {threshold} is not between 0 and 1")
+        if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+            raise ParamsError(f"a score threshold of {threshold!r} is not between 0 and 1")
         self._detectors, self._threshold = tuple(detectors), threshold
 
     def spans(self, texts: Sequence[str]) -> list[list[TextSpan]]:
