@@ -72,6 +72,11 @@ class LearnedDetector(TokenClassifier):
                 f"{folder}: is not a redactor. Make one with sugarbush train-redactor"
             ) from None
         super().__init__(str(folder), device=device)
+        if [self._labels[i] for i in sorted(self._labels)][1:] != list(KINDS):
+            raise ParamsError(
+                f"{folder}: is a redactor with other kinds of secrets. Make one with sugarbush "
+                "train-redactor"
+            )
         self.folder = folder
         if fast_bfloat16(device):
             self._model.to(torch.bfloat16)
