@@ -90,9 +90,18 @@ class CRT(Method):
         return tuple((file, setting) for file, setting in named if file is not None)
 
     def preflight(self, schema: Schema) -> None:
+        """Check that the detectors and the first model load. The detector `learned` is not opened,
+        because its first use trains it."""
+        from sugarbush.training.crt.policies import LEARNED, make_policy, make_public_policy
         from sugarbush.training.crt.start import check_start
 
-        check_start(self.training)
+        settings = self.training
+        if settings.detectors != (LEARNED,):
+            named = [name for name in settings.detectors if name != LEARNED]
+            make_policy(named, threshold=settings.threshold)
+        if settings.conservative != LEARNED:
+            make_public_policy(settings.conservative)
+        check_start(settings)
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """Measure the recall of the policy, screen the corpus, and train."""

@@ -17,6 +17,7 @@ import networkx as nx
 import pandas as pd
 import pytest
 
+from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError, LedgerError, ParamsError, PrivacyError, StorageError
 from sugarbush.methods.crt import CRT, LEDGER
 from sugarbush.methods.interface import MetadataRelease
@@ -114,6 +115,27 @@ def test_it_starts_from_a_model_that_is_named(project: Checkout, tmp_path: Path)
         ):
             with pytest.raises(ParamsError, match=message):
                 check_start(method_of(inside, model=model, **changes).training)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"detectors": ("learned", "/no/such")}, "'/no/such' cannot be loaded"),
+        ({"detectors": ()}, "at least one detector"),
+        ({"conservative": "/no/such"}, "'/no/such' cannot be loaded"),
+        ({"detectors": ("learned",)}, None),
+    ],
+)
+def test_a_detector_that_cannot_be_loaded_is_named_before_any_stage_runs(
+    changes: dict[str, Any], message: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train() -> None:
+        raise AssertionError("the redactor is trained, which takes minutes")
+
+    monkeypatch.setattr("sugarbush.training.redactor.cache.default_redactor", train)
+    method = CRT(training=CrtSettings(**changes))
+    with contextlib.nullcontext() if message is None else pytest.raises(ParamsError, match=message):
+        method.preflight(Schema.model_construct())
 
 
 def test_it_starts_from_an_lstm_and_replaces_the_model_before_it(
