@@ -135,7 +135,7 @@ def test_a_detector_that_cannot_be_loaded_is_named_before_any_stage_runs(
     monkeypatch.setattr("sugarbush.training.redactor.cache.default_redactor", train)
     method = CRT(training=CrtSettings(**changes))
     with contextlib.nullcontext() if message is None else pytest.raises(ParamsError, match=message):
-        method.preflight(Schema.model_construct())
+        method.preflight(Schema.model_construct(subject="x", attributes=()))
 
 
 def test_it_starts_from_an_lstm_and_replaces_the_model_before_it(
@@ -259,7 +259,8 @@ def test_a_model_is_restored_only_whole_and_with_its_charge(
         path.unlink()
         if content is not None:
             path.write_bytes(content)
-        error, message = StorageError, r"model: is damaged\. Restore it from a backup, or delete"
+        error: type[Exception] = StorageError
+        message = r"model: is damaged\. Restore it from a backup, or delete"
         if path == ledger:
             error, message = LedgerError, "missing"
         with pytest.raises(error, match=message):
