@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from sugarbush import versions
 from sugarbush.data.private_store import keyed_digest
+from sugarbush.data.records import is_half
 from sugarbush.data.schema import Schema, load_schema, schema_of
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
@@ -480,10 +481,15 @@ def redact(
     _require_texts("texts", texts)
     _require_texts("detectors", detectors)
     every: list[Any] = list(texts)
-    if (place := next((i for i, own in enumerate(every) if not isinstance(own, str)), -1)) >= 0:
-        raise InputError(f"texts: item {place} is not a text. Remove missing values")
+    for place, own in enumerate(every):
+        if not isinstance(own, str):
+            raise InputError(f"texts: item {place} is not a text. Remove missing values")
+        if is_half(own):
+            raise InputError(f"texts: item {place} has half a character (a lone surrogate)")
     rewriter = Rewriter(
-        tuple(detectors), threshold=threshold, state=_state(state) if surrogates else None
+        tuple(map(str, detectors)),
+        threshold=threshold,
+        state=_state(state) if surrogates else None,
     )
     made = rewriter.rewritten(every)
     return Redaction(
@@ -657,8 +663,11 @@ def _require_kind(name: str, value: object, kind: type, example: str) -> None:
 
 
 def _require_texts(name: str, texts: object) -> None:
-    """Raise InputError for a single text, because each character would count as a text."""
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
+    """Raise InputError for a single text, because each character would count as a text.
+
+    A mapping or a frame is refused too, because its keys or column names would count as texts.
+    """
+    if isinstance(texts, str | Mapping | pd.DataFrame) or not isinstance(texts, Iterable):
         raise InputError(f"{name}: expected a list of texts, got {_named(texts)}")
 
 

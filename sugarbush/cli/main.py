@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 
 class Commands(TyperGroup):
-    """Prints a failure of any command as one message, and exits with its code."""
+    """Prints a warning or a failure of any command as one line, and exits with its code."""
 
     def invoke(self, ctx: Any) -> Any:
+        warnings.formatwarning = lambda message, *_, **__: f"sugarbush: {message}\n"
         try:
             return super().invoke(ctx)
         except Exception as error:  # the message of an error may quote a text

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sugarbush.errors import InputError, ParamsError
@@ -46,7 +47,7 @@ def redact(
             source, output, rewriter, text=text, keep=keep,
             report=lambda rows: status.update(f"{rows:,} rows"),
         )  # fmt: skip
-    table = Table("kind", "found", title=f"{output} (exact counts: not DP)")
+    table = Table("kind", "found", title=f"{escape(str(output))} (exact counts: not DP)")
     for kind, number in found.most_common():
         table.add_row(kind, f"{number:,}")
     console.print(table)

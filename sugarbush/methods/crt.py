@@ -19,8 +19,9 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.methods.interface import FinalSet, Method, MethodInputs, TrainedModel
+from sugarbush.paths import reading
 from sugarbush.privacy.data_types import Private, Released
-from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.results import DAMAGED, digest_of, digest_of_folder
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 from sugarbush.training.crt.settings import LSTM, CrtSettings
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from sugarbush.training.dpsgd.checkpoints import Checkpoints
     from sugarbush.training.dpsgd.train import Mechanism
 
-_MODEL, _LEDGER_IDS = "model", "ledger_ids.json"
+_MODEL, _LEDGER_IDS, _DIGEST = "model", "ledger_ids.json", ".digest"
+_FIRST = "generation-1"
 LEDGER = "confidentiality"  # a separate ledger, because epsilon must not be added to DP epsilon
 
 
@@ -88,9 +90,18 @@ class CRT(Method):
         return tuple((file, setting) for file, setting in named if file is not None)
 
     def preflight(self, schema: Schema) -> None:
+        """Check that the detectors and the first model load. The detector `learned` is not opened,
+        because its first use trains it."""
+        from sugarbush.training.crt.policies import LEARNED, make_policy, make_public_policy
         from sugarbush.training.crt.start import check_start
 
-        check_start(self.training)
+        settings = self.training
+        if settings.detectors != (LEARNED,):
+            named = [name for name in settings.detectors if name != LEARNED]
+            make_policy(named, threshold=settings.threshold)
+        if settings.conservative != LEARNED:
+            make_public_policy(settings.conservative)
+        check_start(settings)
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """Measure the recall of the policy, screen the corpus, and train."""
@@ -128,7 +139,12 @@ class CRT(Method):
             "weights": (*policy.identities, *identities_of([conservative])),
             "start": digest_of_start(inputs.pretrained, settings),
             "corpus": inputs.digests["texts"],
-            "settings": {**settings.model_dump(mode="json"), **settings.removed_settings},
+            # A device or a batch size in memory does not change the model, so they have defaults.
+            "settings": {
+                **CrtSettings().model_dump(mode="json"),
+                **settings.output_settings(),
+                **settings.removed_settings,
+            },
             "known": sorted(known),
             "event": event.as_dict(),
         }
@@ -144,27 +160,35 @@ class CRT(Method):
         # show too few steps. The store's lock prevents two processes from training on one charge.
         scratch = inputs.scratch(f"{self.name}/{digest}")
         with inputs.open_store(self.name, key, forced=forced, dataset_prefix=self.name) as store:
-            if forced:  # the checkpoint of an unfinished run belongs to an older generation
-                shutil.rmtree(scratch, ignore_errors=True)
             # DVC runs this stage again if another method is added. A finished model is restored.
             if store.finished(_MODEL) is None:
-                checkpoints = Checkpoints(scratch, counts=store.folder)
+                # A forced run must not continue the checkpoints of an older generation, because the
+                # count of their noisy steps is in the folder of that generation.
+                own = scratch if store.folder.name == _FIRST else scratch / store.folder.name
+                checkpoints = Checkpoints(own, counts=store.folder)
                 trained, tokenizer = self._train(
                     inputs, screened, mechanism, checkpoints, run=digest
                 )
                 with store.writing(_MODEL) as folder:
                     save(trained.value, tokenizer, folder)
                     (folder / _LEDGER_IDS).write_text(json.dumps(trained.ledger_ids))
+                    (folder / _DIGEST).write_text(digest_of_folder(folder))
             finished = store.folder / _MODEL
+            with reading(finished, advice=DAMAGED):
+                stored = finished / _DIGEST  # missing if an earlier version stored the model
+                if stored.exists() and stored.read_text() != digest_of_folder(finished):
+                    raise ValueError("a file is missing or has changed")
+                ledger_ids = tuple(map(str, json.loads((finished / _LEDGER_IDS).read_text())))
+            inputs.uncapped_ledger(LEDGER).of(ledger_ids)  # no model without its charge
             shutil.rmtree(scratch, ignore_errors=True)
 
         def copy(folder: Path) -> None:
-            ignored = shutil.ignore_patterns(_LEDGER_IDS)
+            ignored = shutil.ignore_patterns(_LEDGER_IDS, _DIGEST)
             shutil.copytree(finished, folder, dirs_exist_ok=True, ignore=ignored)
 
         return TrainedModel(
             save=copy,
-            ledger_ids=tuple(json.loads((finished / _LEDGER_IDS).read_text())),
+            ledger_ids=ledger_ids,
             run=digest,
             internal={"confidentiality": card},
         )

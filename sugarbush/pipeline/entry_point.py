@@ -35,6 +35,7 @@ CHATTER = "stderr.log"
 _OUR_FAULT = 70
 _INTERRUPTED = 130
 _DISK_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
+_DISK_REFUSED |= {errno.ENAMETOOLONG, errno.ENOTDIR}
 
 
 def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:

@@ -31,7 +31,7 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.key import random_id
 
 _LOCK_TIMEOUT_S = 6 * 3600
-_DAMAGED = (
+DAMAGED = (
     "Restore it from a backup, or delete its folder. The next run then draws and charges again"
 )
 
@@ -40,6 +40,18 @@ def digest_of(**parts: Any) -> str:
     """Compute a digest of settings and inputs. Equal values have equal digests on every machine."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def digest_of_folder(folder: Path) -> str:
+    """Compute a digest of the names and contents of all files in a folder, without hidden ones."""
+    whole = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") for part in name.parts):
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+            whole.update(json.dumps([name.as_posix(), content]).encode())
+    return whole.hexdigest()
 
 
 class ResultStore:
@@ -71,7 +83,7 @@ class ResultStore:
                 np.save(folder / f"{name}.npy", drawn.value)
                 (folder / "ledger_ids.json").write_text(json.dumps(drawn.ledger_ids))
         done = self.folder / name
-        with reading(done, advice=_DAMAGED):
+        with reading(done, advice=DAMAGED):
             ids = tuple(map(str, json.loads((done / "ledger_ids.json").read_text())))
             with (done / f"{name}.npy").open("rb") as file:
                 return Released(np.lib.format.read_array(file, allow_pickle=False), ids)
@@ -107,7 +119,7 @@ def open_result_store(
             with atomic_directory(own, private=True) as made:
                 (made / "run").write_text(random_id())
         run = own / "run"
-        with reading(run, advice=_DAMAGED):
+        with reading(run, advice=DAMAGED):
             # Version 0.2 wrote no id, so the public digest replaces the id.
             run_id = run.read_text() if run.exists() else f"{digest}-{generation}"
         yield ResultStore(own, run_id)

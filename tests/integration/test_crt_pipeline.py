@@ -17,7 +17,8 @@ import networkx as nx
 import pandas as pd
 import pytest
 
-from sugarbush.errors import InputError, ParamsError, PrivacyError
+from sugarbush.data.schema import Schema
+from sugarbush.errors import InputError, LedgerError, ParamsError, PrivacyError, StorageError
 from sugarbush.methods.crt import CRT, LEDGER
 from sugarbush.methods.interface import MetadataRelease
 from sugarbush.pipeline.flow import PipelineStages, publish_artifacts
@@ -28,7 +29,8 @@ from sugarbush.training.crt.patterns import PlainWords, RegexDetector
 from sugarbush.training.crt.recall import load_labelled
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.screening import screen
-from sugarbush.training.crt.start import check_start, load_start
+from sugarbush.training.crt.settings import CrtSettings
+from sugarbush.training.crt.start import check_start, digest_of_start, load_start
 from sugarbush.training.dpsgd import train as train_module
 from tests.integration.project import Checkout
 from tests.pipelines import (
@@ -113,6 +115,27 @@ def test_it_starts_from_a_model_that_is_named(project: Checkout, tmp_path: Path)
         ):
             with pytest.raises(ParamsError, match=message):
                 check_start(method_of(inside, model=model, **changes).training)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"detectors": ("learned", "/no/such")}, "'/no/such' cannot be loaded"),
+        ({"detectors": ()}, "at least one detector"),
+        ({"conservative": "/no/such"}, "'/no/such' cannot be loaded"),
+        ({"detectors": ("learned",)}, None),
+    ],
+)
+def test_a_detector_that_cannot_be_loaded_is_named_before_any_stage_runs(
+    changes: dict[str, Any], message: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train() -> None:
+        raise AssertionError("the redactor is trained, which takes minutes")
+
+    monkeypatch.setattr("sugarbush.training.redactor.cache.default_redactor", train)
+    method = CRT(training=CrtSettings(**changes))
+    with contextlib.nullcontext() if message is None else pytest.raises(ParamsError, match=message):
+        method.preflight(Schema.model_construct(subject="x", attributes=()))
 
 
 def test_it_starts_from_an_lstm_and_replaces_the_model_before_it(
@@ -217,6 +240,50 @@ def test_a_finished_model_is_restored_without_a_charge_and_its_texts_are_written
     assert charges() == 2
 
 
+def test_a_model_is_restored_only_whole_and_with_its_charge(
+    project: Checkout, tmp_path: Path
+) -> None:
+    own = copied(project, tmp_path)
+    before = (own.path / RESULTS / "synthetic.jsonl").read_bytes()
+    (model,) = own.state.rglob("generation-1/model")
+    with opened(own) as inside:
+        ledger = inside.uncapped_ledger(LEDGER).path
+    for path, content in (
+        (model / "model.safetensors", None),
+        (model / "model.safetensors", (model / "config.json").read_bytes()),
+        (model / "tokenizer.json", None),
+        (model / "ledger_ids.json", b"{"),
+        (ledger, None),
+    ):
+        kept = path.read_bytes()
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
+        error: type[Exception] = StorageError
+        message = r"model: is damaged\. Restore it from a backup, or delete"
+        if path == ledger:
+            error, message = LedgerError, "missing"
+        with pytest.raises(error, match=message):
+            run_pipeline(own, "finetune")
+        path.write_bytes(kept)
+    assert (own.path / RESULTS / "synthetic.jsonl").read_bytes() == before
+    own.change("crt", device="cpu", checkpoint_every=9, micro_batch_tokens=2048)
+    run_pipeline(own, "finetune")  # these settings change no model
+    shutil.rmtree(model)
+    run_pipeline(own, "finetune")
+    with opened(own) as inside:
+        assert len(inside.uncapped_ledger(LEDGER).entries()) == 2
+
+
+def test_other_weights_of_a_first_model_are_another_run(tmp_path: Path) -> None:
+    settings = CrtSettings(model=str(tmp_path))
+    digests = []
+    for weights in ("a", "b", "a"):
+        (tmp_path / "model.safetensors").write_text(weights)
+        digests.append(digest_of_start(tmp_path, settings))
+    assert digests[0] == digests[2] != digests[1]
+
+
 class KilledError(Exception):
     """Ends a training before a step, as a kill would."""
 
@@ -266,6 +333,31 @@ def test_an_old_copy_of_the_private_root_pays_for_no_step_twice(
     (count,) = own.state.rglob(f"draws-{charged.id}")
     assert count.stat().st_size <= charged.event.count
     assert not list(private.rglob("draws-*"))
+
+
+def test_a_forced_run_that_died_at_once_leaves_no_checkpoint_without_its_count(
+    project: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The count of noisy steps is in the folder of the generation before the forced run."""
+    own = copied(project, tmp_path)
+    own.change("crt", epochs=3, checkpoint_every=9)
+
+    def die(self: train_module.NoisyStep) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train_module.NoisyStep, "take", die)
+        with pytest.raises(KilledError):
+            run_pipeline(own, "finetune")
+    with opened(own) as inside:
+        *_, begun = inside.uncapped_ledger(LEDGER).entries()
+    (count,) = own.state.rglob(f"draws-{begun.id}")
+    second = count.parent.with_name("generation-2")
+    second.mkdir(mode=0o700)
+    (second / "run").write_text("another")
+    run_pipeline(own, "finetune")
+    assert json.loads((second / "model" / "ledger_ids.json").read_text()) != [begun.id]
+    assert count.stat().st_size == 1
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.errors import InputError, ParamsError
+from sugarbush.errors import InputError, ParamsError, StorageError
 from sugarbush.training.crt.patterns import RegexDetector
 from sugarbush.training.crt.recall import load_labelled
 from sugarbush.training.crt.redact import Policy
@@ -90,6 +92,47 @@ def test_labels_are_private_and_continue(server: LabelServer, tmp_path: Path) ->
         )
 
 
+def test_a_second_page_on_the_same_file_is_refused(server: LabelServer) -> None:
+    """Each page would overwrite the labels of the other page."""
+    with pytest.raises(ParamsError, match="is open in another label page"):
+        LabelServer(server.labels)
+
+
+def test_a_label_that_is_not_written_does_not_count(
+    server: LabelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.labels.label(0, [])
+
+    def fail(self: Path, other: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(StorageError):
+            server.labels.label(1, [])
+    assert server.labels.shown(1)["done"] == 1
+
+
+def test_an_error_prints_no_text_and_no_traceback(
+    server: LabelServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(number: int) -> None:
+        raise RuntimeError(TEXTS[number])
+
+    monkeypatch.setattr(server.labels, "shown", fail)
+    with pytest.raises(http.client.RemoteDisconnected):
+        asked(server, f"/{server.token}/texts/0")
+    monkeypatch.setattr(server.labels, "label", lambda number, spans: time.sleep(0.3))
+    body = json.dumps({"spans": ["x" * 2**20]})
+    with socket.create_connection(("127.0.0.1", server.server_port)) as connection:
+        host = f"Host: 127.0.0.1:{server.server_port}\r\nContent-Type: application/json"
+        head = f"POST /{server.token}/texts/0 HTTP/1.1\r\n{host}\r\nContent-Length: {len(body)}"
+        connection.sendall(f"{head}\r\n\r\n{body}".encode())
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    time.sleep(0.6)
+    assert capsys.readouterr().err == "label page: RuntimeError\n"
+
+
 def test_labels_in_a_shared_folder_are_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     with pytest.raises(ParamsError, match="others can read"):
@@ -142,6 +185,11 @@ def test_it_is_used_by_keyboard_alone(server: LabelServer, tmp_path: Path) -> No
         page.press("1")
         page.view(width=900)
         page.screenshot(tmp_path / "labels.png")
+        held = {"type": "keyDown", "key": "Enter", "code": "Enter", "autoRepeat": True}
+        page.call("Input.dispatchKeyEvent", **held)  # a held key labels no text
+        time.sleep(0.5)
+        assert page.evaluate("state.number") == number
+        assert not server.labels.spans
         page.press("Enter")
         waited(page, "at('message').textContent.length > 0")
         page.press("q")

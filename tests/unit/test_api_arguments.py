@@ -92,6 +92,9 @@ def test_one_text_in_place_of_several_is_refused() -> None:
         sb.redact("Call 555-010-1234 today")
     with pytest.raises(sb.InputError, match="detectors: expected a list of texts, got str"):
         sb.redact(["Call 555-010-1234 today"], detectors="regex")
+    for texts in ({"Ada": 1}, pd.DataFrame({"text": ["Ada"]})):  # their names would count as texts
+        with pytest.raises(sb.InputError, match="texts: expected a list of texts, got"):
+            sb.redact(texts)  # type: ignore[arg-type]
     with pytest.raises(sb.InputError, match="real: expected a list of texts, got str"):
         sb.evaluate(["a"], real="ab")
 
@@ -102,6 +105,19 @@ def test_a_missing_text_is_named_by_its_place_and_not_quoted(missing: Any) -> No
     with pytest.raises(sb.InputError, match="texts: item 1 is not a text") as refused:
         sb.redact(texts, detectors=["regex"])
     assert "Ada" not in str(refused.value)
+
+
+def test_half_a_character_is_named_by_its_place_and_not_quoted() -> None:
+    with pytest.raises(sb.InputError, match="texts: item 1 has half a character") as refused:
+        sb.redact(["a", "Ada \ud800"], detectors=["regex"])
+    assert "Ada" not in str(refused.value)
+
+
+def test_detectors_may_be_paths_and_the_threshold_is_a_number(tmp_path: Path) -> None:
+    with pytest.raises(sb.ParamsError, match="cannot be loaded"):
+        sb.redact(["a"], detectors=[tmp_path])  # type: ignore[list-item]
+    with pytest.raises(sb.ParamsError, match=r"'0\.3' is not between 0 and 1"):
+        sb.redact(["a"], detectors=["regex"], threshold="0.3")  # type: ignore[arg-type]
 
 
 def test_a_state_folder_may_be_a_string(tmp_path: Path) -> None:

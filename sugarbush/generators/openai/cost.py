@@ -264,7 +264,8 @@ class _Journal:
         self._read_to = 0
         self._checked_end = False
         self._settling = path.with_suffix(".settling")
-        self._descriptor: int | None = None
+        self._descriptor = -1
+        self._close: Callable[[], object] = lambda: None
         self._unsettled = False
 
     def new_lines(self) -> list[Paid]:
@@ -315,9 +316,12 @@ class _Journal:
         self._unsettled = False
 
     def _write_settling(self, content: bytes) -> None:
-        if self._descriptor is None:  # opening and closing takes longer than all the rest
+        # The file stays open, because opening and closing it takes longer than all the rest. If the
+        # state folder was deleted or moved, the next run would not find what is written here.
+        if not _is_open(self._descriptor, self._settling):
+            self._close()
             self._descriptor = os.open(self._settling, os.O_WRONLY | os.O_CREAT, 0o600)
-            weakref.finalize(self, os.close, self._descriptor)
+            self._close = weakref.finalize(self, os.close, self._descriptor)
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, content, 0)
 
@@ -333,6 +337,14 @@ class _Journal:
                 os.write(descriptor, line)
             finally:
                 os.close(descriptor)
+
+
+def _is_open(descriptor: int, path: Path) -> bool:
+    """Return whether a descriptor is of the file that `path` names now."""
+    try:
+        return descriptor >= 0 and os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _ends_a_line(descriptor: int) -> bool:

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from sugarbush.data.reading import read_rows
+from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, printable
 from sugarbush.privacy.binomial import Share, share
 from sugarbush.training.crt.dedup import MASK
@@ -76,11 +77,16 @@ def load_labelled(
             text = row.fields[text_column]
             if not isinstance(text, str):
                 raise TypeError("no text")
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, RecursionError):
             raise InputError(
                 f"{path}, row {row.number}: needs '{text_column}' and 'spans' with start, end and "
                 f"label ({setting})"
             ) from None
+        if any(map(is_half, (text, *(label for *_, label in own)))):
+            raise InputError(
+                f"{path}, row {row.number}: a text or label has half a character (a lone "
+                f"surrogate) ({setting})"
+            )
         if disjoint:
             require_disjoint(own, len(text), where=f"{path}, row {row.number}")
         suggested = row.fields.get("use") == FOR_TRAINING

@@ -48,8 +48,8 @@ class Policy:
     ) -> None:
         if not detectors:
             raise ParamsError("a redaction policy needs at least one detector")
-        if not 0 <= threshold <= 1:
-            raise ParamsError(f"a score threshold of {threshold} is not between 0 and 1")
+        if not _is_share(threshold):
+            raise ParamsError(f"a score threshold of {threshold!r} is not between 0 and 1")
         self._detectors, self._threshold = tuple(detectors), threshold
 
     def spans(self, texts: Sequence[str]) -> list[list[TextSpan]]:
@@ -86,6 +86,10 @@ class Policy:
     def redact(self, texts: Sequence[str]) -> list[str]:
         spans = self.spans(texts)
         return [mask_spans(text, own) for text, own in zip(texts, spans, strict=True)]
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1
 
 
 def identities_of(detectors: Iterable[object]) -> tuple[str, ...]:

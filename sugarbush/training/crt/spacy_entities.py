@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
 from sugarbush.errors import ParamsError
+from sugarbush.privacy.results import digest_of_folder
 from sugarbush.training.crt.findings import Finding
 
 # These kinds of entities are not secrets. A mask would remove text and protect nobody.
@@ -34,7 +36,11 @@ class SpacyDetector:
                 "pipeline, or the folder of a pipeline."
             ) from None
 
-        self.identity = " ".join(self.pipeline.meta[k] for k in ("lang", "name", "version"))
+    @cached_property
+    def identity(self) -> str:
+        """A digest of the pipeline's files. A pipeline of your own has the version 0.0.0 after each
+        training."""
+        return digest_of_folder(self.pipeline.path)
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
         longest: int = self.pipeline.max_length

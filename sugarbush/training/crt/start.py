@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from sugarbush.paths import require
+from sugarbush.privacy.results import digest_of_folder
 from sugarbush.training.crt import lstm
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.settings import LSTM, CrtSettings
@@ -45,9 +46,11 @@ def special_tokens(pretrained: Path, settings: CrtSettings) -> tuple[str, ...]:
 
 
 def digest_of_start(pretrained: Path, settings: CrtSettings) -> str:
-    """Return what identifies the first model: its name, or the digest of stage pretrain."""
+    """Return what identifies the first model: its name, the digest of its folder, or the digest of
+    stage pretrain."""
     if settings.model not in (TINY, LSTM):
-        return settings.model
+        folder = Path(settings.model)
+        return digest_of_folder(folder) if folder.is_dir() else settings.model
     return str(json.loads((_made(pretrained, settings) / "pretrain.json").read_text())["digest"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -40,7 +41,7 @@ class TokenClassifier:
             model: Any = AutoModelForTokenClassification.from_pretrained(
                 name_or_path, trust_remote_code=False
             )
-        except (OSError, ValueError) as error:
+        except Exception as error:  # a damaged folder raises errors of many types
             raise ParamsError(
                 f"{name_or_path!r} cannot be loaded ({type(error).__name__}). Name a folder with a "
                 "token classification model, or a model that can be downloaded."
@@ -49,6 +50,13 @@ class TokenClassifier:
             raise ParamsError(
                 f"{name_or_path!r} has no head for token classification: its labels would be "
                 "random. Name a trained token classifier."
+            )
+        if not self._tokenizer.is_fast or len(self._tokenizer) <= len(
+            self._tokenizer.all_special_tokens
+        ):
+            raise ParamsError(
+                f"{name_or_path!r} has no fast tokenizer, which gives the places of tokens. Name a "
+                "folder with the model and its tokenizer.json."
             )
         self._model = model.to(device).eval()
         self._labels: dict[int, str] = model.config.id2label
@@ -60,8 +68,9 @@ class TokenClassifier:
 
     @cached_property
     def identity(self) -> str:
-        """A digest of the weights."""
-        total = hashlib.sha256()
+        """A digest of the tokenizer, the labels and the weights."""
+        labels = json.dumps(sorted(self._labels.items()))
+        total = hashlib.sha256((self._tokenizer.backend_tokenizer.to_str() + labels).encode())
         for name, values in self._model.state_dict().items():
             total.update(
                 name.encode() + values.cpu().reshape(-1).view(torch.uint8).numpy().tobytes()

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sugarbush.errors import StorageError
-from sugarbush.paths import STATE_VARIABLE, make_owner_only, named_state
+from sugarbush.paths import STATE_VARIABLE, make_owner_only, named_state, reading
 from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.device import open_device
 from sugarbush.training.redactor.detector import LearnedDetector
@@ -64,7 +64,8 @@ def _open(folder: Path) -> LearnedDetector:
                     )
         except OSError as error:
             raise StorageError(f"{folder.parent}: {error.strerror}") from None
-    return LearnedDetector(folder)
+    with reading(folder, advice="Delete the folder. The next use trains the redactor again"):
+        return LearnedDetector(folder)
 
 
 @contextmanager

@@ -55,7 +55,8 @@ class LearnedDetector(TokenClassifier):
     rounds a row differently. In bfloat16, scores then changed by up to 0.03. So the shape of a
     batch depends only on the length of its pieces. All pieces are padded to one length, and empty
     pieces fill the batch. In batches of equal shape all scores were bitwise equal, at any position
-    (docs/decisions/redactor.md).
+    (docs/decisions/redactor.md). `trained_on` contains digests of the labelled texts that the
+    redactor was trained on.
     """
 
     def __init__(self, folder: Path, *, device: str = "cpu") -> None:
@@ -63,20 +64,23 @@ class LearnedDetector(TokenClassifier):
             self.description: dict[str, Any] = json.loads((folder / DESCRIPTION).read_text())
             thresholds = self.description["thresholds"]
             self.strong, self.weak = float(thresholds["strong"]), float(thresholds["weak"])
+            self.trained_on = frozenset(map(str, self.description.get("trained_on", ())))
+            if not (0 < self.strong < 1 and 0 < self.weak < 1):
+                raise ValueError("thresholds are not between 0 and 1")
         except (OSError, ValueError, KeyError, TypeError):
             raise ParamsError(
                 f"{folder}: is not a redactor. Make one with sugarbush train-redactor"
             ) from None
         super().__init__(str(folder), device=device)
+        if [self._labels[i] for i in sorted(self._labels)][1:] != list(KINDS):
+            raise ParamsError(
+                f"{folder}: is a redactor with other kinds of secrets. Make one with sugarbush "
+                "train-redactor"
+            )
         self.folder = folder
         if fast_bfloat16(device):
             self._model.to(torch.bfloat16)
         self._window = min(self._window, MOST_TOKENS)
-
-    @cached_property
-    def trained_on(self) -> frozenset[str]:
-        """Digests of the labelled texts that the redactor was trained on."""
-        return frozenset(self.description.get("trained_on", ()))
 
     @cached_property
     def identity(self) -> str:

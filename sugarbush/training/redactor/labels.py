@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -132,8 +132,10 @@ class LabelFile:
         require_disjoint(own, len(text), where=f"text {number + 1}")
         if any(is_half(label) for *_, label in own):  # no later label could be written either
             raise InputError(f"text {number + 1}: a label has half a character (a lone surrogate)")
-        self.spans[text] = [{"start": a, "end": b, "label": label} for a, b, label in sorted(own)]
-        self._write()
+        rows = [{"start": a, "end": b, "label": label} for a, b, label in sorted(own)]
+        labelled = {**self.spans, text: rows}
+        self._write(labelled)
+        self.spans = labelled  # the count of labelled texts is the count in the file
 
     def _suggested(self, text: str) -> list[dict[str, Any]]:
         if self.policy is None or use_of(text) == _MEASURE:
@@ -145,11 +147,11 @@ class LabelFile:
             if s.label != "DATE"
         ]
 
-    def _write(self) -> None:
+    def _write(self, labelled: Mapping[str, Sequence[dict[str, Any]]]) -> None:
         with atomic_file(self.path) as temporary:
             temporary.touch(mode=0o600)
             with temporary.open("w", encoding="utf-8") as file:
-                for text, spans in self.spans.items():
+                for text, spans in labelled.items():
                     row = {"text": text, "spans": spans, "use": use_of(text)}
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
 

@@ -115,7 +115,7 @@ document.addEventListener("keydown", (event) => {
     draw();
   } else if (kind) mark(kind);
   else if (event.key === "Backspace" || event.key === "Delete") mark("");
-  else if (event.key === "Enter") guarded(save)();
+  else if (event.key === "Enter") event.repeat || guarded(save)(); // a held key would save unread texts
   else if (event.key === "n") guarded(actions.skip)();
   else if (event.key === "p") guarded(actions.back)();
   else if (event.key === "q") guarded(stop)();

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import sys
 import tempfile
 import webbrowser
 from http import HTTPStatus
@@ -18,7 +19,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from sugarbush.errors import SugarbushError
+from filelock import FileLock, Timeout
+
+from sugarbush.errors import ParamsError, SugarbushError
 from sugarbush.training.redactor.labels import LabelFile
 from sugarbush.training.redactor.values import SECRET_KINDS
 
@@ -35,11 +38,20 @@ _FILES = {"": ("page.html", "text/html"), "page.js": ("page.js", "text/javascrip
 
 
 class LabelServer(ThreadingHTTPServer):
-    """Serves one file of labels until the page sends `stop`."""
+    """Serves one file of labels until the page sends `stop`.
+
+    Raises ParamsError if another server has this file, because each would overwrite the labels of
+    the other.
+    """
 
     daemon_threads = True
 
     def __init__(self, labels: LabelFile, *, port: int = 0) -> None:
+        self._file_lock = FileLock(labels.path.with_name(f".{labels.path.name}.lock"), timeout=0)
+        try:
+            self._file_lock.acquire()
+        except Timeout:
+            raise ParamsError(f"{labels.path}: is open in another label page. Finish it") from None
         super().__init__(("127.0.0.1", port), _Handler)
         self.labels, self.lock = labels, Lock()
         self.token = os.urandom(24).hex()
@@ -71,10 +83,20 @@ class LabelServer(ThreadingHTTPServer):
     def server_close(self) -> None:
         super().server_close()
         self.forget_redirect()
+        self._file_lock.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print the type of an error alone, because its message may contain a text.
+
+        A browser that closes a connection too early is no error.
+        """
+        if not isinstance(error := sys.exc_info()[1], ConnectionError):
+            print(f"label page: {type(error).__name__}", file=sys.stderr)
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: LabelServer
+    timeout = 60  # in seconds, for a request that does not end
     server_version, sys_version = "sugarbush", ""
 
     def do_GET(self) -> None:

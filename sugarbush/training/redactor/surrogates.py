@@ -26,10 +26,10 @@ from sugarbush.examples.seeded_random import SeededRandom
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.recall import distinct_secret
 from sugarbush.training.crt.redact import TextSpan
-from sugarbush.training.redactor.values import LISTS, LOCALES, pool
+from sugarbush.training.redactor.labels import kind_of_label
+from sugarbush.training.redactor.values import LISTS, LOCALES, NAME, pool
 
 _ROMAN_LOCALES = [name for name in LOCALES if name.startswith(("en", "de", "fr", "es", "it", "pl"))]
-_NAMES = {"NAME", "TITLED_NAME", "PERSON", "PER"}
 _ADDRESSES = {"ADDRESS", "STREET", "ZIP_ADDRESS", "MILITARY_ADDRESS", "LOCATION", "GPE", "LOC"}
 _WORD = re.compile(r"[^\W\d_]+")
 _SPELLED = {*LISTS["digits"], *LISTS["tens"], "oh", "double", "triple", "hundred", "thousand"}
@@ -59,7 +59,7 @@ def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
     plain = _without_marks(secret)
     for attempt in range(100):
         rng = _rng(key, record, label, distinct_secret(secret, "").text, attempt)
-        if label in _NAMES:
+        if kind_of_label(label) == NAME:
             like = partial(_name_like, key=key, record=record)
             made = _WORD_OR_NUMBER.sub(like, plain)
         elif label in _ADDRESSES:
@@ -74,6 +74,8 @@ def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
 def _name_like(found: re.Match[str], *, key: bytes, record: str) -> str:
     """Return another word. It depends on the word alone, so it is the same in all names."""
     word: str = found.group()
+    if word in "sS" and found.string[: found.start()].endswith(("'", "’")):
+        return word  # Anna's
     made = word
     attempts = count()
     while made.casefold() == word.casefold():

@@ -35,6 +35,13 @@ def test_it_writes_the_redacted_text_and_prints_what_was_found(run, tmp_path):
     assert "555" not in done.output and "Ada" not in done.output
 
 
+def test_the_name_of_the_output_is_printed_as_it_is(run, tmp_path):
+    (tmp_path / "a[").mkdir()
+    done = run("in.csv", "a[/b].csv", "--text", "message")
+    assert done.exit_code == 0, done.output
+    assert "a[/b].csv" in done.output
+
+
 def test_surrogates_replace_masks(run, tmp_path):
     done = run("in.csv", "out.jsonl", "--text", "message", "--surrogates")
     assert done.exit_code == 0, done.output

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +170,28 @@ def _pay_many(state: Path, times: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("delete", [shutil.rmtree, lambda folder: folder.rename("old")])
+def test_a_payment_survives_a_death_after_the_folder_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delete: Callable[[Path], object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one, opened = meter(tmp_path), len([*Path("/proc/self/fd").iterdir()])
+    pay(one)
+    delete(tmp_path / "usage")
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    one.admit(0.0)
+    with pytest.raises(KeyboardInterrupt):
+        one.settle(0.0, answered(10, 5), what="round 1", store=die)
+    with meter(tmp_path).alone(print):
+        assert len(read_journal(journal_path(tmp_path, "tickets"))) == 1
+    del one
+    gc.collect()
+    assert len([*Path("/proc/self/fd").iterdir()]) == opened
+
+
 def test_processes_that_pay_at_once_lose_no_line_and_see_each_other(tmp_path: Path) -> None:
     fork = multiprocessing.get_context("spawn")
     crew = [fork.Process(target=_pay_many, args=(tmp_path, 200)) for _ in range(2)]

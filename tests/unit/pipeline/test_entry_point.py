@@ -48,6 +48,14 @@ def test_a_full_disk_is_said_so(
     assert "No space left on device" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("number", [errno.ENAMETOOLONG, errno.ENOTDIR])
+def test_an_impossible_path_is_no_fault_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int
+) -> None:
+    assert fail(tmp_path, OSError(number, os.strerror(number), "in.csv/x"), monkeypatch) == 1
+    assert capsys.readouterr().err == f"prepare: in.csv/x: {os.strerror(number)}\n"
+
+
 def test_a_fault_of_ours_withholds_its_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

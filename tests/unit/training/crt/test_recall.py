@@ -182,6 +182,7 @@ def test_a_file_with_impossible_labels_is_refused_by_row(tmp_path, spans, messag
         {"text": "Ada", "spans": [{"start": "0", "end": 3, "label": "NAME"}]},
         {"text": "Ada", "spans": {"start": 0}},
         {"text": "Ada", "spans": None},
+        {"text": "Ada", "spans": "[" * 100_000},
         {"text": None, "spans": []},
     ],
 )
@@ -189,6 +190,15 @@ def test_a_row_that_is_no_labelled_text_is_refused(tmp_path, row):
     (tmp_path / "l.jsonl").write_text(json.dumps(row) + "\n")
     with pytest.raises(InputError, match="row 1: needs 'text' and 'spans'"):
         load_labelled(tmp_path / "l.jsonl", text_column="text")
+
+
+@pytest.mark.parametrize(("text", "label"), [("Ada \ud800", "NAME"), ("Ada", "N\ud800")])
+def test_half_a_character_is_refused_by_row(tmp_path, text, label):
+    """No tokenizer reads it."""
+    path = write_labelled(tmp_path / "l.jsonl", text, [(0, 3, label)])
+    with pytest.raises(InputError, match=r"row 1: .* half a character") as refused:
+        load_labelled(path, text_column="text")
+    assert "Ada" not in str(refused.value)
 
 
 def test_labels_count_code_points(tmp_path):

@@ -253,3 +253,18 @@ def test_presidio_finds_by_pattern_without_a_model():
     assert MASK in Policy([PresidioDetector()]).redact([text])[0]
     assert "ada@example.org" not in Policy([PresidioDetector()]).redact([text])[0]
     assert Policy([PresidioDetector()]).identities
+
+
+@pytest.mark.slow
+def test_a_pipeline_that_was_trained_again_is_another_policy(tmp_path):
+    """Its name and version stay the same."""
+    spacy = pytest.importorskip("spacy")
+    from sugarbush.training.crt.spacy_entities import SpacyDetector
+
+    identities = []
+    for name in ("Ada", "Bob", "Ada"):
+        pipeline = spacy.blank("en")
+        pipeline.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": name}])
+        pipeline.to_disk(tmp_path)
+        identities.append(SpacyDetector(str(tmp_path)).identity)
+    assert identities[0] == identities[2] != identities[1]

@@ -3,6 +3,9 @@
 Such texts are longer than the window of the model. The tests make a tiny classifier.
 """
 
+import json
+import shutil
+
 import pytest
 import torch
 from tokenizers import Tokenizer, pre_tokenizers, processors
@@ -18,8 +21,10 @@ from transformers import (
 
 from sugarbush.errors import ParamsError
 from sugarbush.training.crt.dedup import MASK
+from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.token_classifier import TokenClassifier
+from sugarbush.training.redactor.detector import LearnedDetector
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "i", "am", "ada", "lovelace", "here", ".", "and"]
 
@@ -34,6 +39,36 @@ def test_other_weights_are_another_policy(folder, tmp_path):
         Policy([TokenClassifier(str(path))]).identities for path in (folder, folder, tmp_path)
     )
     assert one == same != other
+
+
+def test_other_labels_or_another_tokenizer_are_another_policy(folder, tmp_path):
+    labels, tokens = (shutil.copytree(folder, tmp_path / name) for name in ("labels", "tokens"))
+    config = json.loads((labels / "config.json").read_text())
+    (labels / "config.json").write_text(
+        json.dumps(config | {"id2label": {0: "PER", 1: "O", 2: "X"}})
+    )
+    others = {w: i for i, w in enumerate(reversed(WORDS))}
+    BertTokenizerFast(vocab=others, model_max_length=16).save_pretrained(tokens)
+    paths = (folder, labels, tokens)
+    assert len({Policy([TokenClassifier(str(path))]).identities for path in paths}) == 3
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("model.safetensors", b"\x10\0\0\0\0\0\0\0{"),
+        ("tokenizer.json", b"{}"),
+        ("tokenizer.json", None),
+        ("config.json", b"["),
+    ],
+)
+def test_a_damaged_folder_is_one_message(folder, tmp_path, file, content):
+    own = shutil.copytree(folder, tmp_path / "own")
+    (own / file).unlink()
+    if content is not None:
+        (own / file).write_bytes(content)
+    with pytest.raises(ParamsError, match=r"own' (cannot be loaded|has no fast tokenizer)"):
+        TokenClassifier(str(own))
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +156,14 @@ def test_an_endless_sentence_is_read_by_a_model_that_spells_a_word_otherwise_at_
         place for place, letter in enumerate(text) if letter != " "
     }
     assert found[-1].end == len(text)
+
+
+def test_a_redactor_with_other_kinds_is_refused(folder, tmp_path):
+    """Its labels would be read as other kinds."""
+    own = shutil.copytree(folder, tmp_path / "own")
+    (own / DESCRIPTION).write_text('{"thresholds": {"strong": 0.5, "weak": 0.5}}')
+    with pytest.raises(ParamsError, match="is a redactor with other kinds of secrets"):
+        LearnedDetector(own)
 
 
 def test_unsure_plain_text_is_not_public(folder):

@@ -126,6 +126,16 @@ def test_one_person_keeps_one_surrogate_within_a_text_and_not_between_texts():
     assert with_surrogates(text, spans, key=b"k" * 32, record="1") != made
 
 
+@pytest.mark.parametrize("label", ["PATIENT", "CAPITALS", "FIRST_NAME", "B-PER", "HANDLE"])
+def test_every_label_of_a_person_keeps_the_person(label):
+    """Two detectors, or one of another schema, give other labels to the same person."""
+    text = "ANNA BERG is Anna Berg’s name, or @anna"
+    spans = [TextSpan(0, 9, label), TextSpan(13, 24, "NAME"), TextSpan(34, 39, label)]
+    made = with_surrogates(text, spans, key=KEY, record="1")
+    first, last = re.search(r"is (\w+) (\w+)’s name", made).groups()
+    assert made == f"{first.upper()} {last.upper()} is {first} {last}’s name, or @{first.lower()}"
+
+
 def test_a_surrogate_has_the_format_of_its_secret_and_never_equals_it():
     for number in range(50):
         made = with_surrogates("AB-12", [TextSpan(0, 5, "NUMBER")], key=KEY, record=str(number))

@@ -9,7 +9,7 @@ import torch
 
 import sugarbush as sb
 from sugarbush.cli import redaction
-from sugarbush.errors import InputError, ParamsError
+from sugarbush.errors import InputError, ParamsError, StorageError
 from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.crt.policies import make_policy, make_public_policy
 from sugarbush.training.crt.recall import LabelledText, measure
@@ -202,9 +202,26 @@ def test_tuning_masks_no_fewer_words_of_the_texts_than_before(redactor, tmp_path
     assert (scores(tuned) >= tuned.strong).sum() >= before > 0
 
 
-def test_a_folder_without_a_redactor_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    "description",
+    [
+        {},
+        {"thresholds": {"strong": float("nan"), "weak": float("nan")}},
+        {"thresholds": {"strong": 1, "weak": 0.5}},
+        {"thresholds": {"strong": 0, "weak": 0}},
+        {"thresholds": {"strong": 0.5, "weak": 0.5}, "trained_on": 5},
+    ],
+)
+def test_a_folder_without_a_redactor_is_refused(tmp_path, description):
+    (tmp_path / DESCRIPTION).write_text(json.dumps(description))
     with pytest.raises(ParamsError, match="is not a redactor"):
         LearnedDetector(tmp_path)
+
+
+def test_a_damaged_redactor_in_the_cache_is_named_with_what_to_do(tmp_path):
+    (tmp_path / DESCRIPTION).write_text('{"thresholds": {"strong": 0.5, "weak": 0.5}}')
+    with pytest.raises(StorageError, match=r"is damaged\. Delete the folder"):
+        cache._open(tmp_path)
 
 
 @pytest.mark.parametrize(
