@@ -40,8 +40,6 @@ _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
 _SLACKS = (0.01, 0.05)  # fractions of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
-_SMALL_GRID = 1000  # for smaller grids, dp_accounting returns another class
-_ROUNDING = 1e-12  # dp_accounting's tolerance for deltas that must not increase
 _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
 
 
@@ -246,15 +244,10 @@ def _one(event: Event) -> Event:
 @lru_cache(maxsize=64)
 def _sampled_once(noise_multiplier: float, rate: float, interval: float, relation: Relation) -> Any:
     """Compute the distribution of one DP-SGD step. Cached, because the computation is slow."""
-    from dp_accounting import NeighboringRelation
-    from dp_accounting.pld import privacy_loss_distribution as pld
+    from sugarbush.privacy.privacy_loss import sampled_gaussian
 
-    return pld.from_gaussian_mechanism(
-        noise_multiplier,
-        sampling_prob=rate,
-        value_discretization_interval=interval,
-        neighboring_relation=NeighboringRelation[relation.name],
-    )
+    replaced = relation is Relation.REPLACE_ONE
+    return sampled_gaussian(noise_multiplier, rate=rate, interval=interval, replaced=replaced)
 
 
 @lru_cache(maxsize=256)
@@ -285,40 +278,10 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
 
 
 def _gaussian(mu: float, count: int, interval: float) -> Any:
-    """Compose `count` mu-GDP mechanisms, which equal one Gaussian mechanism with sqrt(count)*mu.
+    """Compose `count` mu-GDP mechanisms, which equal one Gaussian mechanism with sqrt(count)*mu."""
+    from sugarbush.privacy.privacy_loss import gaussian
 
-    The result equals the library's `from_gaussian_mechanism` to the bit. The library loops over the
-    grid of millions of points; this function is vectorised.
-    """
-    import numpy as np
-    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
-    from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
-
-    stddev = 1.0 / (mu * math.sqrt(count))
-    loss = GaussianPrivacyLoss(stddev)
-    ends = loss.connect_dots_bounds()
-    lowest = math.floor(ends.epsilon_lower / interval)
-    highest = math.ceil(ends.epsilon_upper / interval)
-    x = np.arange(lowest, highest + 1) * interval
-    cut = -0.5 - x * stddev**2  # the points at which the privacy loss is x
-    deltas = np.clip(loss.mu_upper_cdf(cut) - np.exp(x + loss.mu_lower_log_cdf(cut)), 0, 1)
-    if (
-        len(deltas) <= _SMALL_GRID or np.diff(deltas).max() > _ROUNDING
-    ):  # the library raises on increasing deltas
-        pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
-            interval, lowest, highest, deltas
-        )
-    else:
-        deltas = np.minimum.accumulate(deltas)
-        falls, grows = np.diff(deltas), math.expm1(interval)
-        probs = np.empty_like(deltas)
-        probs[0] = 1 - deltas[0] + falls[0] / grows
-        probs[1:-1] = (falls[1:] - falls[:-1] * math.exp(interval)) / grows
-        probs[-1] = falls[-1] / math.expm1(-interval)
-        pmf = pld_pmf.DensePLDPmf(
-            interval, lowest, np.maximum(0.0, probs), deltas[-1], pessimistic_estimate=True
-        )
-    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
+    return gaussian(1.0 / (mu * math.sqrt(count)), interval)
 
 
 def rounded_up(value: float, figures: int = 4) -> str:

@@ -35,8 +35,10 @@ def test_coarse_faults_are_caught_by_one_run(mechanism: str, fault: Fault, epsil
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize(("epsilon", "runs"), [(1.0, 170), (4.0, 70)])
+@pytest.mark.parametrize(
+    ("mechanism", "epsilon", "runs"),
+    [("votes", 1.0, 170), *((mechanism, 4.0, 70) for mechanism in MECHANISMS)],
+)
 def test_a_sensitivity_that_is_too_small_by_root_two_is_caught(
     mechanism: str, epsilon: float, runs: int
 ) -> None:

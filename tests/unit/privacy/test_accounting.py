@@ -1,14 +1,16 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
-from dp_accounting import get_epsilon_gaussian
+from dp_accounting import NeighboringRelation, get_epsilon_gaussian
 from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.errors import InvariantError, ParamsError
-from sugarbush.privacy.accounting import _gaussian, epsilon
+from sugarbush.privacy import privacy_loss
+from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.events import (
     DiscreteGaussian,
@@ -17,6 +19,7 @@ from sugarbush.privacy.events import (
     PoissonGaussian,
     event_from_dict,
 )
+from sugarbush.privacy.privacy_loss import gaussian, sampled_gaussian
 
 YELP_RECORDS = 1_939_290
 YELP_DELTA = 1 / (YELP_RECORDS * math.log(YELP_RECORDS))
@@ -87,9 +90,11 @@ def test_count_means_as_many_equal_events() -> None:
 
 
 def test_epsilon_along_one_training_discretises_its_step_once(monkeypatch) -> None:
-    made, make = [], pld.from_gaussian_mechanism
+    made = []
     monkeypatch.setattr(
-        pld, "from_gaussian_mechanism", lambda *a, **k: (made.append(0), make(*a, **k))[1]
+        privacy_loss,
+        "sampled_gaussian",
+        lambda *a, **k: (made.append(0), sampled_gaussian(*a, **k))[1],
     )
     steps = [PoissonGaussian(noise_multiplier=1.37, rate=0.05, count=n) for n in (3, 5, 8)]
     spent = [epsilon([event], delta=1e-5) for event in steps]
@@ -183,18 +188,37 @@ def test_a_run_without_private_methods_spends_nothing() -> None:
     assert make_plan([], epsilon=1.0, delta=1e-6).epsilon == 0
 
 
+def assert_equal_to_the_bit(own: Any, theirs: Any) -> None:
+    for name in ("_pmf_remove", "_pmf_add"):
+        one, other = getattr(own, name), getattr(theirs, name)
+        assert type(one) is type(other)
+        assert vars(one).keys() == vars(other).keys()
+        assert all(np.array_equal(vars(one)[part], vars(other)[part]) for part in vars(one))
+
+
 @pytest.mark.parametrize(("mu", "count"), [(0.001, 1), (0.05, 12), (0.3, 1), (1.0, 3), (6.0, 1)])
 def test_the_distribution_of_gaussian_dp_is_that_of_the_library_to_the_bit(
     mu: float, count: int
 ) -> None:
-    own, theirs = (
-        vars(vars(made)["_pmf_remove"])
-        for made in (
-            _gaussian(mu, count, 1e-4),
-            pld.from_gaussian_mechanism(
-                1 / (mu * math.sqrt(count)), value_discretization_interval=1e-4
-            ),
-        )
+    stddev = 1 / (mu * math.sqrt(count))
+    theirs = pld.from_gaussian_mechanism(stddev, value_discretization_interval=1e-4)
+    assert_equal_to_the_bit(gaussian(stddev, 1e-4), theirs)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize(
+    ("stddev", "rate", "interval"),
+    [(0.6, 0.9, 1e-3), (1.0, 0.25, 1e-4), (1.0, 1.0, 1e-3), (3.0, 0.01, 1e-4), (20.0, 0.001, 1e-5)],
+)
+def test_the_distribution_of_a_sampled_step_is_that_of_the_library_to_the_bit(
+    stddev: float, rate: float, interval: float, replaced: bool
+) -> None:
+    relation = NeighboringRelation["REPLACE_ONE" if replaced else "ADD_OR_REMOVE_ONE"]
+    theirs = pld.from_gaussian_mechanism(
+        stddev,
+        sampling_prob=rate,
+        value_discretization_interval=interval,
+        neighboring_relation=relation,
     )
-    assert own.keys() == theirs.keys()
-    assert all(np.array_equal(own[name], theirs[name]) for name in own)
+    own = sampled_gaussian(stddev, rate=rate, interval=interval, replaced=replaced)
+    assert_equal_to_the_bit(own, theirs)
