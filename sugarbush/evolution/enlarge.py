@@ -107,7 +107,8 @@ def write_further(
         requests = Released(batch.value[1][start : start + wanted], batch.ledger_ids)
         answers += writer.generator.generate(requests, what=what).value
         end = number * BATCH + start + wanted
-        writer.require_usable(answers, requested=end, what=what)
+        if end > 1:  # a single answer says nothing about the generator
+            writer.require_usable(answers, requested=end, what=what)
         new = ((i, answers[i].text) for i in range(end - wanted, end))
         kept += [i for i, text in new if text is not None and different.add(text)]
     usage, made_of = usage_of(answers), merge_ids(*map(batches, range(len(asked))))

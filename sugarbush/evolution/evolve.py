@@ -77,9 +77,13 @@ class Writer:
         return answers
 
     def require_usable(self, answers: Sequence[Answer], *, requested: int, what: str) -> None:
-        """Raise GeneratorError if too many answers are missing or unusable."""
+        """Raise GeneratorError if too many answers are missing or unusable.
+
+        One unusable answer of a few is tolerated, unless the tolerated fraction is 0.
+        """
         dropped = sum(answer.text is None for answer in answers)
-        if len(answers) != requested or dropped > self.max_dropped_share * len(answers):
+        one = min(1, len(answers) - 1) if self.max_dropped_share else 0
+        if len(answers) != requested or dropped > max(one, self.max_dropped_share * len(answers)):
             kinds = ", ".join(f"{k}: {n}" for k, n in usage_of(answers).problems.items())
             raise GeneratorError(
                 f"{what}: {requested} texts requested, {len(answers) - dropped} usable"

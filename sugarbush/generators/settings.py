@@ -29,7 +29,7 @@ class GeneratorSection(Section):
     seed: int = 1
     """Public seed of the texts."""
     max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """If a larger share of the answers is unusable, the run stops."""
+    """If a larger share of the answers is unusable, the run stops. One of a few is tolerated."""
 
     @property
     def chosen(self) -> GeneratorSettings:

@@ -112,6 +112,14 @@ def test_too_many_unusable_answers_are_an_error() -> None:
         further(50, lambda i: None if i % 3 else f"letter {i}")
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_one_unusable_answer_of_a_few_does_not_stop_the_run(count: int) -> None:
+    """An answer of four is more than a fifth. The run stopped after all its texts were paid for."""
+    found, writing = further(count, lambda i: f"letter {i}" if i else None)
+    assert len(found.population) == count
+    assert writing.samples == list(range(count + 1))
+
+
 def test_scores_are_predicted_from_noisy_ones_and_are_0_far_away() -> None:
     records, _ = clouds([600, 300, 100], seed=1)
     anchors, _ = clouds([50, 50, 50], seed=2)
