@@ -8,8 +8,8 @@ invented words. A carrier of a fact is a record with a sentence that states the 
 plants facts with 5, 50 and 500 carriers in a public data set. Facts without carriers are the
 control. The command computes these values for every release and number of carriers:
 
-retrieved  the share of facts for which one text contains both product and procedure. `null` is the
-           same share for wrong pairs: a planted product with the procedure of another fact
+retrieved  the share of facts for which one text contains both product and procedure. `mismatched`
+           is the same share for wrong pairs: a planted product with the procedure of another fact
 cloze      a classifier is trained on the sentences of the release, and chooses among all
            procedures. The value is the share of facts for which it is right; chance is 1/procedures
 advantage  a bound on the difference between true-positive and false-positive rate of any test for
@@ -184,7 +184,7 @@ def values(
         wrong = [(f.product, p) for f in own for p in procedures if p != f.procedure]
         found = {
             "retrieved": retrieved(texts, [(fact.product, fact.procedure) for fact in own]),
-            "null": retrieved(texts, wrong),
+            "mismatched": retrieved(texts, wrong),
             "cloze": float(np.mean([cloze.right(fact) for fact in own])),
             **advantages(carriers, epsilon=epsilon, delta=delta),
         }
@@ -245,7 +245,7 @@ def run(
 def table(rows: pd.DataFrame) -> str:
     """Return a Markdown table with one line per method, epsilon and number of carriers."""
     figures = averaged(rows[rows["metric"] != "texts"])
-    metrics = ("retrieved", "null", "cloze", "advantage", "advantage_any")
+    metrics = ("retrieved", "mismatched", "cloze", "advantage", "advantage_any")
     lines = [f"| method | epsilon | carriers | {' | '.join(metrics)} |", "|---" * 8 + "|"]
     for key, own in figures.groupby(["arm", "epsilon", "space"], sort=False):
         cells = own.set_index("metric")

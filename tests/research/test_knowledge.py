@@ -32,7 +32,7 @@ def test_the_corpus_teaches_every_planted_fact_and_no_other(facts):
     found = asked(planted(CORPUS, facts, rng=public_rng(1, "places")), facts)
     assert found["retrieved", "2 carriers"] == found["retrieved", "10 carriers"] == 1
     assert found["cloze", "2 carriers"] == found["cloze", "10 carriers"] == 1
-    assert found["retrieved", "0 carriers"] == found["null", "2 carriers"] == 0
+    assert found["retrieved", "0 carriers"] == found["mismatched", "2 carriers"] == 0
 
 
 def test_texts_without_facts_teach_none(facts):
@@ -46,7 +46,7 @@ def test_wrong_pairs_are_counted_apart(facts):
     text = TEMPLATES[0].format(product=first.product, procedure=second.procedure)
     found = asked([text], facts)
     assert found["retrieved", "2 carriers"] == 0
-    assert found["null", "2 carriers"] == pytest.approx(1 / (8 * 7))
+    assert found["mismatched", "2 carriers"] == pytest.approx(1 / (8 * 7))
 
 
 def test_the_bound_grows_with_carriers_and_any_mechanism_may_reveal_more():
