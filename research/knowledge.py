@@ -1,7 +1,7 @@
 """Measures how many facts of a corpus are in a release, by the number of records with a fact.
 
     python -m research.knowledge --methods public augpe maple mosaic --epsilons 1 4 --runs 3
-    python -m research.knowledge --methods dpft crt --epsilons 1 8 1000
+    python -m research.knowledge --methods dpft crt --epsilons 1 8 100
 
 A fact states that an invented procedure repairs an invented product. No data set contains the
 invented words. A carrier of a fact is a record with a sentence that states the fact. The command
