@@ -79,6 +79,10 @@ def train(
         raise ParamsError(
             f"{output}: exists and is no redactor, and training would replace it. Name a new folder"
         )
+    if output.resolve() == cache.redactor_folder(Recipe()).resolve():
+        raise ParamsError(f"{output}: is the default redactor. Name a new folder")
+    if file := next((folder for folder in output.parents if folder.is_file()), None):
+        raise ParamsError(f"{output}: {file} is a file. Name a new folder")
     every = [
         one
         for file in labelled

@@ -9,6 +9,9 @@ from typer.testing import CliRunner
 
 from sugarbush.cli import redaction
 from sugarbush.cli.main import app
+from sugarbush.training.crt.findings import DESCRIPTION
+from sugarbush.training.redactor.cache import redactor_folder
+from sugarbush.training.redactor.train import Recipe
 
 
 @pytest.fixture
@@ -76,18 +79,30 @@ def labelled(name, label="AGE", end=17):
     Path(name).write_text("".join(json.dumps(row) + "\n" for _ in range(20)))
 
 
-@pytest.mark.parametrize("output", ["data", "in.csv"])
-def test_training_does_not_replace_what_is_no_redactor(run, tmp_path, output):
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("data", "data: exists and is no redactor"),
+        ("in.csv", "in.csv: exists and is no redactor"),
+        ("in.csv/redactor", "in.csv/redactor: in.csv is a file"),
+        (None, "is the default redactor"),
+    ],
+)
+def test_training_does_not_replace_anything_but_a_tuned_redactor(run, tmp_path, output, message):
     """The folder may have private data: a new redactor replaces its folder as a whole."""
     (tmp_path / "data").mkdir()
     labelled("own.jsonl", "PHONE")
+    if output is None:
+        default = redactor_folder(Recipe())
+        default.mkdir(parents=True)
+        (default / DESCRIPTION).touch()
+    named = output or str(default)
     done = CliRunner().invoke(
-        app,
-        ["train-redactor", "--labelled", "own.jsonl", "--output", output, "--text", "message"],
+        app, ["train-redactor", "--labelled", "own.jsonl", "--output", named, "--text", "message"]
     )
     assert done.exit_code == 2
-    assert f"{output}: exists and is no redactor" in done.stderr
-    assert (tmp_path / output).exists()
+    assert message in done.stderr.replace("\n", "")
+    assert output == "in.csv/redactor" or (tmp_path / named).exists()
 
 
 @pytest.mark.parametrize(
