@@ -2,7 +2,7 @@
 
     python -m benchmarks.accounting [--rounds 3]
 
-Both distributions are equal to the bit. The table has the median CPU time per distribution.
+Both distributions are bitwise equal. The table has the median CPU time per distribution.
 """
 
 from __future__ import annotations

@@ -115,7 +115,8 @@ def in_batches(
 
 
 def by_provider(local: LocalModel, params: HuggingFace, count: int) -> int:
-    """Write the generator's batches. No answer ends early: no text contains this separator."""
+    """Write the generator's batches. An answer ends early only at a separator, and no text
+    contains the separator that is set here."""
     rows = [
         Row(ids=prompt, uniforms=public_rng(i).random(params.max_tokens))
         for i, prompt in enumerate(encoded(local, params, count))

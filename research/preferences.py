@@ -158,7 +158,7 @@ def trial(dataset: BenchmarkDataset, asked: argparse.Namespace, seed: int) -> It
     """Yield the values of the release that has the scores, and of the texts of three models.
 
     All three models write texts for rows of one DP table, with donated examples and without votes.
-    This table is drawn in another run, so these texts cost twice the epsilon of the release.
+    A second run makes this table, so these texts cost twice the epsilon of the release.
     """
 
     def run(method: str, model: str, **evolution: Any) -> sb.Release:

@@ -43,7 +43,7 @@ class Section(BaseModel):
         frozen=True,
         hide_input_in_errors=True,
         allow_inf_nan=False,
-        validate_default=True,  # converts a default of 512 to 512.0, as in a file
+        validate_default=True,  # a default of 512 becomes 512.0, like 512 in a file
     )
     removed_settings: ClassVar[Mapping[str, Any]] = {}
     """Settings of older versions with their defaults. A settings file may contain old settings."""

@@ -14,8 +14,8 @@ dependence between its guesses may be arbitrary:
   bound above the claimed mu disproves this claim. The bound on mu is tighter, because it uses the
   whole trade-off curve.
 
-Each coin changes one run only. So R independent runs with m canaries each are like one run with R m
-canaries. An attacker may join the scores of several runs before guessing.
+Each coin affects the output of only one run. So R independent runs with m canaries each are like
+one run with R m canaries. An attacker may join the scores of several runs before guessing.
 
 Fix the number of guesses before you see the scores. A bound below the claim proves nothing, because
 the attack may be weak.

@@ -79,7 +79,7 @@ def row_batches(
                 empty = False
                 yield file, batch
     if empty:
-        raise InputError(f"{path}: has no row (setting {setting})")
+        raise InputError(f"{path}: has no rows (setting {setting})")
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> 
             f"{path}: its column names cannot be read as {path.suffix} (setting {setting})"
         ) from None
     if not names:
-        raise InputError(f"{path}: has no row (setting {setting})")
+        raise InputError(f"{path}: has no rows (setting {setting})")
     _require(path, required, names)
     return tuple(dict.fromkeys(name for name in names if _COLUMN_NAME.fullmatch(name)))
 

@@ -131,7 +131,7 @@ class Attribute(BaseModel):
 
     @cached_property
     def domain(self) -> tuple[str, ...]:
-        """All values of the attribute, and as the last entry the bucket for any other value."""
+        """All values of the attribute. The last entry is the bucket for all other values."""
         return (*(self.values if self.bins is None else _bin_labels(self.bins)), self.other)
 
     @cached_property

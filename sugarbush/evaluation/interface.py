@@ -65,7 +65,8 @@ class Sample:
 class MetricValue:
     """One metric value for one method and round; FINAL means the final texts.
 
-    `space` is a feature space, an attribute, a corpus, or a name such as TEXT. `low` and `high` are
+    `space` names what the metric compares: a feature space, an attribute, a corpus, or a constant
+    such as TEXT. `low` and `high` are
     the bounds of a 95% interval, or None.
 
     >>> MetricValue(metric="mauve", space="encoder", value=0.9, method="maple").round == FINAL

@@ -79,7 +79,7 @@ class Writer:
     def require_usable(self, answers: Sequence[Answer], *, requested: int, what: str) -> None:
         """Raise GeneratorError if too many answers are missing or unusable.
 
-        One unusable answer of a few is tolerated, unless the tolerated fraction is 0.
+        One unusable answer among several is always tolerated, unless `max_dropped_share` is 0.
         """
         dropped = sum(answer.text is None for answer in answers)
         one = min(1, len(answers) - 1) if self.max_dropped_share else 0

@@ -1,6 +1,6 @@
 """Checks whether an answer can be used as a candidate.
 
-A property of an answer is no problem if an example or the parent has the same property. For
+A property of an answer is not a problem if an example or the parent has the same property. For
 example, JSON is a correct answer for a corpus of JSON lines.
 
 Limits: refusals are recognized by their usual first words in five languages. Languages are

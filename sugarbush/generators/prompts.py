@@ -2,7 +2,7 @@
 
 `render` is for models that follow instructions. The result is one user message, because several
 chat formats have no system role. `continuation` is for models that only continue a text (GPT-2).
-The result is a list of texts, and the model adds the next text.
+The result is an unfinished list of texts, which the model continues.
 
 Every word of a prompt comes from this file, the schema or the request. So a prompt contains only
 released or public text.

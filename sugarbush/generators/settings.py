@@ -29,7 +29,8 @@ class GeneratorSection(Section):
     seed: int = 1
     """Public seed of the texts."""
     max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """If a larger share of the answers is unusable, the run stops. One of a few is tolerated."""
+    """Stop if a larger share of the answers is unusable. One unusable answer among several does
+    not stop a run, unless the share is 0."""
 
     @property
     def chosen(self) -> GeneratorSettings:

@@ -139,7 +139,7 @@ class CRT(Method):
             "weights": (*policy.identities, *identities_of([conservative])),
             "start": digest_of_start(inputs.pretrained, settings),
             "corpus": inputs.digests["texts"],
-            # A device or a batch size in memory does not change the model, so they have defaults.
+            # Settings that do not affect the model, such as the device, count with their defaults.
             "settings": {
                 **CrtSettings().model_dump(mode="json"),
                 **settings.output_settings(),
@@ -179,7 +179,7 @@ class CRT(Method):
                 if stored.exists() and stored.read_text() != digest_of_folder(finished):
                     raise ValueError("a file is missing or has changed")
                 ledger_ids = tuple(map(str, json.loads((finished / _LEDGER_IDS).read_text())))
-            inputs.uncapped_ledger(LEDGER).of(ledger_ids)  # no model without its charge
+            inputs.uncapped_ledger(LEDGER).of(ledger_ids)  # raises if a charge is missing
             shutil.rmtree(scratch, ignore_errors=True)
 
         def copy(folder: Path) -> None:

@@ -123,8 +123,8 @@ class Dask:
                 "run.cluster: local"
             ) from None
         with client:
-            # The function is sent as the result of a task, because Dask computes such a result
-            # again if workers die. Data sent by `scatter` would be lost with the workers.
+            # A task returns the function. If workers die, Dask runs this task again. Data that
+            # `scatter` sends would be lost with the workers.
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
                 sent = client.submit(cloudpickle.loads, cloudpickle.dumps(function), pure=False)
             submit = partial(client.submit, _call, sent, pure=False, retries=_TRIES)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # slow imports
     from sugarbush.attributes.llm_labels import Labeller
     from sugarbush.embedding.encoder import Encoder
 
-PUBLIC_STAMPS = ("schema", "donated", "pool")  # stamps with digests of public files
+PUBLIC_STAMPS = ("schema", "donated", "pool")  # stamp files with digests of public files
 
 
 def _print(line: str) -> None:
@@ -226,7 +226,8 @@ class Project:
         return self.base / ".cache" / "embeddings"
 
     def generator_context(self, stage: str) -> GeneratorContext:
-        """Collect what the generator may use. The journal of paid calls records `stage`."""
+        """Return the seed, folders and functions that the generator may use. The journal of paid
+        calls records `stage`."""
         return GeneratorContext(
             seed=self.settings.generator.seed,
             state=self.state,

@@ -133,7 +133,7 @@ class ProjectSettings(Section):
 
     @property
     def released(self) -> tuple[Method, ...]:
-        """The methods that release texts, which are the methods with a DP guarantee."""
+        """The methods with a DP guarantee. Only these methods release texts."""
         return tuple(method for method in self.chosen if not method.stays_private)
 
     @property

@@ -129,7 +129,9 @@ def _summed(
     norm: int,
 ) -> NDArray[np.int64]:
     if norm > _LARGEST_NORM:
-        raise InvariantError("record_l2_sensitivity is too large to sum squares exactly")
+        raise InvariantError(
+            f"record_l2_sensitivity is above {_LARGEST_NORM}: sums of squares would be inexact"
+        )
     own = partial(_summed_here, scores=scores, size=size, norm=norm)
     per_unit = vectors._per_unit
     return per_unit.total(own) if isinstance(per_unit, Parts) else own(per_unit)

@@ -1,7 +1,8 @@
 """Privacy loss distributions (PLDs) of the Gaussian mechanism.
 
-They equal the distributions of dp_accounting to the bit. The library loops over the points of the
-grid in Python, and the grid has thousands to millions of points. These functions are vectorised.
+They are bitwise equal to the distributions of dp_accounting. The library loops over the grid in
+Python, and the grid has thousands to millions of points. These functions use numpy, so they are
+faster.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 _SMALL_GRID = 1000  # for smaller grids, dp_accounting returns another class
 _ROUNDING = 1e-12  # dp_accounting's tolerance for deltas that must not increase
-_NEAR = 1e-7  # the library has its own rules for points that are this near to a bound
+_NEAR = 1e-7  # points that are nearer to a bound follow rules of the library
 
 
 def gaussian(stddev: float, interval: float) -> Any:
@@ -29,7 +30,7 @@ def gaussian(stddev: float, interval: float) -> Any:
 def sampled_gaussian(stddev: float, *, rate: float, interval: float, replaced: bool) -> Any:
     """Return the PLD of one step of DP-SGD with Poisson sampling and sensitivity 1.
 
-    Neighbours differ by one unit, `replaced` or else added or removed.
+    If `replaced`, neighbours differ by one replaced unit, otherwise by one added or removed unit.
     """
     if replaced:
         types: tuple[AdjacencyType, ...] = (AdjacencyType.REPLACE,)

@@ -43,7 +43,7 @@ def digest_of(**parts: Any) -> str:
 
 
 def digest_of_folder(folder: Path) -> str:
-    """Compute a digest of the names and contents of all files in a folder, without hidden ones."""
+    """Compute a digest of the names and contents of all files in a folder, except hidden files."""
     whole = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)

@@ -35,7 +35,7 @@ class PrivacySession:
     records_per_unit: int = 1
 
     def check(self, events: Iterable[Event]) -> None:
-        """Raise the error that `charge` would raise for `events` together. Charge nothing."""
+        """Raise the error that charging all `events` would raise. Charge nothing."""
         self.ledger.check(events, dataset_fingerprint=self.dataset_fingerprint)
 
     def charge(self, event: Event) -> str:

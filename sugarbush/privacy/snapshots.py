@@ -79,7 +79,8 @@ class Snapshots:
             return inputs[name]["name"] if name in inputs else None
 
     def seen(self, name: str, *, digest: str) -> str:
-        """Return the name that `of` would return, without storing a new name."""
+        """Return the current name of an input if its digest is still `digest`, otherwise a random
+        name. Store nothing."""
         with self._open() as inputs:
             known = inputs.get(name)
         return known["name"] if known is not None and known["digest"] == digest else random_id()

@@ -62,7 +62,10 @@ def table_view(table: DpTable, schema: Schema, internal: InternalData | None) ->
 
 
 def is_independent(table: DpTable) -> bool:
-    """Return whether the last round measured each attribute alone. Such a table models no pairs."""
+    """Return whether the last round measured only single attributes, each of them once.
+
+    Such a table does not model how attributes depend on each other.
+    """
     last = [one for one in table.measurements if one.round == table.measurements[-1].round]
     alone = all(len(one.attributes) == 1 for one in last)
     return alone and len(last) == table.rows.value.shape[1]

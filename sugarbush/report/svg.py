@@ -138,7 +138,7 @@ def short(value: float) -> str:
 
 
 def thinned(count: int, *, most: int = 200) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return at most `most` ranks from 1 to `count`, at even distances on a logarithmic axis."""
+    """Return at most `most` ranks from 1 to `count`, evenly spaced on a logarithmic axis."""
     if count <= most:
         return np.arange(1, count + 1)
     return np.unique(np.geomspace(1, count, most).round().astype(np.int64))

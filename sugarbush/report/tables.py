@@ -18,7 +18,7 @@ from sugarbush.report.svg import thinned
 def votes_table(data: PublicData) -> pd.DataFrame:
     """Return noisy votes by rank, highest first, with at most 200 ranks per round.
 
-    The ranks have even distances on a logarithmic axis. Scores are in units of one vote, rounded to
+    The ranks are evenly spaced on a logarithmic axis. Scores are in units of one vote, rounded to
     0.001.
     """
     rows = [

@@ -27,8 +27,8 @@ _Blocks = dict[Attributes, Floats]  # one array per clique
 _CONJUGATE_STEPS = 8  # maximum number of conjugate-gradient steps in a Levenberg-Marquardt step
 _TRUNCATION = 1e-2  # conjugate gradients stop at this fraction of the first squared residual
 _DIFFERENCE = 1e-5  # largest change of a potential in a forward difference
-# An estimation that starts from a model multiplies its first damping by this factor. With a larger
-# damping, a nearly correct model would hardly change.
+# If an estimation starts from an earlier model, its first damping is this number in place of 1.
+# With a larger damping, a nearly correct model would hardly change.
 _STARTED_DAMPING = 4.0**-5
 # Largest change of a potential in one step. For a larger step the linear model is wrong: all mass
 # may move to one cell, where the gradient vanishes.

@@ -112,8 +112,9 @@ def test_units_are_sampled_independently() -> None:
 
 
 def test_a_person_is_drawn_at_the_rate_however_many_records_they_have() -> None:
-    """400 users with 1 record and 400 with 5, 500 steps at rate 0.05, seven times |z| < 5.3,
-    false-alarm rate 8e-7.
+    """400 users have 1 record, and 400 users have 5. There are 500 steps at rate 0.05.
+
+    The test limits seven values to |z| < 5.3, with a false-alarm rate of 8e-7.
 
     If records were sampled in place of users, users with 5 records would be in 1 - 0.95^5 = 23% of
     the steps, which gives |z| > 300. Each of the five records of a user must be used in a fifth of

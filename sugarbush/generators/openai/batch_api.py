@@ -272,7 +272,7 @@ class BatchApi:
                     continue
                 completion = read_completion(ChatCompletion.construct(**response["body"]))
             except (*FAULTS, ValueError, OverflowError, KeyError, TypeError, AttributeError):
-                continue  # skip lines that are no completion, and answers to calls of other runs
+                continue  # skip lines without a completion, and answers to calls of other runs
             self.receive(call, completion)
             del missing[call.key]
         return refused

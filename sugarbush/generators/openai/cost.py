@@ -316,8 +316,9 @@ class _Journal:
         self._unsettled = False
 
     def _write_settling(self, content: bytes) -> None:
-        # The file stays open, because opening and closing it takes longer than all the rest. If the
-        # state folder was deleted or moved, the next run would not find what is written here.
+        # The file stays open, because opening and closing it takes longer than all other steps. If the
+        # state folder was deleted or moved, the open file is no longer at the path where the next
+        # run reads it. So it is opened again.
         if not _is_open(self._descriptor, self._settling):
             self._close()
             self._descriptor = os.open(self._settling, os.O_WRONLY | os.O_CREAT, 0o600)
@@ -340,7 +341,7 @@ class _Journal:
 
 
 def _is_open(descriptor: int, path: Path) -> bool:
-    """Return whether a descriptor is of the file that `path` names now."""
+    """Return whether `descriptor` refers to the file that is at `path` now."""
     try:
         return descriptor >= 0 and os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

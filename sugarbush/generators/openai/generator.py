@@ -243,8 +243,8 @@ class _Workers:
                 self._meter.admit(call.worst_cost)
             except CapReachedError as error:
                 self._waiting.appendleft(call)
-                # The running calls may cost less than they reserved. Then the cap may still allow
-                # this call.
+                # The running calls may cost less than they reserved, so the cap may still allow
+                # this call when they end.
                 if not self._meter.in_flight:
                     self._stop(error)
                 return

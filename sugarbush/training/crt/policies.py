@@ -58,7 +58,7 @@ def _detectors(name: str) -> list[Detector]:
 
 def _classifier(name: str) -> TokenClassifier:
     if "," in name and not Path(name).exists():
-        raise ParamsError(f"'{name}' is no detector. Name detectors one by one, without a comma")
+        raise ParamsError(f"'{name}' is not a detector. Name detectors one by one, without a comma")
     if name == LEARNED:
         from sugarbush.training.redactor.cache import default_redactor
 

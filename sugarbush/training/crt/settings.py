@@ -35,8 +35,8 @@ class CrtSettings(NoisyStepsSettings):
     """Public file of texts without masks. Sentences of this file never count as duplicates; null:
     none."""
     conservative: str | None = None
-    """Policy that decides which sentences are public: plain_words or a token classifier; null:
-    none."""
+    """plain_words, or a token classifier: decides which sentences are public. null: no sentence
+    is public."""
     gamma: Share | None = None
     """Share of distinct secrets that the detectors miss; null: the measured upper bound, or 1."""
     epsilon: Positive = 1.0

@@ -38,7 +38,7 @@ class SpacyDetector:
 
     @cached_property
     def identity(self) -> str:
-        """A digest of the pipeline's files. A pipeline of your own has the version 0.0.0 after each
+        """A digest of the pipeline's files. The version does not help: spaCy writes 0.0.0 at each
         training."""
         return digest_of_folder(self.pipeline.path)
 

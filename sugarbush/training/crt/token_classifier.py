@@ -55,8 +55,8 @@ class TokenClassifier:
             self._tokenizer.all_special_tokens
         ):
             raise ParamsError(
-                f"{name_or_path!r} has no fast tokenizer, which gives the places of tokens. Name a "
-                "folder with the model and its tokenizer.json."
+                f"{name_or_path!r} has no fast tokenizer, so the positions of tokens are unknown. "
+                "Name a folder with the model and its tokenizer.json."
             )
         self._model = model.to(device).eval()
         self._labels: dict[int, str] = model.config.id2label

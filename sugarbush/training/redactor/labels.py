@@ -43,7 +43,7 @@ from sugarbush.training.redactor.values import (
 TRAIN_SHARE = 0.5
 _MEASURE = "measure"
 # The classifier learns not to mask words that are labelled as no secret. So a label that is not in
-# the table is a secret.
+# the table counts as a secret.
 _LABELS = {
     EMAIL: "email email_address mail e_mail emails mails",
     PHONE: "phone phone_number phone_num phone_no telephone telephone_number tel tel_no fax fax_no "
@@ -67,7 +67,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def kind_of_label(label: str) -> str:
-    """Return the redactor's kind for a label of another schema; "" if the label is no secret.
+    """Return the redactor's kind for a label of another schema; "" if the label marks no secret.
 
     The table is searched for the label, then for the label without its first word, and so on, and
     at last for an end without a mark before it. A label without a match is a secret: NUMBER.
@@ -135,7 +135,7 @@ class LabelFile:
         rows = [{"start": a, "end": b, "label": label} for a, b, label in sorted(own)]
         labelled = {**self.spans, text: rows}
         self._write(labelled)
-        self.spans = labelled  # the count of labelled texts is the count in the file
+        self.spans = labelled  # after the write, so that only stored labels count
 
     def _suggested(self, text: str) -> list[dict[str, Any]]:
         if self.policy is None or use_of(text) == _MEASURE:

@@ -51,7 +51,9 @@ class LabelServer(ThreadingHTTPServer):
         try:
             self._file_lock.acquire()
         except Timeout:
-            raise ParamsError(f"{labels.path}: is open in another label page. Finish it") from None
+            raise ParamsError(
+                f"{labels.path}: is open in another label page. Press Finish on that page"
+            ) from None
         super().__init__(("127.0.0.1", port), _Handler)
         self.labels, self.lock = labels, Lock()
         self.token = os.urandom(24).hex()
@@ -88,7 +90,7 @@ class LabelServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print the type of an error alone, because its message may contain a text.
 
-        A browser that closes a connection too early is no error.
+        A connection that the browser closes too early is not an error.
         """
         if not isinstance(error := sys.exc_info()[1], ConnectionError):
             print(f"label page: {type(error).__name__}", file=sys.stderr)
@@ -96,7 +98,7 @@ class LabelServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: LabelServer
-    timeout = 60  # in seconds, for a request that does not end
+    timeout = 60  # seconds; then an unfinished request is closed
     server_version, sys_version = "sugarbush", ""
 
     def do_GET(self) -> None:

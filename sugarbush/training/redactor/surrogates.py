@@ -75,7 +75,7 @@ def _name_like(found: re.Match[str], *, key: bytes, record: str) -> str:
     """Return another word. It depends on the word alone, so it is the same in all names."""
     word: str = found.group()
     if word in "sS" and found.string[: found.start()].endswith(("'", "’")):
-        return word  # Anna's
+        return word  # keep the s of a possessive (Anna's)
     made = word
     attempts = count()
     while made.casefold() == word.casefold():

@@ -253,7 +253,8 @@ def _loss(model: Any, batch: Sequence[_Example], device: torch.device) -> Tensor
 
 
 def _batches(examples: Sequence[_Example], recipe: Recipe) -> Iterator[list[_Example]]:
-    """Yield batches of examples of similar length, in random order, for `epochs`."""
+    """Yield the batches of `recipe.epochs` epochs, in random order. A batch has examples of similar
+    length."""
     rng = public_rng(recipe.seed, "batches")
     for epoch in range(int(np.ceil(recipe.epochs))):
         share = min(1.0, recipe.epochs - epoch)
@@ -286,8 +287,9 @@ def _threshold_as(
 ) -> float:
     """Choose the threshold at which `tuned` masks as many words of the texts as `start` does.
 
-    Labels of only some kinds teach `tuned` that other words are no secrets. With the threshold of
-    generated texts, `tuned` would mask fewer words than `start` and miss more secrets.
+    If the labels have only some kinds, `tuned` learns not to mask words of the other kinds. With
+    the threshold of generated texts, `tuned` would mask fewer words than `start` and miss more
+    secrets.
     """
     texts = [one.text for one in labelled]
     before, after = (

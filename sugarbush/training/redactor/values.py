@@ -24,7 +24,7 @@ from sugarbush.randomness import seed_of
 NAME, ADDRESS, PHONE, EMAIL, NUMBER = "NAME", "ADDRESS", "PHONE", "EMAIL", "NUMBER"
 PLACE, ORGANIZATION = "PLACE", "ORGANIZATION"
 SECRET_KINDS = (NAME, ADDRESS, PHONE, EMAIL, NUMBER)
-# The last two kinds teach the redactor what is no secret.
+# With the last two kinds, the redactor learns what not to mask.
 KINDS = (*SECRET_KINDS, PLACE, ORGANIZATION)
 
 _YAML = load_yaml(Path(__file__).with_name("values.yaml"))

@@ -82,8 +82,8 @@ def labelled(name, label="AGE", end=17):
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        ("data", "data: exists and is no redactor"),
-        ("in.csv", "in.csv: exists and is no redactor"),
+        ("data", "data: exists and is not a redactor"),
+        ("in.csv", "in.csv: exists and is not a redactor"),
         ("in.csv/redactor", "in.csv/redactor: in.csv is a file"),
         (None, "is the default redactor"),
     ],

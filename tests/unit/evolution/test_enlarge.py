@@ -114,7 +114,7 @@ def test_too_many_unusable_answers_are_an_error() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_one_unusable_answer_of_a_few_does_not_stop_the_run(count: int) -> None:
-    """An answer of four is more than a fifth. The run stopped after all its texts were paid for."""
+    """One answer of four is more than a fifth, but a stop would waste texts that are paid for."""
     found, writing = further(count, lambda i: f"letter {i}" if i else None)
     assert len(found.population) == count
     assert writing.samples == list(range(count + 1))

@@ -106,7 +106,7 @@ def with_row(row: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("content", "suffix", "expected"),
     [
-        (jsonl([]), ".jsonl", ["has no row", "prepare.file"]),
+        (jsonl([]), ".jsonl", ["has no rows", "prepare.file"]),
         (jsonl(rows(1)), ".jsonl", ["min_records=10"]),
         (jsonl([{**r, "text": CANARY} for r in rows()]), ".jsonl", ["identical", "text_column"]),
         (with_row({"id": "x", "text": "", "topic": "a"}), ".jsonl", ["row 7", "empty"]),

@@ -194,7 +194,7 @@ def test_a_row_that_is_no_labelled_text_is_refused(tmp_path, row):
 
 @pytest.mark.parametrize(("text", "label"), [("Ada \ud800", "NAME"), ("Ada", "N\ud800")])
 def test_half_a_character_is_refused_by_row(tmp_path, text, label):
-    """No tokenizer reads it."""
+    """No tokenizer can read half a character."""
     path = write_labelled(tmp_path / "l.jsonl", text, [(0, 3, label)])
     with pytest.raises(InputError, match=r"row 1: .* half a character") as refused:
         load_labelled(path, text_column="text")

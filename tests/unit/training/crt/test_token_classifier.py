@@ -159,7 +159,7 @@ def test_an_endless_sentence_is_read_by_a_model_that_spells_a_word_otherwise_at_
 
 
 def test_a_redactor_with_other_kinds_is_refused(folder, tmp_path):
-    """Its labels would be read as other kinds."""
+    """Otherwise its labels would be read as other kinds."""
     own = shutil.copytree(folder, tmp_path / "own")
     (own / DESCRIPTION).write_text('{"thresholds": {"strong": 0.5, "weak": 0.5}}')
     with pytest.raises(ParamsError, match="is a redactor with other kinds of secrets"):

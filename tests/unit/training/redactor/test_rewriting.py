@@ -60,7 +60,7 @@ def test_a_file_of_any_format_becomes_one_of_any_other(tmp_path, monkeypatch, so
         ("text\nwörld\n".encode("utf-16"), "is not UTF-8"),
         (b"note\nhello\n", r"has no column 'text', which --text names$"),
         (b"id;text\n1;hello\n", "need commas between them"),
-        (b"", "has no row"),
+        (b"", "has no rows"),
         (b'text,n\n"open,1\n', "is not csv"),
     ],
 )
@@ -128,7 +128,7 @@ def test_one_person_keeps_one_surrogate_within_a_text_and_not_between_texts():
 
 @pytest.mark.parametrize("label", ["PATIENT", "CAPITALS", "FIRST_NAME", "B-PER", "HANDLE"])
 def test_every_label_of_a_person_keeps_the_person(label):
-    """Two detectors, or one of another schema, give other labels to the same person."""
+    """Detectors may give different labels to one person."""
     text = "ANNA BERG is Anna Berg’s name, or @anna"
     spans = [TextSpan(0, 9, label), TextSpan(13, 24, "NAME"), TextSpan(34, 39, label)]
     made = with_surrogates(text, spans, key=KEY, record="1")
