@@ -77,7 +77,7 @@ def train(
         raise ParamsError("--labelled needs --output: a folder for the tuned redactor")
     if output.exists() and not (output / DESCRIPTION).exists():
         raise ParamsError(
-            f"{output}: exists and is not a redactor, and training would replace it. Name a new folder"
+            f"{output}: exists and is not a redactor. Training would replace it. Name a new folder"
         )
     if output.resolve() == cache.redactor_folder(Recipe()).resolve():
         raise ParamsError(f"{output}: is the default redactor. Name a new folder")

@@ -83,7 +83,7 @@ def read_ledger_ids(folder: Path) -> tuple[str, ...]:
 
 
 def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Path]:
-    """Map the ledger id of each charge to a released folder of the dataset that lists the charge."""
+    """Map each ledger id in the dataset's released folders to a folder that lists this id."""
     return {
         str(i): path.parent
         for path, fields in _releases(roots, privacy)

@@ -316,9 +316,9 @@ class _Journal:
         self._unsettled = False
 
     def _write_settling(self, content: bytes) -> None:
-        # The file stays open, because opening and closing it takes longer than all other steps. If the
-        # state folder was deleted or moved, the open file is no longer at the path where the next
-        # run reads it. So it is opened again.
+        # The file stays open, because opening and closing it takes longer than all other steps. If
+        # the state folder was deleted or moved, the next run would not find the open file. So a new
+        # file is opened.
         if not _is_open(self._descriptor, self._settling):
             self._close()
             self._descriptor = os.open(self._settling, os.O_WRONLY | os.O_CREAT, 0o600)
