@@ -28,7 +28,7 @@ def run_in_threads(function: Callable[[T], object], items: Iterable[T], *, threa
     >>> sorted(found)
     [1, 2]
     """
-    if threads == 1:  # a pool is slower than a small vote
+    if threads == 1:  # starting a pool takes longer than a small vote
         with _blas().limit(limits=1):
             for item in items:
                 function(item)

@@ -79,7 +79,7 @@ def repair(project: Project, console: Console) -> None:
     if missing := ledger.missing_charges():
         raise LedgerError(
             f"{ledger.path}: the ledger still lacks {len(missing)} charges that no folder of "
-            f"data/released describes. {next(iter(missing.values()))} names the first charge. "
+            f"data/released describes. {next(iter(missing.values()))} names the first one. "
             "Restore the ledger from a backup."
         )
 

@@ -202,7 +202,7 @@ def is_missing(value: Any) -> bool:
     """Return whether a cell is None, or a missing number or date of pandas."""
     if value is None or isinstance(value, str):
         return value is None
-    import pandas as pd  # slow, and no text needs it
+    import pandas as pd  # a slow import, which texts do not need
 
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 

@@ -46,7 +46,7 @@ class DifferentTexts:
         self._first: dict[int, int] = {}  # digest of a run -> number of the first text with it
 
     def add(self, text: str) -> bool:
-        """Add a text that repeats no earlier text. Return whether the text was added."""
+        """Add a text, unless it repeats an earlier text. Return whether the text was added."""
         words = {" ".join(run) for run in word_runs(text)} or {text}
         runs = {crc32(run.encode("utf-8", "replace")) for run in words}
         shared = Counter(self._first[run] for run in runs if run in self._first)

@@ -163,7 +163,7 @@ def _list(request: Request) -> str:
     with its attributes. Then the prompt ends with the line of the requested attributes.
     """
     heading = request.subject[:1].upper() + request.subject[1:]
-    # Code numbers alone tell a model nothing, and it then ended fewer texts.
+    # Code numbers alone do not help a model: with code numbers, it ended fewer texts.
     worded = any(character.isalpha() for _, value in request.attributes for character in value)
     labelled = worded and any(request.example_attributes)
     if request.attributes and not labelled:

@@ -71,7 +71,7 @@ class BudgetAllocation:
     def stddev(self) -> float:
         """Sigma of each Gaussian, from mu = sensitivity sqrt(count) / sigma."""
         if self.count == 0:
-            raise InvariantError(f"{self.name} has no stddev, because it divides its own mu")
+            raise InvariantError(f"{self.name} has no single stddev, because it divides its mu")
         return self.sensitivity * math.sqrt(self.count) / self.mu
 
     @property

@@ -309,7 +309,7 @@ class Ledger:
                 f"{who} would bring epsilon of dataset '{self.dataset}' to {rounded_up(after)} at "
                 f"delta={self.delta:g} (spent so far {rounded_up(self._total(entries, ()))}, "
                 f"cap {self.cap:g}).\n"
-                "  Lower privacy.epsilon, or raise privacy.cap if you may."
+                "  Lower privacy.epsilon, or raise privacy.cap if you are allowed to."
             )
 
     def _clearly_below_cap(self, entries: tuple[Entry, ...], events: tuple[Event, ...]) -> bool:

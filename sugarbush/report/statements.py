@@ -86,8 +86,8 @@ def statement(release: Release) -> str:
 
 
 def in_other_words(release: Release) -> str | None:
-    """Explain what an observer can learn. Return None without a guarantee or without ledger
-    entries.
+    """Explain what an observer can learn. Return None if there is no guarantee or no ledger
+    entry.
 
     By Bayes' rule, `posterior odds <= e^epsilon * prior odds`, except for delta.
     """

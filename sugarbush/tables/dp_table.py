@@ -62,8 +62,9 @@ class DpTable:
     """Synthetic metadata rows, and all values that were released with them.
 
     `rows` is `(n_dp, d)` int64 with at least one row: codes in schema order. `record_count` is the
-    DP estimate of the number of records, which may be fractional or negative. `merged` maps each
-    attribute with merged rare values to the model's cell for each code.
+    DP estimate of the number of records, which may be fractional or negative. If rare
+    values of an attribute are merged, `merged` contains the model's cell for each code of this
+    attribute.
     """
 
     rows: Released[NDArray[np.int64]]

@@ -12,7 +12,8 @@ from sugarbush.examples.simulator.utterances import Importance, Role, Utterance,
 _CUSTOMER, _AGENT, _REPLY = "Customer: ", "Agent: ", "Reply: "
 OWN_SPEAKERS = frozenset({_CUSTOMER, _AGENT, _REPLY})
 
-# Other sentences of a dialogue or ticket express these kinds, so `_other_targets` skips them.
+# Other sentences of a dialogue or ticket mention values of these kinds, so `_other_targets` skips
+# these kinds.
 _MENTIONED = {
     AttributeKind.PRODUCT,
     AttributeKind.ISSUE,

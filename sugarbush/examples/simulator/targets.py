@@ -75,7 +75,7 @@ class Target:
         return _is_shown(self, text)
 
     def conflicts(self, text: str) -> bool:
-        """Return whether `text` shows another known value of this kind instead of this value."""
+        """Return whether `text` shows other known values of this kind, but not this value."""
         if self.kind not in KNOWN_VALUES or self.is_shown(text):
             return False
         return any(value != self.known for value in shown_values(self.kind, text))

@@ -60,7 +60,8 @@ class Policy:
         """
         by_text: list[list[Finding]] = [[] for _ in texts]
         # The last detector comes first: its labels are used for equal spans. In the default policy
-        # it is the trained one, and has a kind where a pattern only knows "text after `name:`".
+        # this is the trained detector. It knows the kind of a secret where a pattern only knows
+        # "text after `name:`".
         for detector in reversed(self._detectors):
             for found, new in zip(by_text, detector.find(texts), strict=True):
                 found.extend(new)

@@ -31,8 +31,8 @@ def model_card(
     """Return the card as plain values for JSON. An infinite epsilon is the text "infinity".
 
     `steps_taken` is below `mechanism.steps` if crashes lost more steps than may be repeated.
-    `others` are mechanisms that the training depends on, such as the DP record count. The rate and
-    the number of steps depend on `others`. So `epsilon` is the bound for adaptive choices, as on
+    `others` are mechanisms that the training depends on, such as the DP record count. Their results
+    decide the rate and the number of steps. So `epsilon` is the bound for adaptive choices, as on
     the release card.
     """
     private = not isinstance(mechanism.event, NonPrivate)

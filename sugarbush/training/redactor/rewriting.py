@@ -105,7 +105,7 @@ def _writer(
     """Return a function that writes rows as parquet, csv or jsonl. Every column is text."""
     if kind not in {".parquet", ".csv", ".jsonl"}:
         raise ParamsError(
-            f"the output '{kind}' is no .parquet, .csv or .jsonl file. Use one of them"
+            f"the output has the suffix '{kind}'. Name a .parquet, .csv or .jsonl file"
         )
     path.touch(mode=0o600)
     if kind == ".parquet":
