@@ -59,7 +59,7 @@ def test_surrogates_replace_masks(run, tmp_path):
     [
         (("in.csv", "in.csv", "--text", "message"), "is the input"),
         (("in.csv", "out.csv", "--text", "nosuch"), "has no column 'nosuch', which --text names"),
-        (("in.csv", "out.xlsx", "--text", "message"), "no .parquet"),
+        (("in.csv", "out.xlsx", "--text", "message"), "Name a .parquet"),
         (("none.csv", "in.csv", "--text", "message"), "none.csv: not found"),
         (("in.csv", "out.csv", "--text", "message", "--detectors", "a,b"), "one by one"),
         (("none.csv", "out.csv", "--text", "message"), "not found"),

@@ -153,8 +153,8 @@ def test_votes_pull_the_candidates_to_the_private_records(tmp_path: Path) -> Non
     """All records are equal, so all votes go to the candidate that is nearest to them.
 
     In 269 runs, the first text of the final set, which has most votes, was at most 1 from the
-    target. The 400 votes are 10 standard deviations of the noise. In 20 runs with records at all
-    distances, the first text was 14 to 188 from the target.
+    target. The 400 votes are 10 standard deviations of the noise. In 20 runs with records
+    spread over all distances, the first text was 14 to 188 from the target.
     """
     found = run(tmp_path, rounds=20, own=voting(tmp_path, stddev=40.0))
     assert min(distances(first())) > 45
@@ -168,7 +168,7 @@ def distances(population: Population) -> list[float]:
 
 def test_scores_pull_them_too_and_are_charged_in_their_own_unit(tmp_path: Path) -> None:
     """In 229 runs, the median distance of the final set from the target was 3.6 +- 0.9, and at most
-    6. In 25 runs with records at all distances, the median was 35 to 81.
+    6. In 25 runs with records spread over all distances, the median was 35 to 81.
     """
     own = voting(tmp_path, stddev=10.0 * RESOLUTION)
     at_target = PrivateEmbeddings(

@@ -86,7 +86,7 @@ def test_a_mask_of_the_input_is_counted_apart(tmp_path):
 
 def test_an_output_of_an_unknown_format_is_refused(tmp_path):
     (tmp_path / "in.csv").write_text("text\nhello\n")
-    with pytest.raises(ParamsError, match=r"no \.parquet"):
+    with pytest.raises(ParamsError, match=r"Name a \.parquet"):
         redact_file(tmp_path / "in.csv", tmp_path / "out.xlsx", rewriter(), text="text")
 
 
