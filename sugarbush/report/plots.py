@@ -57,7 +57,7 @@ def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
 
 
 def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
-    """Draw one bar of survivors per round, divided by the rounds for which they were written."""
+    """Draw one bar of survivors per round. Its segments are the rounds that wrote the texts."""
     row, left, right, top = 26, 68, 118, 4
     height = top + row * len(rounds) + 8
     newest = max(int(r.written.max(initial=0)) for r in rounds)

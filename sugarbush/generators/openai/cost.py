@@ -307,7 +307,7 @@ class _Journal:
             place, _, line = written.partition(b"\n")
             known = place.isdigit() and len(place) < 19
             if _parse(line) is None or not line.endswith(b"\n") or not known:
-                return  # without a whole line, the run has not stored the answer
+                return  # the line is incomplete, so the run has not stored the answer
             after = self.path.read_bytes()[int(place) :] if self.path.exists() else b""
         if line not in after:
             self._append(line)

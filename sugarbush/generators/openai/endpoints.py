@@ -240,6 +240,6 @@ async def open_endpoints(
 
 
 def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:
-    """Return a rate limiter for calls or tokens. One call needs at most `largest`."""
+    """Return a limiter of calls or tokens per minute. One call counts for at most `largest`."""
     capacity = max(per_minute * _BURST_S / 60, largest)
     return AsyncLimiter(capacity, capacity * 60 / per_minute)

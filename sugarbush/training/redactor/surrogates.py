@@ -8,8 +8,8 @@ A span has the label of its longest finding, but may contain others: "Anna Berg 
 So every letter and digit of a span is replaced, whatever its label. Accents and vowel signs that
 are characters of their own are removed, and so are symbols that can stand for letters ("🅰").
 
-A digit's word in a number is replaced by another digit's word. Random letters in its place would
-show its length, and so almost the digit.
+A number may contain words for digits ("seven"). Each such word is replaced by the word for another
+digit. Random letters would show the length of the word, which nearly identifies the digit.
 """
 
 from __future__ import annotations
