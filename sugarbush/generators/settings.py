@@ -29,8 +29,7 @@ class GeneratorSection(Section):
     seed: int = 1
     """Public seed of the texts."""
     max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Stop if a larger share of the answers is unusable. One unusable answer among several does
-    not stop a run, unless the share is 0."""
+    """Stop if a larger share of the answers is unusable. Unless 0, one of several is tolerated."""
 
     @property
     def chosen(self) -> GeneratorSettings:

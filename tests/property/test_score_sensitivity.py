@@ -214,7 +214,7 @@ def test_scores_that_are_no_bounded_row_of_each_record_are_refused(
 def test_a_bound_whose_squares_overflow_is_refused(tmp_path: Path, norm: int, row: int) -> None:
     """The squares of these rows wrap to at most norm^2 in int64, but their norms are 1.4 norm."""
     ledger = a_ledger(tmp_path)
-    with pytest.raises(InvariantError, match="record_l2_sensitivity is too large"):
+    with pytest.raises(InvariantError, match="record_l2_sensitivity is above"):
         noisy_sum(
             Private(np.ones((3, 2), dtype=np.float32)),
             size=2,
