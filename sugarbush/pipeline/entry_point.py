@@ -34,8 +34,10 @@ LAST = "last_error.json"
 CHATTER = "stderr.log"
 _OUR_FAULT = 70
 _INTERRUPTED = 130
-_DISK_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
-_DISK_REFUSED |= {errno.ENAMETOOLONG, errno.ENOTDIR}
+_DISK_REFUSED = {
+    errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+}  # fmt: skip
 
 
 def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:

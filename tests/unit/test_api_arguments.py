@@ -92,9 +92,10 @@ def test_one_text_in_place_of_several_is_refused() -> None:
         sb.redact("Call 555-010-1234 today")
     with pytest.raises(sb.InputError, match="detectors: expected a list of texts, got str"):
         sb.redact(["Call 555-010-1234 today"], detectors="regex")
-    for texts in ({"Ada": 1}, pd.DataFrame({"text": ["Ada"]})):  # their names would count as texts
+    tables: list[Any] = [{"Ada": 1}, pd.DataFrame({"text": ["Ada"]})]
+    for texts in tables:  # their names would count as texts
         with pytest.raises(sb.InputError, match="texts: expected a list of texts, got"):
-            sb.redact(texts)  # type: ignore[arg-type]
+            sb.redact(texts)
     with pytest.raises(sb.InputError, match="real: expected a list of texts, got str"):
         sb.evaluate(["a"], real="ab")
 
@@ -114,10 +115,12 @@ def test_half_a_character_is_named_by_its_place_and_not_quoted() -> None:
 
 
 def test_detectors_may_be_paths_and_the_threshold_is_a_number(tmp_path: Path) -> None:
+    folder: Any = tmp_path
     with pytest.raises(sb.ParamsError, match="cannot be loaded"):
-        sb.redact(["a"], detectors=[tmp_path])  # type: ignore[list-item]
+        sb.redact(["a"], detectors=[folder])
+    threshold: Any = "0.3"
     with pytest.raises(sb.ParamsError, match=r"'0\.3' is not between 0 and 1"):
-        sb.redact(["a"], detectors=["regex"], threshold="0.3")  # type: ignore[arg-type]
+        sb.redact(["a"], detectors=["regex"], threshold=threshold)
 
 
 def test_a_state_folder_may_be_a_string(tmp_path: Path) -> None:
