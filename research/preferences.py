@@ -94,10 +94,11 @@ def log_likelihoods(
         rows.append(before + own[:max_tokens])
         starts.append(len(before))
     width = max(map(len, rows))
-    ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
-    places = torch.arange(width)
-    ends = torch.tensor([len(row) for row in rows])[:, None]
-    counted = (places >= torch.tensor(starts)[:, None]) & (places < ends)
+    on = {"device": model.device}
+    ids = torch.tensor([row + [0] * (width - len(row)) for row in rows], **on)
+    places = torch.arange(width, **on)
+    ends = torch.tensor([len(row) for row in rows], **on)[:, None]
+    counted = (places >= torch.tensor(starts, **on)[:, None]) & (places < ends)
     mask = (places < ends).long()
     logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
     own = logits.gather(-1, ids[:, 1:, None])[..., 0] - logits.logsumexp(dim=-1)

@@ -47,6 +47,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import sugarbush as sb
 from research.benchmark_dataset import BenchmarkDataset, datasets
+from research.small_models import device
 from sugarbush.generators import Answer, GeneratorContext, RandomRequest, Request, continuation
 from sugarbush.paths import Roots, atomic_file, make_private
 from sugarbush.privacy import BudgetRequest, make_plan, noisy_sum
@@ -169,8 +170,8 @@ class ActivationReader:
         network = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval().model
         # transformers normalises the last state that it returns, so one more layer is computed.
         network.layers = network.layers[: max(layers) + 2]
-        self._network = network
-        ids = torch.tensor([self._tokenizer(prompt)["input_ids"]])
+        self._network = network.to(device())
+        ids = torch.tensor([self._tokenizer(prompt)["input_ids"]], device=device())
         with torch.inference_mode():
             self._prompt = network(ids, use_cache=True).past_key_values
 
@@ -189,12 +190,15 @@ class ActivationReader:
             mask[row, : len(own)] = 1
         cache = copy.deepcopy(self._prompt)
         cache.batch_repeat_interleave(self._rows)
-        states = self._network(ids, past_key_values=cache, output_hidden_states=True).hidden_states
+        states = self._network(
+            ids.to(device()), past_key_values=cache, output_hidden_states=True
+        ).hidden_states
+        mask = mask.to(device())
         means = [
             (states[layer + 1].float() * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
             for layer in self._layers
         ]
-        return torch.stack(means, dim=1).numpy()
+        return torch.stack(means, dim=1).cpu().numpy()
 
 
 def contributions(
