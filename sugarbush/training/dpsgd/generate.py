@@ -16,6 +16,7 @@ from transformers import GenerationConfig
 from sugarbush.errors import GeneratorError
 from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.randomness import seed_of
+from sugarbush.training.device import enough_memory
 from sugarbush.training.dpsgd.data import token_ids
 from sugarbush.training.dpsgd.settings import GenerateSettings
 
@@ -114,7 +115,8 @@ def _continue(
         eos_token_id=end,
         pad_token_id=end,  # fills the rows of finished texts; the padding is removed below
     )
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    memory = enough_memory(device, setting="generate.batch_size", value=settings.batch_size)
+    with memory, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         model.eval()
         drawn = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)[

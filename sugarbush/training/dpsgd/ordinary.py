@@ -11,6 +11,7 @@ from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import NonPrivate
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
+from sugarbush.training.device import enough_memory
 from sugarbush.training.dpsgd.language_modelling import Example, pad_together, token_losses
 from sugarbush.training.dpsgd.sampling import micro_batches
 from sugarbush.training.dpsgd.train import Learning
@@ -47,11 +48,12 @@ def train_on_public(
         for part in micro_batches(
             batch, size_of=lambda example: len(example.tokens), capacity=micro_batch_tokens
         ):
-            padded = pad_together(part).to(device)
-            with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
-                sums, _ = token_losses(model, padded)
-            loss = sums.sum() / max(1, predicted)
-            loss.backward()  # type: ignore[no-untyped-call]
+            with enough_memory(device, setting="micro_batch_tokens", value=micro_batch_tokens):
+                padded = pad_together(part).to(device)
+                with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+                    sums, _ = token_losses(model, padded)
+                loss = sums.sum() / max(1, predicted)
+                loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -28,6 +28,7 @@ from sugarbush.privacy.accounting import Relation, epsilon
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, PoissonGaussian
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.training.device import enough_memory
 from sugarbush.training.dpsgd import exactness
 from sugarbush.training.dpsgd.checkpoints import Checkpoints, RunStart
 from sugarbush.training.dpsgd.clipping import Clipper, PerRecordClipper
@@ -282,7 +283,12 @@ class NoisyStep:
             size_of=lambda example: len(example.tokens),
             capacity=self._performance.micro_batch_tokens,
         ):
-            self._add(pad_together(examples).to(self._device))
+            with enough_memory(
+                self._device,
+                setting="micro_batch_tokens",
+                value=self._performance.micro_batch_tokens,
+            ):
+                self._add(pad_together(examples).to(self._device))
         for parameter in self._optimizer.params:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)

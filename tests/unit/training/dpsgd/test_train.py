@@ -400,3 +400,17 @@ def test_learning_rates_warm_up_and_decay():
     assert [linear.rate_at(s, steps=6) for s in range(6)] == [4, 8, 8, 6, 4, 2]
     constant = replace(linear, decay=Decay.CONSTANT)
     assert [constant.rate_at(s, steps=4) for s in range(4)] == [4, 8, 8, 8]
+
+
+def test_too_little_memory_names_the_setting_to_lower(tmp_path, ledger, monkeypatch):
+    losses_of = train_module.record_losses
+
+    def full(model, batch):
+        if len(batch) > len(PROBE):  # the trial before the training has enough memory
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 384.00 MiB")
+        return losses_of(model, batch)
+
+    monkeypatch.setattr(train_module, "record_losses", full)
+    large = replace(PERFORMANCE, micro_batch_tokens=4096)
+    with pytest.raises(FailureError, match=r"memory on cpu; lower micro_batch_tokens=4096$"):
+        run(tmp_path, ledger, mechanism=EXACT, performance=large)
