@@ -6,11 +6,10 @@
 The modes run `--rounds` times in turn, in separate processes. A row of the table shows the best
 round. The column `micro-batch` includes forward pass, backward pass, clipping and adding up. The
 column `step` also includes noise and AdamW, with one micro-batch per step. One micro-batch per step
-is the worst case, because a real step has many micro-batches. On a GPU, ordinary training and
-Opacus use bfloat16 by autocast, and our training computes in float32. Speeds are in samples per
-CPU-second on one thread (on a GPU, per second of wall time). Ratios compare with ordinary training
-in the same run. Memory is the peak minus the memory of the loaded model. Weights and tokens are
-random.
+is the worst case, because a real step has many micro-batches. On a GPU, ordinary training uses
+bfloat16 by autocast, and private training computes in float32. Speeds are in samples per CPU-second
+on one thread (on a GPU, per second of wall time). Ratios compare with ordinary training in the same
+run. Memory is the peak minus the memory of the loaded model. Weights and tokens are random.
 """
 
 from __future__ import annotations
@@ -173,9 +172,7 @@ def job_of(mode: str, model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
 
     def add() -> None:
         with clipper.recording(records=len(batch)):
-            with autocast(batch, enabled=isinstance(clipper, HooksClipper)):
-                losses = record_losses(model, batch)
-            clipper.add_clipped(losses)
+            clipper.add_clipped(record_losses(model, batch))
 
     def step() -> None:
         optimizer.step()
@@ -188,7 +185,8 @@ def ordinary(model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
     def add() -> None:
-        with autocast(batch):
+        device = batch.ids.device.type
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=device != "cpu"):
             loss = model(
                 input_ids=batch.ids,
                 attention_mask=batch.mask,
@@ -218,8 +216,7 @@ def ghost(model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
     )
 
     def add() -> None:
-        with autocast(batch):
-            losses = record_losses(hooked, batch)
+        losses = record_losses(hooked, batch)
         DPTensorFastGradientClipping(hooked, optimizer, losses, "mean").backward()
 
     def step() -> None:
@@ -227,12 +224,6 @@ def ghost(model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
         optimizer.zero_grad(set_to_none=True)
 
     return Job(add=add, step=step)
-
-
-def autocast(batch: TokenBatch, *, enabled: bool = True) -> torch.autocast:
-    """Return a context that computes in bfloat16 on a GPU, and in float32 on the CPU."""
-    device = batch.ids.device.type
-    return torch.autocast(device, dtype=torch.bfloat16, enabled=enabled and device != "cpu")
 
 
 def clock(device: torch.device) -> float:
