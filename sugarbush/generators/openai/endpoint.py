@@ -26,10 +26,10 @@ from sugarbush.generators.openai.settings import EndpointSettings
 
 _MOST_TOKENS = 2**40
 _HEADERS = {
-    "host", "connection", "user-agent", "accept", "accept-encoding", "authorization",
-    "content-type", "content-length", "transfer-encoding",
+    b"host", b"connection", b"user-agent", b"accept", b"accept-encoding", b"content-type",
+    b"content-length", b"transfer-encoding",
 }  # fmt: skip
-_OF_AN_ACCOUNT = {"openai-organization", "openai-project"}
+_OF_AN_ACCOUNT = {b"openai-organization", b"openai-project"}
 # These loggers write a line for each call, so their lines would show the number of private texts.
 # One logger of the SDK also writes the texts.
 _LOGGERS_OF_CALLS = ("openai", "httpx2", "httpcore2", "filelock")
@@ -80,13 +80,14 @@ async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpe
             if name.partition(".")[0] in _LOGGERS_OF_CALLS:  # a child logger may have its own level
                 logging.getLogger(name).setLevel(logging.WARNING)
 
+    authorization = (b"authorization", f"Bearer {key}".encode())
+
     async def remove_headers(request: Any) -> None:
         own = _HEADERS
         if f".{request.url.host}".endswith(".openai.com"):
             own = own | _OF_AN_ACCOUNT
-        for name in set(request.headers) - own:
-            del request.headers[name]
-        request.headers["authorization"] = f"Bearer {key}"
+        kept = [(name, value) for name, value in request.headers.raw if name.lower() in own]
+        request.headers = type(request.headers)([*kept, authorization])
 
     http_client = openai.DefaultAsyncHttpxClient(
         follow_redirects=False,
