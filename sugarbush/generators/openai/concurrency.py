@@ -61,6 +61,20 @@ class ConcurrencyLimit:
         self._answers, self._in_flight, self._latency_s = 0, 0, 0.0
         self._decide(power)
 
+    def time_out(self, round_: int) -> None:
+        """Record that a call of `round_` got no answer in time, so the server has too many calls.
+
+        The value goes back if it has just grown. Otherwise it is halved.
+        """
+        if round_ != self.round:
+            return
+        self.round += 1
+        self._answers, self._in_flight, self._latency_s = 0, 0, 0.0
+        has_grown = self._probing and self.value > self._best
+        self._best = self._best if has_grown else max(1, self.value // 2)
+        self.value, self._best_power = self._best, 0.0
+        self._probing, self._factor = False, 1 / _STEP
+
     def _decide(self, power: float) -> None:
         better = power > self._best_power
         if better or not self._probing:

@@ -78,22 +78,19 @@ class Endpoint:
     async def ask(self, body: dict[str, Any], clock: _Clock) -> Completion:
         clock.params = self.params
         round_, in_flight, started = self.limit.round, self.in_flight, time.monotonic()
-        measured = True
         try:
             async with asyncio.timeout(self.params.timeout_s):
                 answer = await self._client.chat.completions.create(**body)
             completion = read_completion(answer)
             self._failures, self.rests_until = 0, self._resume_at
+            self.limit.add(round_, in_flight=in_flight, latency_s=time.monotonic() - started)
         except FAULTS as error:
-            # The latency of a call that timed out is at least the timeout.
-            measured = isinstance(error, TimeoutError | openai.APITimeoutError)
+            if isinstance(error, TimeoutError | openai.APITimeoutError):
+                self.limit.time_out(round_)
             self._heed(error, started)
             raise
         finally:
-            latency_s = time.monotonic() - started
-            clock.attempts_s += latency_s
-            if measured:
-                self.limit.add(round_, in_flight=in_flight, latency_s=latency_s)
+            clock.attempts_s += time.monotonic() - started
         return completion
 
     def _heed(self, error: Exception, started: float) -> None:

@@ -59,6 +59,14 @@ def test_a_server_that_queues_gets_about_as_many_calls_as_it_works_on(
     assert 4 <= median(server.loads[300:]) <= 30
 
 
+def test_a_slow_server_with_one_slot_answers_everything(tmp_path: Path, servers: Servers) -> None:
+    """With sixteen calls at once, most calls would wait longer than `timeout_s`."""
+    (server,) = servers({"behave": after(0.15), "slots": 1})
+    run, _ = bench_of(tmp_path, [server])
+    answers = run.generator(timeout_s=1).generate(wishes(24)).value
+    assert all(answer.text for answer in answers)
+
+
 def test_the_faster_server_gets_more_and_no_order_asks_again(
     tmp_path: Path, servers: Servers
 ) -> None:

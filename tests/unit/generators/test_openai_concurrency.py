@@ -67,3 +67,40 @@ def test_answers_of_an_earlier_round_do_not_count() -> None:
 
 def test_latencies_of_zero_are_no_error() -> None:
     assert used(ConcurrencyLimit(10), lambda calls: 0.0, rounds=5)[-1] >= 1
+
+
+@pytest.mark.parametrize("slots", [1, 3, 12])
+def test_after_a_timeout_the_limit_falls_to_what_the_server_answers_in_time(slots: int) -> None:
+    """A server that answers `slots` calls at once, in 1 s, and a timeout of 4 s."""
+    limit, timeouts, answered = ConcurrencyLimit(1000), 0, queue(slots)
+    seen = []
+    for _ in range(ROUNDS):
+        calls, round_ = limit.value, limit.round
+        seen.append(calls)
+        while limit.round == round_:
+            if answered(calls) > 4:
+                limit.time_out(round_)
+                timeouts += 1
+            else:
+                limit.add(round_, in_flight=calls, latency_s=answered(calls))
+    assert slots <= median(seen[-20:]) <= 1.5 * slots
+    assert timeouts <= 4
+
+
+def test_a_timeout_takes_back_a_growth_and_halves_any_other_limit() -> None:
+    limit = ConcurrencyLimit(100)
+    used(limit, queue(1000), rounds=1)
+    assert limit.value == 32
+    seen = []
+    for _ in range(7):
+        limit.time_out(limit.round)
+        seen.append(limit.value)
+    assert seen == [16, 8, 4, 2, 1, 1, 1]
+    assert max(used(limit, queue(1000), rounds=30)) == 100  # it grows again after answers
+
+
+def test_timeouts_of_an_earlier_round_do_not_count() -> None:
+    limit = ConcurrencyLimit(100)
+    for _ in range(15):  # the calls that were in flight together
+        limit.time_out(0)
+    assert limit.value == 8
