@@ -29,7 +29,12 @@ from sugarbush.report.card import release_card
 from tests.integration.project import as_lines, letters
 from tests.settings import ROOT
 from tests.stand_ins import without_chance, write_key
-from tests.unit.pipeline.small_project import run_stages, seed_everything, write_project
+from tests.unit.pipeline.small_project import (
+    require_the_rounding_of_0_1,
+    run_stages,
+    seed_everything,
+    write_project,
+)
 
 GOLDEN = json.loads((ROOT / "tests/fixtures/golden_0_1.json").read_text())
 MADE_WITH = GOLDEN.pop("_made_with")
@@ -84,6 +89,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_charges_draws_and_writes_what_0_1_did(
     tmp_path: Path, state: Path, case: str
 ) -> None:
+    require_the_rounding_of_0_1()
     golden, base = GOLDEN[case], tmp_path / "project"
     write_project(base, **renamed(golden["settings"]))
     if case == "user":

@@ -18,7 +18,7 @@ from sugarbush.pipeline.released import final_folder, first_candidates, method_f
 from sugarbush.pipeline.stages.report import public_data
 from sugarbush.report.card import release_card
 from tests.settings import ROOT
-from tests.unit.pipeline.small_project import run_stages
+from tests.unit.pipeline.small_project import require_the_rounding_of_0_1, run_stages
 
 # The settings of these projects contain `generate.texts`, which was removed.
 pytestmark = pytest.mark.filterwarnings("ignore::sugarbush.settings.RemovedSettingWarning")
@@ -61,6 +61,7 @@ def files(folder: Path) -> dict[str, str]:
 def test_a_state_of_0_1_is_charged_nothing_and_keeps_its_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: str
 ) -> None:
+    require_the_rounding_of_0_1()
     base = copied(name, tmp_path, monkeypatch)
     if data == "without data":
         shutil.rmtree(base / "data")

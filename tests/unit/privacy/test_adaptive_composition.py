@@ -96,12 +96,12 @@ def test_the_bound_costs_more_than_a_plan_that_is_fixed_in_advance() -> None:
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_the_divergence_is_that_of_the_library_to_the_bit(
-    event: PoissonGaussian | DiscreteGaussian,
-) -> None:
+def test_the_divergence_is_that_of_the_library(event: PoissonGaussian | DiscreteGaussian) -> None:
+    """On some CPUs, numpy's exponential of an array differs from that of a number by one bit."""
     whole = _distribution(event, event.count, 1e-4, Relation.ADD_OR_REMOVE_ONE)
     x = np.sort(np.r_[np.arange(500) * 1e-4, np.random.default_rng(2).uniform(0, 30, 500)])
-    assert (_divergence(whole, x) == whole.get_delta_for_epsilon(x)).all()
+    expected = whole.get_delta_for_epsilon(x)
+    np.testing.assert_allclose(_divergence(whole, x), expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("slack", [1e-8, 1e-7])
