@@ -123,7 +123,7 @@ def train(
     The reference is the model without its LoRA factors. Source: Rafailov et al. 2023, Eq. 7.
     """
     plain, tokenizer = load_model(folder, device=torch.device("cpu"))
-    model = seeded(lambda: with_lora(plain.bfloat16(), rank=rank), seed=seed)
+    model = seeded(lambda: with_lora(plain, rank=rank), seed=seed)
     chosen = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(chosen, lr=learning_rate)
 

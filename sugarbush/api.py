@@ -563,17 +563,17 @@ def train_dpsgd(
     )
     key = state_key(folder)
     texts_digest = keyed_digest([pd.DataFrame({_TEXT: private})], key=key)
-    digest = digest_of(
-        version=versions.TRAINING,
-        texts=Snapshots(folder, dataset).of("train_dpsgd: texts", digest=texts_digest),
-        settings={**asdict(wanted), "device": None},
-        epsilon=epsilon,
-        delta=delta,
-    )
+    own_key = {
+        "version": versions.TRAINING,
+        "texts": Snapshots(folder, dataset).of("train_dpsgd: texts", digest=texts_digest),
+        "settings": {**asdict(wanted), "device": None},
+        "epsilon": epsilon,
+        "delta": delta,
+    }
     # The store's lock prevents two processes from drawing noise under one charge.
     with (
         open_result_store(
-            folder, dataset=dataset, stage="train_dpsgd", digest=digest, forced=False
+            folder, dataset=dataset, stage="train_dpsgd", key=own_key, forced=False
         ) as store,
         atomic_directory(target) as output_folder,
     ):

@@ -148,7 +148,6 @@ class CRT(Method):
             "known": sorted(known),
             "event": event.as_dict(),
         }
-        digest = digest_of(**key)
         card = confidentiality_card(
             event,
             gamma=gamma,
@@ -158,8 +157,9 @@ class CRT(Method):
         )
         # The state folder counts the noisy steps, because an old copy of the private root would
         # show too few steps. The store's lock prevents two processes from training on one charge.
-        scratch = inputs.scratch(f"{self.name}/{digest}")
         with inputs.open_store(self.name, key, forced=forced, dataset_prefix=self.name) as store:
+            digest = store.digest
+            scratch = inputs.scratch(f"{self.name}/{digest}")
             # DVC runs this stage again if another method is added. A finished model is restored.
             if store.finished(_MODEL) is None:
                 # A forced run must not continue the checkpoints of an older generation, because the

@@ -208,7 +208,7 @@ class Project:
             self.state,
             dataset=f"{dataset_prefix or privacy.purpose}-{self.dataset}",
             stage=stage,
-            digest=digest_of(**key),
+            key=key,
             forced=forced,
         )
 

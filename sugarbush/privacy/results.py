@@ -5,7 +5,8 @@
 
 The digest covers settings, the names of the inputs (`privacy.snapshots`) and the method's version.
 A comment or a log level does not change the digest. A forced run opens a new generation. Only
-released results are stored.
+released results are stored. Results of a CPU that rounds the noise differently are found, too
+(`privacy.rounding`).
 
 A crash at any line is safe because of the order: charge the ledger, run the mechanism, write the
 result, use the result. If the result of a charge is missing, the mechanism is charged again,
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from sugarbush.errors import PrivacyError, StorageError
 from sugarbush.paths import atomic_directory, make_owner_only, reading
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.key import random_id
+from sugarbush.privacy.rounding import charged_numbers, keys_rounded_otherwise
 
 _LOCK_TIMEOUT_S = 6 * 3600
 DAMAGED = (
@@ -61,6 +63,11 @@ class ResultStore:
         self.folder = folder
         self.run = run
 
+    @property
+    def digest(self) -> str:
+        """The digest of the key, with the noise as the CPU of the first run rounded it."""
+        return self.folder.parent.name.rpartition("-")[2]
+
     def finished(self, name: str) -> Path | None:
         path = self.folder / name
         return path if path.is_dir() else None
@@ -91,15 +98,17 @@ class ResultStore:
 
 @contextmanager
 def open_result_store(
-    state: Path, *, dataset: str, stage: str, digest: str, forced: bool
+    state: Path, *, dataset: str, stage: str, key: Mapping[str, Any], forced: bool
 ) -> Iterator[ResultStore]:
     """Open the newest generation of a stage's results, or a new generation if `forced`.
 
-    Only one process uses the store at a time. A second process waits, and then finds the results of
-    the first process. Raises PrivacyError after six hours of waiting. Raises StorageError if the
-    folder cannot be used.
+    `key` contains everything that the results depend on, as values of JSON. Only one process uses
+    the store at a time. A second process waits, and then finds the results of the first process.
+    Raises PrivacyError after six hours of waiting. Raises StorageError if the folder cannot be
+    used.
     """
-    folder = state / "draws" / dataset / f"{stage}-{digest}"
+    folder = _folder_of(state, dataset, stage, key)
+    digest = folder.name.removeprefix(f"{stage}-")
     lock = FileLock(folder / "lock", timeout=_LOCK_TIMEOUT_S)
     try:
         make_owner_only(folder)
@@ -125,3 +134,16 @@ def open_result_store(
         yield ResultStore(own, run_id)
     finally:
         lock.release()
+
+
+def _folder_of(state: Path, dataset: str, stage: str, key: Mapping[str, Any]) -> Path:
+    """Return the folder of a key, possibly with the noise as another CPU rounded it."""
+    parent = state / "draws" / dataset
+    own = parent / f"{stage}-{digest_of(**key)}"
+    if own.exists() or not any(parent.glob(f"{stage}-*")):
+        return own
+    for other in keys_rounded_otherwise(key, charged_numbers(state)):
+        folder = parent / f"{stage}-{digest_of(**other)}"
+        if folder.exists():
+            return folder
+    return own

@@ -90,7 +90,7 @@ def _template() -> dict[str, bytes]:
         (state / "key").write_bytes(KEY)
         ledger = ledger_in(state)
         with open_result_store(
-            state, dataset="release-letters", stage="evolve", digest="d", forced=False
+            state, dataset="release-letters", stage="evolve", key={"a": "d"}, forced=False
         ) as store:
             store.array("votes", lambda: _drawn(ledger))
         ledger.charge(
@@ -272,7 +272,7 @@ def _names(folder: Path) -> None:
 def _results(folder: Path) -> None:
     ledger = ledger_in(folder / "state")
     with open_result_store(
-        folder / "state", dataset="release-letters", stage="evolve", digest="d", forced=False
+        folder / "state", dataset="release-letters", stage="evolve", key={"a": "d"}, forced=False
     ) as store:
         assert isinstance(store.run, str)
         store.array("votes", lambda: _drawn(ledger))

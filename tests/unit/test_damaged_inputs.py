@@ -213,7 +213,9 @@ def test_a_damaged_result_is_named_and_not_restored(
     name: str, content: bytes, tmp_path: Path
 ) -> None:
     def restored() -> Any:
-        with open_result_store(tmp_path, dataset="a", stage="s", digest="d", forced=False) as store:
+        with open_result_store(
+            tmp_path, dataset="a", stage="s", key={"a": "d"}, forced=False
+        ) as store:
             return store.array("votes", lambda: Released(np.arange(3), ("1",))).value
 
     restored()

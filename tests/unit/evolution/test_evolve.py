@@ -115,7 +115,7 @@ def run(
 ) -> Evolution:
     settings = params(**{f"evolve__maple__{k}": v for k, v in changes.items()}).evolve.maple
     with open_result_store(
-        state, dataset="d", stage="evolve-maple", digest="x", forced=forced
+        state, dataset="d", stage="evolve-maple", key={"a": "x"}, forced=forced
     ) as store:
         return evolve(
             Released(start or first(), ("metadata",)),

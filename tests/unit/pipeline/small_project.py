@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,13 @@ import pytest
 import torch
 import yaml
 
+from sugarbush.methods import dpft
+from sugarbush.pipeline import budget
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
+from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
+from sugarbush.privacy.rounding import as_charged
+from sugarbush.training.crt import confidentiality
 from tests.integration.project import (
     SCHEMA,
     SMALL,
@@ -67,11 +73,40 @@ def seed_everything() -> None:
     random.seed(1)
 
 
-def require_the_rounding_of_0_1() -> None:
-    """Skip the test on a CPU without AVX-512.
+def round_noise_as_charged(monkeypatch: pytest.MonkeyPatch, charged: frozenset[float]) -> None:
+    """Give plans the `charged` noise, where it differs from the planned noise only by rounding.
 
-    There the noise of a plan differs by a relative 1e-12 from the recorded noise, because numpy
-    rounds differently. Recorded cache keys contain the noise.
+    CPUs without AVX-512 round differently, by a relative 1e-12, and cache keys contain the noise.
     """
-    if (found := torch.backends.cpu.get_cpu_capability()) != "AVX512":
-        pytest.skip(f"the recorded cache keys need a CPU with AVX-512, and this one has {found}")
+
+    def noise(own: BudgetAllocation) -> float:
+        if own.subsampled is not None:
+            return own.subsampled.noise_multiplier
+        return own.stddev if own.count else own.mu
+
+    def rounded(own: BudgetAllocation) -> BudgetAllocation:
+        if own.subsampled is not None:
+            others = as_charged(own.subsampled.noise_multiplier, charged)
+            candidates = (
+                replace(own, subsampled=replace(own.subsampled, noise_multiplier=value))
+                for value in others
+            )
+        else:
+            candidates = (replace(own, mu=value) for value in as_charged(own.mu, charged))
+        return next((found for found in candidates if noise(found) in charged), own)
+
+    def rounding(planning: Callable[..., BudgetPlan]) -> Callable[..., BudgetPlan]:
+        def planned(*parts: Any, **promise: Any) -> BudgetPlan:
+            plan = planning(*parts, **promise)
+            return replace(plan, allocations=tuple(map(rounded, plan.allocations)))
+
+        return planned
+
+    def noise_for(*args: Any, **promise: Any) -> float:
+        planned = planned_noise(*args, **promise)
+        return next((own for own in as_charged(planned, charged) if own in charged), planned)
+
+    planned_noise = confidentiality.noise_for
+    monkeypatch.setattr(confidentiality, "noise_for", noise_for)
+    monkeypatch.setattr(budget, "make_plan", rounding(budget.make_plan))
+    monkeypatch.setattr(dpft, "with_subsampling", rounding(dpft.with_subsampling))

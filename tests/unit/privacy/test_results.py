@@ -8,7 +8,9 @@ from sugarbush.privacy.results import ResultStore, digest_of, open_result_store
 
 
 def opened(state: Path, *, forced: bool = False):
-    return open_result_store(state, dataset="d", stage="evolve-maple", digest="abc", forced=forced)
+    return open_result_store(
+        state, dataset="d", stage="evolve-maple", key={"a": "abc"}, forced=forced
+    )
 
 
 def draw(draws: ResultStore, name: str, text: str) -> None:
@@ -60,7 +62,7 @@ def test_another_digest_shares_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as draws:
         draw(draws, "votes-001", "3")
     with open_result_store(
-        tmp_path, dataset="d", stage="evolve-maple", digest="other", forced=False
+        tmp_path, dataset="d", stage="evolve-maple", key={"a": "other"}, forced=False
     ) as draws:
         assert draws.finished("votes-001") is None
 
