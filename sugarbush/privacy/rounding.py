@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _ROUNDING = 1e-9  # relative
+_MIN_SQUARE, _MAX_SQUARE = 0.5, 1e12  # of mu times noise, which is the square root of an integer
 _KEYS = 10_000
 _ULPS = 2
 
@@ -60,9 +61,9 @@ def as_charged(value: float, charged: frozenset[float]) -> Iterator[float]:
     for other in sorted(charged):
         if math.isclose(value, other, rel_tol=_ROUNDING):
             yield other
-        elif math.isfinite(other) and other > 0:
-            squared = (value * other) ** 2
-            if (n := round(squared)) and math.isclose(squared, n, rel_tol=_ROUNDING):
+        if _MIN_SQUARE < (squared := value * other * value * other) < _MAX_SQUARE:
+            n = round(squared)
+            if math.isclose(squared, n, rel_tol=_ROUNDING):
                 low = high = math.sqrt(n) / other
                 yield low
                 for _ in range(_ULPS):
