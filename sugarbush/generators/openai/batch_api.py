@@ -25,7 +25,6 @@ from typing import Literal, TypeVar
 import openai
 from filelock import FileLock, Timeout
 from openai.types import Batch
-from openai.types.chat import ChatCompletion
 from tenacity import stop_after_attempt
 
 from sugarbush.generators.answer_cache import Completion
@@ -270,7 +269,7 @@ class BatchApi:
                     if 400 <= status < 500 and status not in _WORTH_RETRYING:
                         refused[call.key] = status
                     continue
-                completion = read_completion(ChatCompletion.construct(**response["body"]))
+                completion = read_completion(response["body"])
             except (*FAULTS, ValueError, OverflowError, KeyError, TypeError, AttributeError):
                 continue  # skip lines without a completion, and answers to calls of other runs
             self.receive(call, completion)

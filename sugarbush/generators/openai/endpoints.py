@@ -20,7 +20,7 @@ from tenacity import RetryCallState
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.concurrency import ConcurrencyLimit
 from sugarbush.generators.openai.cost import likely_prompt_tokens
-from sugarbush.generators.openai.endpoint import Call, call_body, open_client, read_completion
+from sugarbush.generators.openai.endpoint import Call, call_body, complete, open_client
 from sugarbush.generators.openai.failures import (
     FAULTS,
     CallError,
@@ -80,8 +80,7 @@ class Endpoint:
         round_, in_flight, started = self.limit.round, self.in_flight, time.monotonic()
         try:
             async with asyncio.timeout(self.params.timeout_s):
-                answer = await self._client.chat.completions.create(**body)
-            completion = read_completion(answer)
+                completion = await complete(self._client, body)
             self._failures, self.rests_until = 0, self._resume_at
             self.limit.add(round_, in_flight=in_flight, latency_s=time.monotonic() - started)
         except FAULTS as error:

@@ -21,7 +21,7 @@ from tenacity import stop_after_attempt, stop_before_delay
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.cost import Meter
-from sugarbush.generators.openai.endpoint import Call, call_body, open_client, read_completion
+from sugarbush.generators.openai.endpoint import Call, call_body, complete, open_client
 from sugarbush.generators.openai.failures import FAULTS, StopError, explain, retrying
 from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 
@@ -133,7 +133,7 @@ async def _ask(
     call = Call(key="", prompt=text, seed=0, worst_cost=0.0)
 
     async def attempt() -> Completion:
-        return read_completion(await client.chat.completions.create(**call_body(limited, call)))
+        return await complete(client, call_body(limited, call))
 
     stop = stop_after_attempt(_ATTEMPTS) | stop_before_delay(params.timeout_s)
     try:
