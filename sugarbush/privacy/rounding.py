@@ -18,7 +18,7 @@ from typing import Any
 
 _ROUNDING = 1e-9  # relative
 _MIN_SQUARE, _MAX_SQUARE = 0.5, 1e12  # of mu times noise, which is the square root of an integer
-_KEYS = 10_000
+_KEYS = 1000
 _ULPS = 2
 
 
@@ -41,7 +41,7 @@ def keys_rounded_otherwise(
 ) -> Iterator[dict[str, Any]]:
     """Yield `key` with floats replaced by charged values that are equal up to rounding.
 
-    The key itself is the first. At most 10,000 keys are tried, and a usual key has fewer than 50.
+    The key itself is the first. At most 1,000 keys are tried. A usual key has fewer than 50.
     """
     fields = json.loads(json.dumps(key))
     own = {value: (value, *as_charged(value, charged)) for value in _floats(fields)}
