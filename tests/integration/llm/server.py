@@ -269,8 +269,9 @@ class FaultServer:
         async with self._slots:
             await asyncio.sleep(reply.delay_s)
         self.under_way -= 1
-        head = f"HTTP/1.1 {reply.status} X\r\ncontent-type: application/json\r\n"
-        head += "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
+        headers = {"content-type": "application/json"} | reply.headers
+        head = f"HTTP/1.1 {reply.status} X\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         whole = f"{head}content-length: {len(reply.content)}\r\n\r\n".encode() + reply.content
         if reply.dropped:
             writer.write(whole[: -len(reply.content) // 2])

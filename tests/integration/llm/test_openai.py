@@ -9,6 +9,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -439,6 +440,15 @@ def test_a_model_that_thinks_aloud_is_taken_at_its_word(bench: Start) -> None:
     run = bench(behave=lambda n, body: completion(f"The user wants a text.\n</think>\n\n{said}"))
     (answer,) = run.generator().generate(wishes(1)).value
     assert answer.text == said
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "text/html", "application/json; charset=utf-8"])
+def test_an_answer_is_read_whatever_type_the_endpoint_declares(bench: Start, kind: str) -> None:
+    def behave(number: int, body: Body) -> Reply:
+        return replace(always_good(number, body), headers={"content-type": kind})
+
+    (answer,) = bench(behave=behave).generator().generate(wishes(1)).value
+    assert answer.text is not None
 
 
 def test_half_a_character_is_dropped_and_costs_no_other_answer(bench: Start) -> None:
