@@ -137,13 +137,22 @@ def open_result_store(
 
 
 def _folder_of(state: Path, dataset: str, stage: str, key: Mapping[str, Any]) -> Path:
-    """Return the folder of a key, possibly with the noise as another CPU rounded it."""
+    """Return the folder of a key, or a folder whose results another CPU left for the same key.
+
+    An unfinished training of another CPU is not continued, because its checkpoints require exactly
+    the noise of its charge.
+    """
     parent = state / "draws" / dataset
     own = parent / f"{stage}-{digest_of(**key)}"
-    if own.exists() or not any(parent.glob(f"{stage}-*")):
+    if _has_results(own) or not any(parent.glob(f"{stage}-*")):
         return own
     for other in keys_rounded_otherwise(key, charged_numbers(state)):
         folder = parent / f"{stage}-{digest_of(**other)}"
-        if folder.exists():
+        if _has_results(folder):
             return folder
     return own
+
+
+def _has_results(folder: Path) -> bool:
+    found = folder.glob("generation-*/*")
+    return any(path.is_dir() and not path.name.startswith(".") for path in found)

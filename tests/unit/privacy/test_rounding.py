@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.results import open_result_store
+from sugarbush.privacy.results import ResultStore, open_result_store
 from sugarbush.privacy.rounding import as_charged, charged_numbers, keys_rounded_otherwise
 from sugarbush.privacy.unit import Unit
 
@@ -68,6 +69,26 @@ def test_a_result_is_found_again_if_only_the_rounding_differs(
     ) as store:
         assert (store.finished("votes") is not None) is found
         assert (store.digest == first) is found
+
+
+def opened(state: Path, mu: float) -> AbstractContextManager[ResultStore]:
+    return open_result_store(state, dataset="release-d", stage="s", key={"mu": mu}, forced=False)
+
+
+def test_only_finished_results_are_used(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, dataset="d", purpose="release", unit=Unit.RECORD, cap=5.0, delta=1e-6)
+    here, there, fingerprint = 0.3, 0.3 * (1 + 1e-12), make_dataset_fingerprint(["a"], key=b"k")
+    ledger.charge(GaussianDp(mu=there), stage="s", run="r", dataset_fingerprint=fingerprint)
+    with opened(tmp_path, there) as store:
+        other = store.folder  # a run that was killed before its first result
+        (other / "draws-1").touch()
+        (other / ".votes.1").mkdir()
+    with opened(tmp_path, here) as store:
+        assert store.folder != other  # the own folder exists from now on
+    with opened(tmp_path, there) as store, store.writing("votes"):
+        pass
+    with opened(tmp_path, here) as store:
+        assert store.folder == other
 
 
 def test_a_damaged_ledger_line_hides_no_other_line(tmp_path: Path) -> None:
