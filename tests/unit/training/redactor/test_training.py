@@ -103,6 +103,23 @@ def test_no_bit_of_a_score_depends_on_the_other_texts(redactor):
 
 
 @pytest.mark.slow
+def test_the_shape_of_a_batch_depends_only_on_the_length_of_its_pieces(redactor, monkeypatch):
+    """On some CPUs, float32 gives equal bits in batches of any shape."""
+    rows: dict[int, set[int]] = {}
+    probabilities = redactor.probabilities
+
+    def watched(pieces, *, length):
+        rows.setdefault(length, set()).add(len(pieces))
+        return probabilities(pieces, length=length)
+
+    monkeypatch.setattr(redactor, "probabilities", watched)
+    texts = [one.text for one in generated_texts(5, 12)]
+    for some in (texts, texts[:1], texts[:3]):
+        list(redactor.words(some))
+    assert all(len(counts) == 1 for counts in rows.values())
+
+
+@pytest.mark.slow
 def test_right_to_left_text_and_combining_characters_keep_their_offsets(redactor):
     text = "שלום e\u0301 \U0001f469\u200d\U0001f4bb Ada\u0301 555-010-2345 مرحبا"
     (words,) = redactor.words([text])
