@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from zlib import crc32
 
 import numpy as np
@@ -28,6 +29,7 @@ BATCH = 1000  # number of requests that get their table rows and examples togeth
 _REQUESTS_PER_TEXT = 2  # maximum number of requests for each further text
 # A text repeats an earlier text if they share a larger fraction of their runs of words.
 _REPEATED_SHARE = 0.5
+_MOST_WITH_A_RUN = 20  # number of texts for which a run of words counts
 _WIDTH = 1.0  # kernel width of the regression; 0.2 was worse (docs/decisions/mosaic.md)
 _MOST_ANCHORS = 2000
 _HERDED_AT_ONCE = 4000
@@ -38,23 +40,34 @@ Requests = Released[tuple[Targets, tuple[Request, ...]]]
 class DifferentTexts:
     """A set of texts that do not repeat each other.
 
-    A text repeats another text if they share more than half of their runs of eight words in a row.
+    A text repeats an earlier text if both have the same runs of eight words in a row, or if they
+    share more than half of their runs. Each run counts for the first 20 texts with it. So phrases
+    that many texts have, such as greetings, take little time and drop few texts.
     """
 
     def __init__(self) -> None:
+        self._known: set[int] = set()  # digests of all runs of a text
         self._sizes: list[int] = []
         self._first: dict[int, int] = {}  # digest of a run -> number of the first text with it
+        self._more: dict[int, list[int]] = {}  # digest of a run -> numbers of the next texts
 
     def add(self, text: str) -> bool:
         """Add a text, unless it repeats an earlier text. Return whether the text was added."""
         words = {" ".join(run) for run in word_runs(text)} or {text}
-        runs = {crc32(run.encode("utf-8", "replace")) for run in words}
+        runs = frozenset(crc32(run.encode("utf-8", "replace")) for run in words)
         shared = Counter(self._first[run] for run in runs if run in self._first)
-        for place, count in shared.most_common(1):
-            if count > _REPEATED_SHARE * min(len(runs), self._sizes[place]):
-                return False
+        shared.update(chain.from_iterable(self._more.get(run, ()) for run in runs))
+        if hash(runs) in self._known or any(
+            count > _REPEATED_SHARE * min(len(runs), self._sizes[number])
+            for number, count in shared.items()
+        ):
+            return False
+        number = len(self._sizes)
         for run in runs:
-            self._first.setdefault(run, len(self._sizes))
+            if self._first.setdefault(run, number) != number:
+                more = self._more.setdefault(run, [])
+                more += [number] * (len(more) + 1 < _MOST_WITH_A_RUN)
+        self._known.add(hash(runs))
         self._sizes.append(len(runs))
         return True
 

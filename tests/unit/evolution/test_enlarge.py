@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sugarbush.errors import GeneratorError
 from sugarbush.evolution.enlarge import (
@@ -43,6 +45,37 @@ def test_a_text_is_dropped_if_it_repeats_the_words_or_half_of_the_runs_of_an_ear
     assert different.add(PARCEL[:45] + "in a bag which nobody had seen before then")
     assert different.add("Two words")
     assert not different.add("two words")
+
+
+def test_a_copy_is_dropped_if_its_runs_come_from_several_earlier_texts() -> None:
+    def words(start: int, count: int) -> list[str]:
+        return [f"w{i}" for i in range(start, start + count)]
+
+    different = DifferentTexts()
+    for start in (0, 100, 200):
+        assert different.add(" ".join(words(start, 30)))
+    parts = [*words(0, 13), "new", *words(100, 13), "and", *words(200, 13)]
+    assert different.add(" ".join(parts))
+    assert not different.add(" ".join(parts))
+    assert not different.add(" ".join(parts[:-1]))
+
+
+@given(st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=30), max_size=40))
+def test_no_text_is_added_twice(texts: list[list[str]]) -> None:
+    different = DifferentTexts()
+    added = [" ".join(words) for words in texts if different.add(" ".join(words))]
+    assert len(set(added)) == len(added)
+    assert not any(different.add(text) for text in added)
+
+
+def test_a_repeat_is_found_behind_a_phrase_that_many_texts_have() -> None:
+    def letter(number: int) -> str:
+        own = " ".join(f"word{number}x{i}" for i in range(12))
+        return f"good morning and thank you for calling our service today {own}"
+
+    different = DifferentTexts()
+    assert all(different.add(letter(number)) for number in range(50))
+    assert not different.add(letter(49) + " again")
 
 
 class Writing:
