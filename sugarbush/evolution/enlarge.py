@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sugarbush.evolution.evolve import Writer
 from sugarbush.evolution.herding import herd
-from sugarbush.evolution.initialisation import Targets, first_population
+from sugarbush.evolution.initialisation import Donated, Targets, first_population
 from sugarbush.evolution.population import Population
 from sugarbush.generators.answer_checks import word_runs
 from sugarbush.generators.interface import Answer, Request, Usage, usage_of
@@ -82,10 +82,9 @@ def without_repeats(population: Population) -> Population:
 
 @dataclass(frozen=True, kw_only=True)
 class Further:
-    """Further texts, with examples, cost and ledger ids of their requests."""
+    """Further texts, with cost and ledger ids of their requests."""
 
     population: Population
-    examples: tuple[tuple[str, ...], ...]
     usage: Usage
     ledger_ids: tuple[str, ...]
 
@@ -97,13 +96,15 @@ def write_further(
     unlike: Sequence[str],
     writer: Writer,
     what: str,
+    donated: Donated | None = None,
 ) -> Further:
     """Request `count` texts that repeat no text of `unlike` and no other new text.
 
     `batches(i)` returns the targets and requests with the numbers i * BATCH to (i + 1) * BATCH - 1.
-    Requests do not depend on `count`, so a larger release uses the cached answers of a smaller
-    release. At most 2 * `count` requests are sent, so the result may have fewer than `count` texts.
-    Raises GeneratorError if too many answers are unusable.
+    `donated` are the examples of the requests. Requests do not depend on `count`, so a larger
+    release uses the cached answers of a smaller release. At most 2 * `count` requests are sent, so
+    the result may have fewer than `count` texts. Raises GeneratorError if too many answers are
+    unusable.
     """
     different = DifferentTexts()
     for text in unlike:
@@ -133,8 +134,12 @@ def write_further(
     )
     sent = [request for _, requests in asked for request in requests]
     return Further(
-        population=first_population(targets, tuple(answers[i] for i in kept)),
-        examples=tuple(sent[i].examples for i in kept),
+        population=first_population(
+            targets,
+            [answers[i] for i in kept],
+            requests=[sent[i] for i in kept],
+            donated=donated,
+        ),
         usage=usage,
         ledger_ids=made_of,
     )

@@ -10,8 +10,8 @@ Foundation Model APIs 2: Text", Algorithm 1.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,17 +48,12 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """All rounds, and the final set.
-
-    `usage` is the cost of the further texts. `examples` maps the id of a further text to the
-    indices of the donated examples in its prompt.
-    """
+    """All rounds, and the final set. `usage` is the cost of the further texts."""
 
     rounds: tuple[Round, ...]
     final: Population
     usage: Usage
     ledger_ids: tuple[str, ...]
-    examples: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

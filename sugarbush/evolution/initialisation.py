@@ -6,6 +6,7 @@ no data. All values here are public or post-processing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.selection import apportion
 from sugarbush.evolution.settings import CandidateSettings, FirstLength, PromptContent
 from sugarbush.generators.examples import choose_examples
-from sugarbush.generators.interface import Answer, Attributes, RandomRequest
+from sugarbush.generators.interface import Answer, Attributes, RandomRequest, Request
 from sugarbush.randomness import Rng, public_rng, seed_of
 
 
@@ -139,11 +140,26 @@ def first_requests(
     )
 
 
-def first_population(targets: Targets, answers: tuple[Answer, ...]) -> Population:
-    """Return the usable answers as candidates of round 0."""
+def first_population(
+    targets: Targets,
+    answers: Sequence[Answer],
+    *,
+    requests: Sequence[Request] = (),
+    donated: Donated | None = None,
+) -> Population:
+    """Return the usable answers as candidates of round 0.
+
+    With `requests` and `donated`, the candidates have the indices of their examples.
+    """
     kept = np.array([i for i, answer in enumerate(answers) if answer.text is not None], dtype=int)
-    texts = [str(answers[i].text) for i in kept]
-    return Population.first(texts, codes=targets.codes[kept], labels=targets.labels[kept])
+    places = {text: i for i, text in enumerate(donated.texts if donated else ())}
+    shown = [requests[i].examples if donated and requests else () for i in kept]
+    return Population.first(
+        [str(answers[i].text) for i in kept],
+        codes=targets.codes[kept],
+        labels=targets.labels[kept],
+        examples=tuple(tuple(places[text] for text in own) for own in shown),
+    )
 
 
 def _attributes(row: NDArray[np.int64], schema: Schema) -> Attributes:

@@ -27,6 +27,7 @@ class Population:
     `ids` (n,) are unique within a run. `codes` (n, d) are metadata in schema order; NO_CODE means
     that the prompt had no value. By label, records vote for candidates with their own `labels`
     (n,). `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the rounds that wrote the texts.
+    `examples` (n,) are the indices of the donated examples in each prompt.
     """
 
     ids: NDArray[np.int64]
@@ -35,11 +36,18 @@ class Population:
     labels: NDArray[np.int64]
     parents: NDArray[np.int64]
     rounds: NDArray[np.int64]
+    examples: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.texts)
+        if not self.examples:
+            object.__setattr__(self, "examples", ((),) * n)
         parts = (self.ids, self.labels, self.parents, self.rounds)
-        if any(part.shape != (n,) for part in parts) or self.codes.shape[:1] != (n,):
+        if (
+            any(part.shape != (n,) for part in parts)
+            or self.codes.shape[:1] != (n,)
+            or len(self.examples) != n
+        ):
             raise InvariantError("the columns of a population must have equal lengths")
 
     def __len__(self) -> int:
@@ -52,6 +60,7 @@ class Population:
         *,
         codes: NDArray[np.int64],
         labels: NDArray[np.int64] | None = None,
+        examples: tuple[tuple[int, ...], ...] = (),
     ) -> Population:
         """Make candidates of round 0, without parents. The default label is 0."""
         n = len(texts)
@@ -62,17 +71,24 @@ class Population:
             labels=np.zeros(n, dtype=np.int64) if labels is None else labels,
             parents=np.full(n, NO_PARENT, dtype=np.int64),
             rounds=np.zeros(n, dtype=np.int64),
+            examples=examples,
         )
 
     def take(self, places: NDArray[np.integer[Any]]) -> Population:
         """Return the candidates at `places`, in the order of `places`."""
         arrays = {name: getattr(self, name)[places] for name in _ARRAYS}
-        return Population(texts=tuple(self.texts[i] for i in places), **arrays)
+        return Population(
+            texts=tuple(self.texts[i] for i in places),
+            examples=tuple(self.examples[i] for i in places),
+            **arrays,
+        )
 
     def join(self, other: Population) -> Population:
         """Return these candidates, followed by the candidates of `other`."""
         arrays = {n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in _ARRAYS}
-        return Population(texts=self.texts + other.texts, **arrays)
+        return Population(
+            texts=self.texts + other.texts, examples=self.examples + other.examples, **arrays
+        )
 
     def distinct(self) -> Population:
         """Return the first candidate of each text and label, because copies get no votes."""
@@ -82,7 +98,10 @@ class Population:
         return self.take(np.fromiter(kept.values(), dtype=np.int64, count=len(kept)))
 
     def frame(self, names: Sequence[str]) -> pd.DataFrame:
-        """Return one row per candidate, with one `code_<name>` column per attribute."""
+        """Return one row per candidate, with one `code_<name>` column per attribute.
+
+        The keys of stored rounds contain this frame, so it has no column of examples.
+        """
         import pandas as pd  # slow; a stage that is skipped needs no pandas
 
         columns: dict[str, Any] = {
@@ -98,7 +117,10 @@ class Population:
 
 def save_population(population: Population, names: Sequence[str], path: Path) -> None:
     """Write `population` as parquet."""
-    population.frame(names).to_parquet(path, index=False)
+    frame = population.frame(names)
+    if any(population.examples):
+        frame["examples"] = list(population.examples)
+    frame.to_parquet(path, index=False)
 
 
 def load_population(path: Path, names: Sequence[str]) -> Population:
@@ -114,4 +136,5 @@ def load_population(path: Path, names: Sequence[str]) -> Population:
         labels=frame["label"].to_numpy(dtype=np.int64),
         parents=frame["parent"].to_numpy(dtype=np.int64),
         rounds=frame["round"].to_numpy(dtype=np.int64),
+        examples=tuple(tuple(map(int, own)) for own in frame.get("examples", ())),
     )

@@ -78,12 +78,12 @@ class GeneratingMethod(CandidateSettings, Method):
         """Request the first candidates. Raises GeneratorError if no answer is usable."""
         seed = seed_of(inputs.first_seed, self.name)
         targets = self.targets(inputs, count=None, seed=seed)
-        requests: Released[tuple[Request, ...]] = targets.map(
-            lambda wanted: self._requests(wanted, inputs, seed=seed)
-        )
+        requests = targets.map(lambda wanted: self._requests(wanted, inputs, seed=seed))
         stage = f"initialise@{self.name}"
         answers = inputs.writer(stage).write(requests, what="first texts")
-        population = first_population(targets.value, answers)
+        population = first_population(
+            targets.value, answers, requests=requests.value, donated=inputs.donated
+        )
         if not len(population):
             raise GeneratorError(
                 f"{stage}: the generator returned no usable text. Check the generator's settings"
@@ -197,7 +197,7 @@ class GeneratingMethod(CandidateSettings, Method):
         else:
             texts = self._most_voted(evolution, count, seed=inputs.evolve_seed)
         wanted = (RATIO * count if scored else count) - len(texts)
-        usage, examples, ids = Usage(), dict[int, tuple[int, ...]](), evolution.ledger_ids
+        usage, ids = Usage(), evolution.ledger_ids
         if inputs.release.texts is None:  # the DP record count sets the number of texts
             ids = tuple(dict.fromkeys((*ids, *inputs.metadata.ledger_ids)))
         if wanted > 0:
@@ -209,15 +209,10 @@ class GeneratingMethod(CandidateSettings, Method):
                 unlike=texts.texts,
                 writer=inputs.writer(stage),
                 what="further texts",
+                donated=inputs.donated,
             )
             usage, ids = further.usage, further.ledger_ids
-            own = _after(evolution, further.population)
-            donated = inputs.donated.texts if inputs.donated else ()
-            places = {text: place for place, text in enumerate(donated)}
-            for i, shown in zip(own.ids.tolist(), further.examples, strict=True):
-                if shown:
-                    examples[i] = tuple(places[text] for text in shown)
-            texts = texts.join(own)
+            texts = texts.join(_after(evolution, further.population))
         if scored:
             texts = texts.take(self._by_scores(inputs, evolution, texts, count=count))
         if len(texts) < count:
@@ -226,13 +221,7 @@ class GeneratingMethod(CandidateSettings, Method):
                 f"{len(texts):,}: the generator wrote no more different texts. Set release.texts "
                 "lower, add texts to the pool, or use another generator"
             )
-        enlarged = replace(
-            evolution,
-            final=texts,
-            usage=usage,
-            ledger_ids=ids,
-            examples={i: examples[i] for i in texts.ids.tolist() if i in examples},
-        )
+        enlarged = replace(evolution, final=texts, usage=usage, ledger_ids=ids)
         return FinalSet(evolution=enlarged, run=digest_of(run=final.run, texts=count))
 
     def _batches(

@@ -326,17 +326,17 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
 
 
 def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
-    """Return one row per final text, with id, text, the requested values, parent and round. For
-    further texts, `examples` contains the indices of the donated examples in their prompts."""
+    """Return one row per final text, with id, text, the requested values, parent and round.
+    `examples` contains the indices of the donated examples in the prompt."""
     import pandas as pd
 
-    population, examples = evolution.final, evolution.examples
+    population = evolution.final
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
     values = values_of(population.codes, schema)
     columns |= {name: own for name, own in values.items() if any(v is not None for v in own)}
     columns |= {"parent": population.parents, "round": population.rounds}
-    if examples:
-        columns["examples"] = [examples.get(i) for i in population.ids.tolist()]
+    if any(population.examples):
+        columns["examples"] = [list(own) or None for own in population.examples]
     return pd.DataFrame(columns)
 
 

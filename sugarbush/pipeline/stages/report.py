@@ -134,6 +134,7 @@ def _described(population: Population, votes: dict[int, int]) -> Iterator[Synthe
             round=int(population.rounds[place]),
             parent=None if parent == NO_PARENT else parent,
             votes=votes.get(own),
+            examples=population.examples[place],
         )
 
 
