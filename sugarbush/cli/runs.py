@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
-from sugarbush.pipeline import entry_point
+from sugarbush.pipeline import entry_point, run_with_parent
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.flow import environment_of_dvc, is_needed
 from sugarbush.pipeline.project import Project
@@ -66,8 +66,11 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
 
 
 def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
-    """Run DVC. Print the output of the stages, and shorten DVC's own lines."""
-    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro"]
+    """Run DVC. Print the output of the stages, and shorten DVC's own lines.
+
+    DVC and its stage end when this process ends.
+    """
+    command = run_with_parent.command("dvc", "--wait-for-lock", "repro")
     if force:
         command.append("--force")
     with subprocess.Popen(
@@ -111,7 +114,7 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
     for method in params.released:
         synthetic = final_folder(roots, method) / "synthetic.jsonl"
         count = sum(1 for _ in synthetic.open(encoding="utf-8"))
-        table.add_row(f"synthetic ({method.name})", f"{synthetic}  ({count} texts)")
+        table.add_row(f"synthetic ({method.name})", f"{synthetic}  ({count:,} text{'s' * (count != 1)})")
     table.add_row("release card", str(roots.published / "release_card.md"))
     table.add_row("report", str(roots.published / "index.html"))
     table.add_row("internal report", f"{roots.internal / 'index.html'}  (not DP: do not share)")

@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, FailureError
 from sugarbush.paths import Roots, make_owner_only
+from sugarbush.pipeline import run_with_parent
 from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
@@ -168,9 +169,8 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
     errors = Roots(folder).internal / LOG
     errors.with_name(LAST).unlink(missing_ok=True)
     old_size = errors.stat().st_size if errors.exists() else 0
-    runner = ("-m", "sugarbush.pipeline.run_with_parent", str(os.getpid()))
     with subprocess.Popen(
-        [sys.executable, *runner, "dvc", *arguments],
+        run_with_parent.command("dvc", *arguments),
         cwd=folder,
         env=environment_of_dvc() | {QUIET_VARIABLE: "1"},
         stdout=subprocess.PIPE,

@@ -2,8 +2,8 @@
 
     python -m sugarbush.pipeline.run_with_parent PARENT MODULE ...
 
-A flow that is killed with -9 cannot clean up. DVC and its stage would then continue and spend
-budget. This program asks the Linux kernel to end DVC when the flow ends. The stage makes the same
+A flow or a `sugarbush run` that is killed with -9 cannot clean up. DVC and its stage would then
+continue and spend budget. This program asks the Linux kernel to end DVC when its parent ends. The stage makes the same
 request (parent_death.py), so the stage ends with DVC. The request needs its own program, because
 code between fork and exec may deadlock in a process with threads.
 """
@@ -16,6 +16,12 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """Return a command that runs `module` and ends when this process ends."""
+    own = "sugarbush.pipeline.run_with_parent"
+    return [sys.executable, "-m", own, str(os.getpid()), module, *arguments]
 
 
 def main() -> None:

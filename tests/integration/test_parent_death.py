@@ -1,4 +1,4 @@
-"""Tests that DVC and its stage end if their flow is killed with -9."""
+"""Tests that DVC and its stage end if their flow or `sugarbush run` is killed with -9."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ stages:
       from sugarbush.pipeline.parent_death import die_with_dvc; die_with_dvc(); {then}"
     outs: [never.txt]
 """
-STARTER = """
-import os, subprocess, sys
-runner = "sugarbush.pipeline.run_with_parent"
-command = [sys.executable, "-m", runner, str(os.getpid()), "dvc", "repro"]
-subprocess.run(command, check=False)
+FLOW = "from sugarbush.pipeline.flow import run_dvc; run_dvc('repro', say=print)"
+RUN = """
+from pathlib import Path
+from sugarbush.cli.runs import _reproduce
+from sugarbush.pipeline.settings import ProjectSettings
+_reproduce(Path(), ProjectSettings(), force=False)
 """
 
 
@@ -44,7 +45,10 @@ def wait_until(found: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
-def test_killing_the_starter_ends_dvc_and_its_stage(tmp_path: Path, shell: str) -> None:
+@pytest.mark.parametrize("starts", [FLOW, RUN], ids=["flow", "run"])
+def test_killing_the_starter_ends_dvc_and_its_stage(
+    tmp_path: Path, shell: str, starts: str
+) -> None:
     started = tmp_path / "started"
     then = f"pathlib.Path('{started}').write_text(str(os.getpid())); time.sleep(36000)"
     (tmp_path / "dvc.yaml").write_text(STAGE.format(then=then))
@@ -60,7 +64,7 @@ def test_killing_the_starter_ends_dvc_and_its_stage(tmp_path: Path, shell: str) 
         env=environment,
         check=True,
     )
-    starter = subprocess.Popen([sys.executable, "-c", STARTER], cwd=tmp_path, env=environment)
+    starter = subprocess.Popen([sys.executable, "-c", starts], cwd=tmp_path, env=environment)
     try:
         wait_until(lambda: started.exists() and started.read_text())
         stage = psutil.Process(int(started.read_text()))
