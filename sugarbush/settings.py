@@ -9,9 +9,17 @@ import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from typing_extensions import TypedDict  # pydantic needs this version before Python 3.12
 
 
@@ -61,6 +69,16 @@ class Section(BaseModel):
             warnings.warn(f"{names}: removed; has no effect", RemovedSettingWarning, stacklevel=1)
         return {name: value for name, value in fields.items() if name not in removed}
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number_from_a_bool(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse `true` and `false` for a number. pydantic would read `epsilon: true` as 1."""
+        if isinstance(value, bool) and info.field_name is not None:
+            kinds = list(_kinds(cls.model_fields[info.field_name].annotation))
+            if bool not in kinds and (int in kinds or float in kinds):
+                raise ValueError("true and false are not numbers")
+        return value
+
     def output_settings(self) -> dict[str, Any]:
         """Return the fields that affect a stage's output, as JSON values.
 
@@ -75,6 +93,13 @@ class Section(BaseModel):
             key = field.alias or name
             kept[key] = value.output_settings() if isinstance(value, Section) else whole[key]
         return kept
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """Yield the types in an annotation, such as int and None of `int | None`."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _kinds(part)
 
 
 def parse_sections(kinds: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,8 +54,8 @@ def show_estimate(project: Project, console: Console) -> None:
 
 def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("stage")
-    table.add_column("what")
+    table.add_column("stage", overflow="fold")
+    table.add_column("what", overflow="fold")
     table.add_column("calls", justify="right")
     if endpoint is not None:
         for column in ("prompt tokens", "answer tokens", "at most"):

@@ -114,7 +114,9 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
     for method in params.released:
         synthetic = final_folder(roots, method) / "synthetic.jsonl"
         count = sum(1 for _ in synthetic.open(encoding="utf-8"))
-        table.add_row(f"synthetic ({method.name})", f"{synthetic}  ({count:,} text{'s' * (count != 1)})")
+        table.add_row(
+            f"synthetic ({method.name})", f"{synthetic}  ({count:,} text{'s' * (count != 1)})"
+        )
     table.add_row("release card", str(roots.published / "release_card.md"))
     table.add_row("report", str(roots.published / "index.html"))
     table.add_row("internal report", f"{roots.internal / 'index.html'}  (not DP: do not share)")

@@ -26,6 +26,7 @@ from sugarbush.randomness import public_rng
 
 RATIO = 2  # kernel herding chooses from RATIO * (size of the release) texts
 BATCH = 1000  # number of requests that get their table rows and examples together
+_SENT_AT_ONCE = 10 * BATCH  # between two such parts, the generator finishes its last answers
 _REQUESTS_PER_TEXT = 2  # maximum number of requests for each further text
 # A text repeats an earlier text if they share a larger fraction of their runs of words.
 _REPEATED_SHARE = 0.5
@@ -109,30 +110,30 @@ def write_further(
     different = DifferentTexts()
     for text in unlike:
         different.add(text)
-    asked: list[tuple[Targets, tuple[Request, ...]]] = []
+    asked: list[Requests] = []
+    sent: list[Request] = []
     answers: list[Answer] = []
     kept: list[int] = []
     most = _REQUESTS_PER_TEXT * count
     while len(kept) < count and len(answers) < most:
-        number, start = divmod(len(answers), BATCH)
-        wanted = min(count - len(kept), most - len(answers), BATCH - start)
-        batch = batches(number)
-        asked += [batch.value] * (number == len(asked))
-        requests = Released(batch.value[1][start : start + wanted], batch.ledger_ids)
+        start = len(answers)
+        end = start + min(count - len(kept), most - start, _SENT_AT_ONCE)
+        while len(sent) < end:
+            asked.append(batches(len(asked)))
+            sent += asked[-1].value[1]
+        requests = Released(tuple(sent[start:end]), merge_ids(*asked))
         answers += writer.generator.generate(requests, what=what).value
-        end = number * BATCH + start + wanted
         if end > 1:  # a single answer says nothing about the generator
             writer.require_usable(answers, requested=end, what=what)
-        new = ((i, answers[i].text) for i in range(end - wanted, end))
+        new = ((i, answers[i].text) for i in range(start, end))
         kept += [i for i, text in new if text is not None and different.add(text)]
-    usage, made_of = usage_of(answers), merge_ids(*map(batches, range(len(asked))))
+    usage, made_of = usage_of(answers), merge_ids(*asked)
     if repeated := sum(answer.text is not None for answer in answers) - len(kept):
         usage = replace(usage, problems={**usage.problems, "duplicate": repeated})
     targets = Targets(
-        codes=np.concatenate([own.codes for own, _ in asked])[kept],
-        labels=np.concatenate([own.labels for own, _ in asked])[kept],
+        codes=np.concatenate([own.value[0].codes for own in asked])[kept],
+        labels=np.concatenate([own.value[0].labels for own in asked])[kept],
     )
-    sent = [request for _, requests in asked for request in requests]
     return Further(
         population=first_population(
             targets,

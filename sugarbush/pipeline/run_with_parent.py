@@ -3,9 +3,9 @@
     python -m sugarbush.pipeline.run_with_parent PARENT MODULE ...
 
 A flow or a `sugarbush run` that is killed with -9 cannot clean up. DVC and its stage would then
-continue and spend budget. This program asks the Linux kernel to end DVC when its parent ends. The stage makes the same
-request (parent_death.py), so the stage ends with DVC. The request needs its own program, because
-code between fork and exec may deadlock in a process with threads.
+continue and spend budget. This program asks the Linux kernel to end DVC when its parent ends. The
+stage makes the same request (parent_death.py), so the stage ends with DVC. The request needs its
+own program, because code between fork and exec may deadlock in a process with threads.
 """
 
 from __future__ import annotations

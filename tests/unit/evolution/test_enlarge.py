@@ -82,12 +82,13 @@ class Writing:
     """A generator that writes `text(sample)`, and notes the samples that it was asked for."""
 
     def __init__(self, text: Callable[[int], str | None]) -> None:
-        self.text, self.samples = text, list[int]()
+        self.text, self.samples, self.calls = text, list[int](), 0
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
         self.samples += [request.sample for request in requests.value]
+        self.calls += 1
         return requests.map(lambda asked: tuple(map(self._answer, asked)))
 
     def _answer(self, request: Request) -> Answer:
@@ -138,6 +139,12 @@ def test_a_larger_release_asks_for_the_same_texts_first() -> None:
     large, _ = further(BATCH + 20, lambda i: f"letter {i}")
     assert large.population.texts[:20] == small.population.texts
     assert len(large.population) == BATCH + 20
+
+
+def test_the_generator_gets_all_requests_at_once() -> None:
+    """An endpoint would otherwise wait for the last answers of each batch."""
+    _, writing = further(3 * BATCH, lambda i: f"letter {i}")
+    assert writing.calls == 1
 
 
 def test_too_many_unusable_answers_are_an_error() -> None:

@@ -127,6 +127,20 @@ def test_the_card_names_an_endpoint_and_what_it_saw() -> None:
     assert "EVERY PRIVATE TEXT" not in said
 
 
+@pytest.mark.parametrize(
+    ("counts", "shown"),
+    [((60, 0, 35), "60"), ((60, 20, 40), "60: 20 that the records voted on or scored, 40 written")],
+)
+def test_the_numbers_of_texts_add_up(counts: tuple[int, int, int], shown: str) -> None:
+    texts = dict(zip(("released", "voted_on", "written_afterwards"), counts, strict=True))
+    (line,) = (
+        line
+        for line in card_markdown(release_card(release(texts={"maple": texts}))).splitlines()
+        if line.startswith("| texts of maple")
+    )
+    assert line.startswith(f"| texts of maple | {shown} ")
+
+
 def test_the_card_names_an_endpoint_that_received_private_texts() -> None:
     card = release_card(release(labels_endpoint="http://labels.example/v1"))
     (item,) = [i for i in card["not_covered"] if "http://labels.example/v1" in i]
