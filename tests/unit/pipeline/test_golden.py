@@ -261,17 +261,22 @@ def table(path: Path) -> list[Any]:
 def texts(path: Path) -> str:
     """Return a digest of a file with texts.
 
-    For `crt`, it covers only the column of texts, because 0.1 wrote no other column.
+    For `crt`, it covers only the column of texts, because 0.1 wrote no other column. It leaves out
+    the examples of first texts, which were not written then.
     """
-    written = path.read_bytes()
+    own = pd.DataFrame([json.loads(line) for line in path.read_bytes().splitlines()])
     if path.parent.name == "crt":
-        own = pd.DataFrame({"text": [json.loads(line)["text"] for line in written.splitlines()]})
-        written = own.to_json(orient="records", lines=True, force_ascii=False).encode()
-    return hashlib.sha256(written).hexdigest()
+        own = own[["text"]]
+    if "examples" in own:
+        own["examples"] = own["examples"].where(own["round"] > 0, None)
+        own = own.drop(columns=[] if own["examples"].any() else "examples")
+    written = own.to_json(orient="records", lines=True, force_ascii=False)
+    return hashlib.sha256(written.encode()).hexdigest()
 
 
 def content(path: Path) -> str:
-    written = pd.read_parquet(path).to_json(orient="split")
+    own = pd.read_parquet(path).drop(columns="examples", errors="ignore")
+    written = own.to_json(orient="split")
     return hashlib.sha256(written.encode()).hexdigest()
 
 
