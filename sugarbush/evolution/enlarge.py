@@ -157,15 +157,17 @@ def predicted_scores(
 
     The function computes a kernel ridge regression, or a Gaussian process with prior mean 0. With
     another mean, a text unlike every scored text would get an average score. The ridge is the
-    variance of the noise divided by the variance of the signal. `stddev` is the noise of a score,
-    in the unit of scores. `embeddings` (n, d) contains unit vectors of all texts, and `anchors` (m,
+    variance of the noise divided by the variance of the signal. The latter is estimated: it is at
+    least the stddev of this estimate under noise alone. `stddev` is the noise of a score, in the
+    unit of scores. `embeddings` (n, d) contains unit vectors of all texts, and `anchors` (m,
     d) of the scored texts. At most 2,000 anchors are used. Guarantee: post-processing.
     """
     if len(anchors) > _MOST_ANCHORS:
         chosen = public_rng(0, "anchors").choice(len(anchors), size=_MOST_ANCHORS, replace=False)
         anchors, noisy = anchors[chosen], noisy[chosen]
     scores = noisy.astype(np.float64)
-    signal = max(float((scores**2).mean()) - stddev**2, stddev**2, 1.0)
+    least = stddev**2 * np.sqrt(2 / len(scores))
+    signal = max(float((scores**2).mean()) - stddev**2, least, 1.0)
     ridge = max(stddev**2 / signal, 1e-6)
     gram = _kernel(anchors, anchors) + np.eye(len(anchors)) * ridge
     weights = np.linalg.solve(gram, scores)
