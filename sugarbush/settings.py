@@ -73,9 +73,12 @@ class Section(BaseModel):
     @classmethod
     def _no_number_from_a_bool(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse `true` and `false` for a number. pydantic would read `epsilon: true` as 1."""
-        if isinstance(value, bool) and info.field_name is not None:
+        parts = list(value.values()) if isinstance(value, dict) else value
+        parts = parts if isinstance(parts, list) else [parts]
+        if info.field_name is not None and any(isinstance(part, bool) for part in parts):
             kinds = list(_kinds(cls.model_fields[info.field_name].annotation))
-            if bool not in kinds and (int in kinds or float in kinds):
+            takes_bool = any(kind is bool or isinstance(kind, bool) for kind in kinds)
+            if not takes_bool and (int in kinds or float in kinds):
                 raise ValueError("true and false are not numbers")
         return value
 

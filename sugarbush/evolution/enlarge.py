@@ -6,7 +6,7 @@ earlier text is dropped, and another text is requested.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -26,11 +26,11 @@ from sugarbush.randomness import public_rng
 
 RATIO = 2  # kernel herding chooses from RATIO * (size of the release) texts
 BATCH = 1000  # number of requests that get their table rows and examples together
-_SENT_AT_ONCE = 10 * BATCH  # between two such parts, the generator finishes its last answers
+_SENT_AT_ONCE = 10 * BATCH  # maximum number of requests in a call of the generator
 _REQUESTS_PER_TEXT = 2  # maximum number of requests for each further text
 # A text repeats an earlier text if they share a larger fraction of their runs of words.
 _REPEATED_SHARE = 0.5
-_MOST_WITH_A_RUN = 20  # number of texts for which a run of words counts
+_NEWEST_WITH_A_RUN = 19
 _WIDTH = 1.0  # kernel width of the regression; 0.2 was worse (docs/decisions/mosaic.md)
 _MOST_ANCHORS = 2000
 _HERDED_AT_ONCE = 4000
@@ -42,22 +42,22 @@ class DifferentTexts:
     """A set of texts that do not repeat each other.
 
     A text repeats an earlier text if both have the same runs of eight words in a row, or if they
-    share more than half of their runs. Each run counts for the first 20 texts with it. So phrases
-    that many texts have, such as greetings, take little time and drop few texts.
+    share more than half of their runs. A run counts for the first text and the 19 newest texts with
+    it. So a phrase that many texts have, such as a greeting, takes little time.
     """
 
     def __init__(self) -> None:
         self._known: set[int] = set()  # digests of all runs of a text
         self._sizes: list[int] = []
         self._first: dict[int, int] = {}  # digest of a run -> number of the first text with it
-        self._more: dict[int, list[int]] = {}  # digest of a run -> numbers of the next texts
+        self._newest: dict[int, deque[int]] = {}  # digest of a run -> numbers of other texts
 
     def add(self, text: str) -> bool:
         """Add a text, unless it repeats an earlier text. Return whether the text was added."""
         words = {" ".join(run) for run in word_runs(text)} or {text}
         runs = frozenset(crc32(run.encode("utf-8", "replace")) for run in words)
         shared = Counter(self._first[run] for run in runs if run in self._first)
-        shared.update(chain.from_iterable(self._more.get(run, ()) for run in runs))
+        shared.update(chain.from_iterable(self._newest.get(run, ()) for run in runs))
         if hash(runs) in self._known or any(
             count > _REPEATED_SHARE * min(len(runs), self._sizes[number])
             for number, count in shared.items()
@@ -66,8 +66,7 @@ class DifferentTexts:
         number = len(self._sizes)
         for run in runs:
             if self._first.setdefault(run, number) != number:
-                more = self._more.setdefault(run, [])
-                more += [number] * (len(more) + 1 < _MOST_WITH_A_RUN)
+                self._newest.setdefault(run, deque(maxlen=_NEWEST_WITH_A_RUN)).append(number)
         self._known.add(hash(runs))
         self._sizes.append(len(runs))
         return True
@@ -117,7 +116,8 @@ def write_further(
     most = _REQUESTS_PER_TEXT * count
     while len(kept) < count and len(answers) < most:
         start = len(answers)
-        end = start + min(count - len(kept), most - start, _SENT_AT_ONCE)
+        size = _SENT_AT_ONCE if start else BATCH  # the first part shows whether answers are usable
+        end = start + min(count - len(kept), most - start, size)
         while len(sent) < end:
             asked.append(batches(len(asked)))
             sent += asked[-1].value[1]
@@ -157,10 +157,11 @@ def predicted_scores(
 
     The function computes a kernel ridge regression, or a Gaussian process with prior mean 0. With
     another mean, a text unlike every scored text would get an average score. The ridge is the
-    variance of the noise divided by the variance of the signal. The latter is estimated: it is at
-    least the stddev of this estimate under noise alone. `stddev` is the noise of a score, in the
-    unit of scores. `embeddings` (n, d) contains unit vectors of all texts, and `anchors` (m,
-    d) of the scored texts. At most 2,000 anchors are used. Guarantee: post-processing.
+    variance of the noise divided by the variance of the signal. The variance of the signal is the
+    mean squared score minus the variance of the noise, and at least the standard error that this
+    value has without a signal. `stddev` is the noise of a score, in the unit of scores.
+    `embeddings` (n, d) contains unit vectors of all texts, and `anchors` (m, d) of the scored
+    texts. At most 2,000 anchors are used. Guarantee: post-processing.
     """
     if len(anchors) > _MOST_ANCHORS:
         chosen = public_rng(0, "anchors").choice(len(anchors), size=_MOST_ANCHORS, replace=False)

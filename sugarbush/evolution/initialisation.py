@@ -158,7 +158,7 @@ def first_population(
         [str(answers[i].text) for i in kept],
         codes=targets.codes[kept],
         labels=targets.labels[kept],
-        examples=tuple(tuple(places[text] for text in own) for own in shown),
+        examples=tuple(tuple(places[text] for text in own if text in places) for own in shown),
     )
 
 

@@ -27,7 +27,7 @@ class Population:
     `ids` (n,) are unique within a run. `codes` (n, d) are metadata in schema order; NO_CODE means
     that the prompt had no value. By label, records vote for candidates with their own `labels`
     (n,). `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the rounds that wrote the texts.
-    `examples` (n,) are the indices of the donated examples in each prompt.
+    `examples` (n,) are the indices of the donated examples for each prompt. A variation has none.
     """
 
     ids: NDArray[np.int64]
@@ -136,5 +136,7 @@ def load_population(path: Path, names: Sequence[str]) -> Population:
         labels=frame["label"].to_numpy(dtype=np.int64),
         parents=frame["parent"].to_numpy(dtype=np.int64),
         rounds=frame["round"].to_numpy(dtype=np.int64),
-        examples=tuple(tuple(map(int, own)) for own in frame.get("examples", ())),
+        examples=tuple(
+            () if own is None else tuple(map(int, own)) for own in frame.get("examples", ())
+        ),
     )

@@ -327,7 +327,8 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
 
 def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
     """Return one row per final text, with id, text, the requested values, parent and round.
-    `examples` contains the indices of the donated examples in the prompt."""
+    `examples` contains the indices of the donated examples for the prompt. A variation has a parent
+    in place of examples."""
     import pandas as pd
 
     population = evolution.final

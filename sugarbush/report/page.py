@@ -89,7 +89,7 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
 
 def _written(data: PublicData) -> str:
     named = "by " + ", ".join(m.name for m in data.methods)
-    later = sum(m.written_afterwards for m in data.methods)
+    later = sum(m.written_afterwards for m in data.methods if m.rounds)
     return f"{named}; {later:,} written after the last round" if later else named
 
 
@@ -124,7 +124,9 @@ def _method_view(method: MethodData, internal: InternalData | None) -> dict[str,
         "round_shades": used_shades(rounds),
         "written_shades": used_shades(rounds + 1),
         "map_shades": used_shades(rounds + 1 + bool(method.written_afterwards)),
-        "newest": "after the last round" if method.written_afterwards else f"round {rounds}",
+        "newest": origin(rounds + 1, rounds=rounds)
+        if method.written_afterwards
+        else f"round {rounds}",
         "map": None,
         "map_real": real is not None,
     }

@@ -194,6 +194,7 @@ def test_what_does_not_affect_the_output_is_left_out_of_what_a_stage_depends_on(
         ("privacy.epsilon", -1, "greater than 0"),
         ("privacy.epsilon", True, "not numbers"),
         ("release.texts", True, "not numbers"),
+        ("initialise.length.words_by_value", {"praise": True}, "not numbers"),
         ("privacy.epsilon", float("inf"), "finite"),
         ("privacy.epsilon", float("nan"), "finite"),
         ("privacy.delta", 1, "less than 1"),

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,7 +55,7 @@ class _Prompt:
     """A request, its token ids, its limit of answer tokens, and its number of omitted examples."""
 
     request: Request
-    ids: list[int]
+    ids: array[int]  # a list would take ten times the memory, for up to 10,000 prompts
     limit: int
     left_out: int
 
@@ -136,7 +137,7 @@ class HuggingFaceGenerator:
                 count_tokens=lambda text: len(local.encode(text)),
             )
         left_out = sum(example not in prompt for example in request.examples)
-        ids = local.encode(prompt)
+        ids = array("i", local.encode(prompt))
         return _Prompt(request=request, ids=ids, limit=limit, left_out=left_out)
 
     def _key(self, local: LocalModel, prompt: _Prompt, attempt: int) -> str:
@@ -148,7 +149,7 @@ class HuggingFaceGenerator:
             dtype=str(local.model.dtype),
             temperature=self._params.temperature,
             top_p=self._params.top_p,
-            prompt=prompt.ids,
+            prompt=prompt.ids.tolist(),
             max_tokens=prompt.limit,
             seed=self._seed,
             sample=prompt.request.sample,
@@ -191,7 +192,7 @@ class HuggingFaceGenerator:
 
     def _row(self, prompt: _Prompt, attempt: int) -> Row:
         rng = public_rng(self._seed, PROVIDER, prompt.request.sample, attempt)
-        return Row(ids=prompt.ids, uniforms=rng.random(prompt.limit))
+        return Row(ids=prompt.ids.tolist(), uniforms=rng.random(prompt.limit))
 
 
 def _read(local: LocalModel, completion: Completion) -> Completion:

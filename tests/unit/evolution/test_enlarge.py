@@ -69,13 +69,20 @@ def test_no_text_is_added_twice(texts: list[list[str]]) -> None:
 
 
 def test_a_repeat_is_found_behind_a_phrase_that_many_texts_have() -> None:
-    def letter(number: int) -> str:
-        own = " ".join(f"word{number}x{i}" for i in range(12))
-        return f"good morning and thank you for calling our service today {own}"
+    def phrase(name: str) -> str:
+        return " ".join(f"{name}x{i}" for i in range(30))
 
-    different = DifferentTexts()
-    assert all(different.add(letter(number)) for number in range(50))
-    assert not different.add(letter(49) + " again")
+    def add_texts_with_the_phrases(round_: int) -> None:
+        for name in "abc":
+            own = (f"{phrase(name)} {phrase(f'{name}{round_}y{i}')}" for i in range(21))
+            assert all(map(different.add, own))
+
+    different, text = DifferentTexts(), " ".join(map(phrase, "abc"))
+    add_texts_with_the_phrases(0)
+    assert different.add(text)
+    assert not different.add(text + " again")  # found among the newest texts
+    add_texts_with_the_phrases(1)
+    assert not different.add(text)  # a copy is always found
 
 
 class Writing:
@@ -141,10 +148,20 @@ def test_a_larger_release_asks_for_the_same_texts_first() -> None:
     assert len(large.population) == BATCH + 20
 
 
-def test_the_generator_gets_all_requests_at_once() -> None:
+def test_the_first_part_shows_whether_answers_are_usable_and_the_others_are_large() -> None:
     """An endpoint would otherwise wait for the last answers of each batch."""
-    _, writing = further(3 * BATCH, lambda i: f"letter {i}")
-    assert writing.calls == 1
+    _, writing = further(4 * BATCH, lambda i: f"letter {i}")
+    assert writing.calls == 2
+    refusing = Writing(lambda i: None)
+    with pytest.raises(GeneratorError, match="max_dropped_share"):
+        write_further(
+            4 * BATCH,
+            batches,
+            unlike=(),
+            writer=Writer(generator=refusing, max_dropped_share=0.2),
+            what="texts",
+        )
+    assert len(refusing.samples) == BATCH
 
 
 def test_too_many_unusable_answers_are_an_error() -> None:
