@@ -158,8 +158,8 @@ def predicted_scores(
     The function computes a kernel ridge regression, or a Gaussian process with prior mean 0. With
     another mean, a text unlike every scored text would get an average score. The ridge is the
     variance of the noise divided by the variance of the signal. The variance of the signal is the
-    mean squared score minus the variance of the noise, and at least the standard error that this
-    value has without a signal. `stddev` is the noise of a score, in the unit of scores.
+    variance of the scores minus the variance of the noise, and at least the standard error that
+    this value has without a signal. `stddev` is the noise of a score, in the unit of scores.
     `embeddings` (n, d) contains unit vectors of all texts, and `anchors` (m, d) of the scored
     texts. At most 2,000 anchors are used. Guarantee: post-processing.
     """
@@ -168,7 +168,7 @@ def predicted_scores(
         anchors, noisy = anchors[chosen], noisy[chosen]
     scores = noisy.astype(np.float64)
     least = stddev**2 * np.sqrt(2 / len(scores))
-    signal = max(float((scores**2).mean()) - stddev**2, least, 1.0)
+    signal = max(float(scores.var()) - stddev**2, least, 1.0)
     ridge = max(stddev**2 / signal, 1e-6)
     gram = _kernel(anchors, anchors) + np.eye(len(anchors)) * ridge
     weights = np.linalg.solve(gram, scores)

@@ -38,7 +38,7 @@ from tests.unit.pipeline.small_project import (
 
 GOLDEN = json.loads((ROOT / "tests/fixtures/golden_0_1.json").read_text())
 MADE_WITH = GOLDEN.pop("_made_with")
-# What the method left when it was added.
+# What the method left when it was added. The choice of the release is the present one.
 GOLDEN["mosaic"] = json.loads((ROOT / "tests/fixtures/golden_mosaic.json").read_text())
 # Folders of 0.1, and the present folders of the same results.
 MOVED = {
