@@ -28,7 +28,7 @@ RATIO = 2  # kernel herding chooses from RATIO * (size of the release) texts
 BATCH = 1000  # number of requests that get their table rows and examples together
 _SENT_AT_ONCE = 10 * BATCH  # maximum number of requests in a call of the generator
 _REQUESTS_PER_TEXT = 2  # maximum number of requests for each further text
-# A text repeats an earlier text if they share a larger fraction of their runs of words.
+# A text repeats an earlier text that has a larger fraction of its runs of words.
 _REPEATED_SHARE = 0.5
 _NEWEST_WITH_A_RUN = 19
 _WIDTH = 1.0  # kernel width of the regression; 0.2 was worse (docs/decisions/mosaic.md)
@@ -41,14 +41,15 @@ Requests = Released[tuple[Targets, tuple[Request, ...]]]
 class DifferentTexts:
     """A set of texts that do not repeat each other.
 
-    A text repeats an earlier text if both have the same runs of eight words in a row, or if they
-    share more than half of their runs. A run counts for the first text and the 19 newest texts with
+    A text repeats an earlier text if both have the same runs of eight words in a row, or if one
+    earlier text has more than half of its runs. A longer text may contain an earlier short text,
+    such as a greeting. A run counts for the first text and the 19 newest texts with
     it. So a phrase that many texts have, such as a greeting, takes little time.
     """
 
     def __init__(self) -> None:
         self._known: set[int] = set()  # digests of all runs of a text
-        self._sizes: list[int] = []
+        self._count = 0
         self._first: dict[int, int] = {}  # digest of a run -> number of the first text with it
         self._newest: dict[int, deque[int]] = {}  # digest of a run -> numbers of other texts
 
@@ -58,17 +59,15 @@ class DifferentTexts:
         runs = frozenset(crc32(run.encode("utf-8", "replace")) for run in words)
         shared = Counter(self._first[run] for run in runs if run in self._first)
         shared.update(chain.from_iterable(self._newest.get(run, ()) for run in runs))
-        if hash(runs) in self._known or any(
-            count > _REPEATED_SHARE * min(len(runs), self._sizes[number])
-            for number, count in shared.items()
-        ):
+        most = max(shared.values(), default=0)
+        if hash(runs) in self._known or most > _REPEATED_SHARE * len(runs):
             return False
-        number = len(self._sizes)
+        number = self._count
         for run in runs:
             if self._first.setdefault(run, number) != number:
                 self._newest.setdefault(run, deque(maxlen=_NEWEST_WITH_A_RUN)).append(number)
         self._known.add(hash(runs))
-        self._sizes.append(len(runs))
+        self._count += 1
         return True
 
 

@@ -60,6 +60,16 @@ def test_a_copy_is_dropped_if_its_runs_come_from_several_earlier_texts() -> None
     assert not different.add(" ".join(parts[:-1]))
 
 
+def test_a_short_answer_does_not_block_longer_texts_that_begin_with_it() -> None:
+    greeting = "Dear customer, thank you very much for contacting us."
+    different = DifferentTexts()
+    assert different.add(greeting)
+    for number in range(50):
+        own = " ".join(f"word{number}x{i}" for i in range(20))
+        assert different.add(f"{greeting} {own}")
+    assert not different.add(greeting)
+
+
 @given(st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=30), max_size=40))
 def test_no_text_is_added_twice(texts: list[list[str]]) -> None:
     different = DifferentTexts()
