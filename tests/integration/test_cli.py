@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from typer.testing import CliRunner, Result
 
 from sugarbush.cli.main import app
@@ -102,6 +103,15 @@ def test_a_failing_stage_gives_the_run_its_exit_code_and_leaves_nothing(tmp_path
     assert "`sugarbush run` continues from there" in finished.stderr
     assert not (project.path / "data" / "private" / "prepared").exists()
     assert not (project.path / "data" / "released").exists()
+    assert not project.charges()
+
+
+def test_a_second_run_in_a_folder_is_refused(project: Checkout, command: Command) -> None:
+    lock = project.path / ".dvc" / "tmp" / "sugarbush-run.lock"
+    with FileLock(lock):
+        message = command("run", code=1).stderr
+    assert "another `sugarbush run` is using this folder" in message
+    assert "rwlock" not in message
     assert not project.charges()
 
 
