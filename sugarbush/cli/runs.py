@@ -6,19 +6,16 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.table import Table
 
-from sugarbush.errors import FailureError, ParamsError
+from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point, run_with_parent
 from sugarbush.pipeline.dvc import require_current_stages
-from sugarbush.pipeline.flow import environment_of_dvc, is_needed
+from sugarbush.pipeline.flow import environment_of_dvc, is_needed, only_run
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.settings import ProjectSettings
@@ -45,7 +42,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
     """Run the pipeline, print where its results are, and return the exit code. If a stage fails,
     the result is the exit code of the stage. Raises ParamsError if another version generated
     dvc.yaml. With `only_example`, raises ParamsError for data other than the example. Raises
-    FailureError if another run is using this folder."""
+    FailureError while another run on the same dataset has not ended."""
     project = Project(base)
     settings = project.settings
     if only_example and settings.privacy.purpose is not Purpose.EXAMPLE:
@@ -57,7 +54,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
     _ = project.plan
     last_error = Roots(base).internal / entry_point.LAST
     last_error.unlink(missing_ok=True)
-    with _only_run(base):
+    with only_run(base):
         failed = _reproduce(base, settings, force=force) != 0
     if failed:
         code = json.loads(last_error.read_text())["exit_code"] if last_error.exists() else 1
@@ -69,22 +66,6 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
         return int(code)
     summarise(base, settings, Console())
     return 0
-
-
-@contextmanager
-def _only_run(base: Path) -> Iterator[None]:
-    """Hold the lock of runs in `base`. The message of DVC would advise to delete a lock."""
-    lock = FileLock(base / ".dvc" / "tmp" / "sugarbush-run.lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise FailureError(
-            "another `sugarbush run` is using this folder. Try again when it has ended"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:

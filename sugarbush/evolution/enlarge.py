@@ -43,8 +43,8 @@ class DifferentTexts:
 
     A text repeats an earlier text if both have the same runs of eight words in a row, or if one
     earlier text has more than half of its runs. A longer text may contain an earlier short text,
-    such as a greeting. A run counts for the first text and the 19 newest texts with
-    it. So a phrase that many texts have, such as a greeting, takes little time.
+    such as a greeting. A run counts for the first text and the 19 newest texts with it, so a phrase
+    that many texts have takes little time.
     """
 
     def __init__(self) -> None:

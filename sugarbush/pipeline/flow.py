@@ -35,7 +35,7 @@ class StageFailedError(FailureError):
 
 @contextmanager
 def only_run(base: Path) -> Iterator[None]:
-    """Raise FailureError while another flow runs on the same dataset in any checkout. The operating
+    """Raise FailureError while another run uses the same dataset, in any checkout. The operating
     system frees the file lock of a dead process."""
     project = Project(base)
     folder = project.state / "runs"

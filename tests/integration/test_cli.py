@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 from typer.testing import CliRunner, Result
 
 from sugarbush.cli.main import app
+from sugarbush.pipeline.flow import only_run
 from tests.integration.project import Checkout, as_lines, letters, make_project
 from tests.pipelines import opened
 
@@ -106,11 +106,10 @@ def test_a_failing_stage_gives_the_run_its_exit_code_and_leaves_nothing(tmp_path
     assert not project.charges()
 
 
-def test_a_second_run_in_a_folder_is_refused(project: Checkout, command: Command) -> None:
-    lock = project.path / ".dvc" / "tmp" / "sugarbush-run.lock"
-    with FileLock(lock):
+def test_a_second_run_is_refused(project: Checkout, command: Command) -> None:
+    with opened(project), only_run(project.path):
         message = command("run", code=1).stderr
-    assert "another `sugarbush run` is using this folder" in message
+    assert "another run on dataset" in message
     assert "rwlock" not in message
     assert not project.charges()
 
