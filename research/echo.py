@@ -29,6 +29,7 @@ import sugarbush as sb
 from research.fine_tuning import fine_tuned, learning
 from research.leakage.membership import attack
 from sugarbush.audits import epsilon_lower_bound, guess_extremes, outcome_of
+from sugarbush.privacy import rounded_down
 from sugarbush.randomness import public_rng
 from sugarbush.training import (
     Decay,
@@ -114,7 +115,8 @@ def report(texts: list[str], canaries: list[str], members: np.ndarray) -> str:
     lower = epsilon_lower_bound(outcome, delta=DELTA, confidence=CONFIDENCE)
     return (
         f"AUC {auc.value:.3f} ({auc.lower:.3f} to {auc.upper:.3f}), {outcome.correct} of "
-        f"{outcome.guesses} guesses right, epsilon at least {lower:.2f} ({CONFIDENCE:.0%})"
+        f"{outcome.guesses} guesses right, epsilon at least {rounded_down(lower, 3)} "
+        f"({CONFIDENCE:.0%})"
     )
 
 

@@ -46,7 +46,7 @@ from research.arms import FIXED, averaged
 from research.page import write_page
 from sugarbush.evaluation import FINAL, REAL
 from sugarbush.paths import Roots, atomic_file
-from sugarbush.privacy import BudgetRequest, make_plan
+from sugarbush.privacy import BudgetRequest, make_plan, rounded_up
 from sugarbush.randomness import Rng, hash_share, public_rng
 
 SETTINGS = Path("research/settings/knowledge.yaml")
@@ -249,7 +249,12 @@ def table(rows: pd.DataFrame) -> str:
     lines = [f"| method | epsilon | carriers | {' | '.join(metrics)} |", "|---" * 8 + "|"]
     for key, own in figures.groupby(["arm", "epsilon", "space"], sort=False):
         cells = own.set_index("metric")
-        shown = [_cell(cells.loc[metric]) for metric in metrics]
+        shown = [
+            rounded_up(float(cells["value"][metric]), 2)
+            if metric.startswith("advantage")
+            else _cell(cells.loc[metric])
+            for metric in metrics
+        ]
         lines.append(f"| {key[0]} | {key[1]:g} | {key[2].split()[0]} | {' | '.join(shown)} |")
     return "\n".join(lines)
 

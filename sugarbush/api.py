@@ -34,7 +34,6 @@ from sugarbush.methods.interface import (
     LABELS,
     METADATA,
     FinalSet,
-    MetadataRelease,
     Method,
     MethodInputs,
 )
@@ -43,15 +42,22 @@ from sugarbush.paths import atomic_directory, named_state, state_root
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
 from sugarbush.pipeline.released import readable, write_release, write_texts
 from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
+from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.budget import BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import noisy_histogram
+from sugarbush.privacy.reservation import Reservation
 from sugarbush.privacy.results import digest_of, open_result_store
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.privacy.settings import LARGE_DELTA, PrivacySettings
+from sugarbush.privacy.settings import (
+    LARGE_DELTA,
+    LARGEST_EPSILON,
+    SMALLEST_EPSILON,
+    PrivacySettings,
+)
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
@@ -60,6 +66,7 @@ from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 SchemaLike = Schema | Mapping[str, Any] | Path | str
 _TEXT = "text"
+_MOST_RECORDS = 10**6
 _MOST_VALUES = 2**20  # largest number of values of one column
 
 
@@ -265,7 +272,8 @@ def synthesize(
         corpus, chosen, generator, privacy, texts=texts, seed=seed, settings=settings
     )
     configured = project.settings.method(chosen.name)
-    return _run(project, configured, new_draw=new_draw, report=report)
+    with Reservation() as project.reservation:
+        return _run(project, configured, new_draw=new_draw, report=report)
 
 
 def dp_table(
@@ -275,7 +283,7 @@ def dp_table(
     epsilon: float,
     delta: float,
     dataset: str,
-    cap: float = 4.0,
+    cap: float | None = None,
     engine: str = "sugarbush",
     seed: int = 1,
     state: Path | str | None = None,
@@ -330,15 +338,18 @@ def private_histogram(
     epsilon: float,
     delta: float,
     dataset: str,
-    cap: float = 4.0,
+    cap: float | None = None,
+    user: str | None = None,
     records_per_unit: int = 1,
     state: Path | str | None = None,
 ) -> Released[pd.Series[int]]:
     """Count the values in each category, with noise. A count may be negative.
 
     Guarantee: (epsilon, delta)-DP by the discrete Gaussian mechanism, for adding or removing one
-    unit with at most `records_per_unit` values. The cost is charged to the ledger of `dataset`
-    before the noise is drawn. `categories` are public and distinct. A value outside `categories` is
+    value. With `user`, the guarantee is for adding or removing one user with at most
+    `records_per_unit` values. `user` is the name of the user column in the ledger, and the ledger
+    then has the unit user. The cost is charged to the ledger of `dataset` before the noise is
+    drawn. `categories` are public and distinct. A value outside `categories` is
     counted in the last category. The ledger cannot recognise the same values under another
     `dataset` name, because the values have no fingerprint. Raises ParamsError or
     BudgetExceededError before the charge.
@@ -354,11 +365,17 @@ def private_histogram(
     place = {category: number for number, category in enumerate(categories)}
     if not place or len(place) != len(categories):
         raise ParamsError("categories: expected at least one category, and all of them distinct")
-    if records_per_unit < 1 or records_per_unit % 1:
+    if not 1 <= records_per_unit <= _MOST_RECORDS or records_per_unit % 1:
         raise ParamsError(
-            f"records_per_unit must be a whole number, at least 1 (got {records_per_unit})"
+            f"records_per_unit must be a whole number from 1 to {_MOST_RECORDS} "
+            f"(got {records_per_unit})"
         )
     records_per_unit = int(records_per_unit)  # the ledger stores no other type
+    if records_per_unit > 1 and user is None:
+        raise ParamsError(
+            f"records_per_unit={records_per_unit} is a limit per user. Set user= to the name of "
+            'the user column, for example user="customer"'
+        )
     if isinstance(values, str):
         raise ParamsError("private_histogram needs a list of values, not one text")
     _require_promise(epsilon, delta)
@@ -375,6 +392,7 @@ def private_histogram(
         cap=cap,
         delta=delta,
         state=state,
+        user_column=user,
         records_per_unit=records_per_unit,
     )
     counts = noisy_histogram(
@@ -525,7 +543,7 @@ def train_dpsgd(
     clip_norm: float = 1.0,
     lora_rank: int | None = None,
     device: str = "auto",
-    cap: float = 4.0,
+    cap: float | None = None,
     state: Path | str | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> PrivateModel:
@@ -621,7 +639,7 @@ def open_schema(schema: SchemaLike) -> Schema:
 def open_ledger(
     dataset: str,
     *,
-    cap: float = 4.0,
+    cap: float | None = None,
     delta: float = 1e-6,
     purpose: str = "release",
     unit: str = "record",
@@ -629,6 +647,9 @@ def open_ledger(
     state: Path | str | None = None,
 ) -> Ledger:
     """Open the ledger of a dataset, with the limit `cap`. Opening spends no budget.
+
+    The ledger stores the smallest cap that a charge declared. A larger `cap` does not raise it.
+    Without `cap`, the stored cap is valid, or 4 for a new dataset.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -672,10 +693,14 @@ def _require_texts(name: str, texts: object) -> None:
 
 
 def _require_promise(epsilon: float, delta: float) -> None:
-    if not 0 < epsilon < math.inf:
-        raise ParamsError(f"epsilon must be a number above 0 (got {epsilon})")
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise ParamsError(
+            f"epsilon must be between {SMALLEST_EPSILON} and {LARGEST_EPSILON} (got {epsilon})"
+        )
     if not 0 < delta <= LARGE_DELTA:
-        raise ParamsError(f"delta must be above 0 and at most {LARGE_DELTA:g} (got {delta})")
+        raise ParamsError(
+            f"delta must be above 0 and at most {rounded_up(LARGE_DELTA)} (got {delta})"
+        )
 
 
 def _named(value: object) -> str:
@@ -686,13 +711,17 @@ def _session(
     dataset: str,
     *,
     stage: str,
-    cap: float,
+    cap: float | None,
     delta: float,
     state: Path | str | None,
+    user_column: str | None = None,
     records_per_unit: int = 1,
 ) -> PrivacySession:
+    unit = Unit.RECORD if user_column is None else Unit.USER
     return PrivacySession(
-        ledger=open_ledger(dataset, cap=cap, delta=delta, state=state),
+        ledger=open_ledger(
+            dataset, cap=cap, delta=delta, unit=unit, user_column=user_column, state=state
+        ),
         stage=stage,
         run=digest_of(stage=stage, dataset=dataset),
         records_per_unit=records_per_unit,
@@ -816,10 +845,12 @@ def _run(
 
 
 def _preflight(project: InMemoryProject, method: Method) -> None:
-    """Check before the first charge that the generator answers and the method's model loads."""
+    """Check before the first charge that encoder, generator and the method's model work."""
     from sugarbush.pipeline.preflight import check_generator
 
     donated = project.donated()
+    if method.uses_encoder:
+        project.encoder(private=False).check()
     if method.asks_generator:
         check_generator(project, () if donated is None else donated.texts)
     method.preflight(project.schema)
@@ -841,9 +872,6 @@ def _card(
     method: Method,
     settings: ProjectSettings,
     schema: Schema,
-    *,
-    metadata: MetadataRelease,
-    plan: BudgetPlan,
     **facts: Any,
 ) -> Mapping[str, Any] | None:
     from sugarbush.pipeline.release_facts import release_facts
@@ -851,8 +879,7 @@ def _card(
 
     if method.stays_private:
         return None
-    final = method.final_plan(plan, metadata, settings.privacy)
-    return release_card(release_facts(settings, schema, plan=final, **facts))
+    return release_card(release_facts(settings, schema, **facts))
 
 
 def _release(
@@ -886,7 +913,6 @@ def _release(
             texts={method.name: text_counts(evolution.final, len(evolution.rounds))},
             donated=0 if inputs.donated is None else len(inputs.donated.texts),
             engine=described["engine"],
-            metadata=inputs.metadata,
             plan=project.plan,
         ),
     )

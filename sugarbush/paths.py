@@ -12,11 +12,13 @@ reports/public/   results that may be published
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import platformdirs
 
@@ -24,6 +26,15 @@ from sugarbush.errors import MissingInputError, StorageError
 
 STATE_VARIABLE = "SUGARBUSH_STATE"
 OWN_LABELS = Path("data/private/redaction/labels.jsonl")  # the file of `sugarbush label`
+
+
+def last_part(name: str) -> str:
+    """Return the last part of a path or of a model's name, because other folders are private.
+
+    >>> last_part("/home/ann/models/encoder/"), last_part("org/model"), last_part("llama3:8b")
+    ('encoder', 'model', 'llama3:8b')
+    """
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1]
 
 
 class Roots:
@@ -105,6 +116,17 @@ def make_owner_only(folder: Path) -> None:
         part.mkdir(mode=0o700, exist_ok=True)
 
 
+def make_state(state: Path) -> None:
+    """Make the state folder, accessible to the owner only. Raises OSError.
+
+    The folder may be inside a git repository. So its .gitignore names every file, and `git add`
+    adds no key, ledger or result.
+    """
+    make_owner_only(state)
+    if not (ignored := state / ".gitignore").exists():
+        ignored.write_text("*\n")
+
+
 def make_private(folder: Path) -> Path:
     """Make a folder. The folder and its next parent `private` or `internal` get mode 0700."""
     try:
@@ -183,18 +205,61 @@ def remove_leftovers(folder: Path, prefix: str) -> None:
 
 
 @contextmanager
-def atomic_file(target: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `target`, which replaces `target` when the block succeeds."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+def atomic_file(target: Path, *, public: bool = False) -> Iterator[Path]:
+    """Yield a temporary file beside `target`, which replaces `target` when the block succeeds.
+
+    Only the owner can read the file. A `public` file gets the usual mode for new files. Raises
+    StorageError if the file cannot be written.
+    """
+    with _temporary_file(target, public=public) as (_, temporary):
+        yield temporary
+
+
+@contextmanager
+def atomic_stream(target: Path) -> Iterator[BinaryIO]:
+    """Like `atomic_file`, but yield the open file, for a private file in a folder of other users.
+
+    Nothing opens the file by its name. So another user who replaces the name receives no text.
+    """
+    with (
+        _temporary_file(target, public=False) as (descriptor, _),
+        os.fdopen(descriptor, "wb", closefd=False) as file,
+    ):
+        yield file
+
+
+@contextmanager
+def _temporary_file(target: Path, *, public: bool) -> Iterator[tuple[int, Path]]:
+    # The name is random and the file is new. Otherwise another user of the folder could make the
+    # file, or a link, before.
+    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
+    descriptor = -1
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        _sync(temporary)
+        descriptor = open_owner_only(temporary, os.O_RDWR | os.O_EXCL, public=public)
+        yield descriptor, temporary
+        os.fsync(descriptor)
+        if not os.path.samestat(os.fstat(descriptor), temporary.lstat()):
+            raise StorageError(
+                f"{target}: another process replaced the temporary file {temporary.name}. Name a "
+                "file in a folder that only you can change"
+            )
         temporary.replace(target)
     except OSError as error:
         raise StorageError(f"{target}: could not be written: {error.strerror or error}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        if descriptor >= 0:
+            os.close(descriptor)
+            temporary.unlink(missing_ok=True)
+
+
+def open_owner_only(path: Path, flags: int, *, public: bool = False) -> int:
+    """Open a file, or create it with mode 0600. Follows no link. Returns the descriptor.
+
+    A new `public` file gets the usual mode. Raises OSError.
+    """
+    mode = 0o666 if public else 0o600
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
 def _sync(path: Path) -> None:

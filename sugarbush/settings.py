@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
@@ -71,6 +72,16 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
+    def _no_secret(cls, value: Any, info: ValidationInfo) -> Any:
+        kinds = _kinds(cls.model_fields[info.field_name or ""].annotation)
+        of_sections = any(isinstance(kind, type) and issubclass(kind, Section) for kind in kinds)
+        # A section checks its own fields, so that the error names the field.
+        if has_secret(value) and (isinstance(value, str) or not of_sections):
+            raise ValueError(SECRET)
+        return value
+
+    @field_validator("*", mode="before")
+    @classmethod
     def _no_number_from_a_bool(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse `true` and `false` for a number. pydantic would read `epsilon: true` as 1."""
         parts = list(value.values()) if isinstance(value, dict) else value
@@ -96,6 +107,46 @@ class Section(BaseModel):
             key = field.alias or name
             kept[key] = value.output_settings() if isinstance(value, Section) else whole[key]
         return kept
+
+
+SECRET = (
+    "a URL must have no user, password or key, because settings are public. Set the credentials in "
+    "the environment"
+)
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://(\S*)", re.IGNORECASE)
+_HOST_AND_PATH = re.compile(r"(\[[^]]*\]|[^:/]*)(:\d+)?(/[^:]*)?")
+_QUERY_NAME = re.compile(r"[?&;#]([^=&;#]+)=")
+_SECRET_NAME = re.compile(
+    r"(?<![a-z])(sig|key|auth|pwd|pass)(?![a-z])"
+    r"|token|passw|secret|credential|signature|accesskey|apikey|authorization",
+    re.IGNORECASE,
+)
+
+
+def has_secret(value: Any) -> bool:
+    """Return whether a value contains a URL with a user, or with a key in its query. The value may
+    be a list or a dict. The result is also true for a URL inside a longer text.
+
+    >>> has_secret("s3://key:secret@bucket/a.csv"), has_secret(["https://host/a?sig=abc"])
+    (True, True)
+    >>> has_secret("https://host:8000/v1?api-version=2"), has_secret("Ask: who is @kim?")
+    (False, False)
+    """
+    if isinstance(value, str):
+        return any(map(_is_secret, _URL.findall(value)))
+    if isinstance(value, Mapping):
+        return any(has_secret(part) for pair in value.items() for part in pair)
+    return isinstance(value, list | tuple | set | frozenset) and any(map(has_secret, value))
+
+
+def _is_secret(rest: str) -> bool:
+    """Return whether the part of a URL after `://` has a user or a key.
+
+    A password may contain a slash. So after a colon that starts no port, any @ counts.
+    """
+    before, at, _ = rest.partition("@")
+    has_user = bool(at) and ("/" not in before or not _HOST_AND_PATH.fullmatch(before))
+    return has_user or any(map(_SECRET_NAME.search, _QUERY_NAME.findall(rest)))
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

@@ -69,5 +69,7 @@ def quick_encoder() -> Iterator[None]:
     from tests.plugins.tiny_encoder import TinyEncoder
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder, "_load", lambda folder: encoder._WholeTexts(TinyEncoder()))
+        patch.setattr(
+            encoder, "_load", lambda folder: encoder._WholeTexts(TinyEncoder(), batched=True)
+        )
         yield

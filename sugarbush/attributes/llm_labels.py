@@ -8,10 +8,14 @@ progress and never repeats the endpoint's words, because these words may quote a
 
 The first prompt contains a harmless text. The answer shows whether the endpoint accepts a JSON
 schema as `response_format`. If the endpoint refuses a schema, only the prompt describes the form of
-the answer. A text without a usable answer gets the value `other`.
+the answer. A text without a usable answer gets the value `other`: the endpoint rejects the text, or
+two answers are unusable. A call without any answer, for example after a timeout, ends the stage,
+because such a failure depends on the load and so on other texts.
 
 Guarantee: the codes of a text depend only on that text and public settings. Therefore
-`Private.map_batch` may call `codes`.
+`Private.map_batch` may call `codes`. Assumption: the answer of the endpoint does not depend on the
+other texts. A server that answers several calls in one batch may round differently, so the card
+states this assumption.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key,
 from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call
 from sugarbush.generators.openai.endpoints import Endpoints, open_endpoints
-from sugarbush.generators.openai.failures import CallError, StopError
+from sugarbush.generators.openai.failures import CallError, RejectedError, StopError
 from sugarbush.generators.openai.probe import paid_probe
 from sugarbush.randomness import seed_of
 
@@ -40,8 +44,8 @@ _STAGE = "extract_metadata"
 _HARMLESS = "Good morning. I would like to know when the shop opens tomorrow."
 _ATTEMPTS = 2
 _SEED_LIMIT = 2**31
-# A larger fraction of failed calls ends the stage. One failed call is always allowed, because a
-# content filter may reject the same text in every run.
+# A larger fraction of rejected texts ends the stage. One rejected text is always allowed, because
+# a content filter may reject the same text in every run.
 _TOLERATED_SHARE = 0.05
 _TEMPLATE_TOKENS = 64
 
@@ -83,9 +87,9 @@ class Labeller:
     def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Return codes `(n, d)` int64, with one column per attribute in the constructor's order.
 
-        Raises GeneratorError if the endpoint refuses every call or a cap is reached. Also raises
-        GeneratorError if more than max(1, 5% of the texts) calls fail. Received answers stay in the
-        cache for the next run.
+        Raises GeneratorError if the endpoint refuses every call, a call gets no answer, or a cap is
+        reached. Also raises GeneratorError if the endpoint rejects more than max(1, 5% of the
+        texts). Received answers stay in the cache for the next run.
         """
         if not len(texts):
             return np.empty((0, len(self._attributes)), dtype=np.int64)
@@ -127,7 +131,7 @@ class Labeller:
     async def _ask(self, texts: list[str], cache: AnswerCache) -> list[str | None]:
         """Return one usable answer per text.
 
-        The answer is None after a failed call or two unusable answers.
+        The answer is None after a rejected call or two unusable answers.
         """
         async with open_endpoints(self._params, _say) as endpoints:
             asker = _Asker(endpoints, self._meter, cache, self._params)
@@ -139,8 +143,10 @@ class Labeller:
             answers = await asyncio.gather(*map(label, texts))
         if asker.end is not None:
             raise asker.end
-        if asker.failed > max(1, _TOLERATED_SHARE * len(texts)):
-            raise _down(self._params)
+        if asker.unanswered:
+            raise _down(self._params, "a call to {} got no answer")
+        if asker.rejected > max(1, _TOLERATED_SHARE * len(texts)):
+            raise _down(self._params, "too many calls to {} fail")
         return answers
 
     async def _takes_schema(self, asker: _Asker) -> bool:
@@ -151,9 +157,9 @@ class Labeller:
         for structured in (True, False):
             call = self._call(_HARMLESS, attempt=0, structured=structured)
             if await asker.answer(call) is not None:
-                asker.failed = 0
+                asker.rejected = asker.unanswered = 0
                 return structured
-        raise asker.end or _down(self._params)
+        raise asker.end or _down(self._params, "calls to {} fail")
 
     async def _label(self, asker: _Asker, text: str, *, structured: bool) -> str | None:
         for attempt in range(_ATTEMPTS):
@@ -194,7 +200,7 @@ class _Asker:
     def __init__(
         self, endpoints: Endpoints, meter: Meter, cache: AnswerCache, params: LabelEndpoint
     ) -> None:
-        self.failed, self._setting = 0, params.setting
+        self.rejected, self.unanswered, self._setting = 0, 0, params.setting
         self.end: GeneratorError | None = None
         self._endpoints, self._meter, self._cache = endpoints, meter, cache
         self._turns = asyncio.Semaphore(params.most_calls_at_once)
@@ -223,7 +229,10 @@ class _Asker:
             completion = await self._endpoints.complete(call)
         except (CallError, StopError) as error:
             self._meter.release(call.worst_cost)
-            self.failed += 1
+            if isinstance(error, RejectedError):
+                self.rejected += 1
+            else:
+                self.unanswered += 1
             if isinstance(error, StopError):
                 self._stop(
                     "the endpoint refuses every call. 'sugarbush check' shows why. Fix the cause"
@@ -249,8 +258,9 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _down(params: LabelEndpoint) -> GeneratorError:
+def _down(params: LabelEndpoint, problem: str) -> GeneratorError:
+    endpoint = f"{params.address} ({params.setting}.base_url)"
     return GeneratorError(
-        f"{_STAGE}: too many calls to {params.address} ({params.setting}.base_url) fail. Run "
-        "'sugarbush check' until it succeeds, then run again. All received answers are cached."
+        f"{_STAGE}: {problem.format(endpoint)}. Run 'sugarbush check' until it succeeds, then run "
+        "again. All received answers are cached."
     )

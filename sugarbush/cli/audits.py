@@ -38,7 +38,7 @@ from sugarbush.pipeline.method_audit import (
 )
 from sugarbush.pipeline.noise_faults import Fault
 from sugarbush.pipeline.project import Project
-from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.registry import METHODS, plugin_names
 
 # The lower bound is valid only for a total of at most 1 / (2 delta) canaries.
@@ -107,13 +107,14 @@ def _require(names: Sequence[str], epsilon: float, runs: int) -> None:
     if unknown:
         raise ParamsError(f"no mechanism '{unknown[0]}'. Choose from: {', '.join(known)}")
     if not epsilon > 0:
-        raise ParamsError(f"--epsilon must be above 0 (got {epsilon:g})")
+        raise ParamsError(f"--epsilon must be above 0 (got {epsilon})")
     if not 2 <= runs <= _MOST_RUNS:
         raise ParamsError(f"--runs must be from 2 to {_MOST_RUNS} (got {runs})")
 
 
 def _sentence(finding: Finding) -> str:
-    lower, claimed = f"{finding.lower_epsilon:.2f}", rounded_up(finding.claimed_epsilon, 3)
+    lower = rounded_down(finding.lower_epsilon, 3)
+    claimed = rounded_up(finding.claimed_epsilon, 3)
     if finding.violation:
         return f"{finding.mechanism}: VIOLATION (lower bound {lower} of {claimed})"
     return f"{finding.mechanism}: no violation found (lower bound {lower} of {claimed})"
@@ -128,15 +129,16 @@ def _print_table(found: Sequence[Sequence[Finding]], console: Console) -> None:
         caught = {control.fault: control.violation for control in controls}
         shown = ["-" if f not in caught else "caught" if caught[f] else "MISSED" for f in Fault]
         claimed = rounded_up(first.claimed_epsilon, 3)
-        lower = f"{first.lower_epsilon:.2f}", f"{first.lower_gaussian_epsilon:.2f}"
+        lower = [rounded_down(e, 3) for e in (first.lower_epsilon, first.lower_gaussian_epsilon)]
         table.add_row(first.mechanism, claimed, *lower, *shown)
     console.print()
     console.print(table)
     console.print(
-        f"\nEpsilon at delta {DELTA:g}; bounds at {CONFIDENCE:.0%} confidence. 'Gaussian' assumes "
-        "the trade-off curve that the ledger claims. The last four columns are copies of the "
-        "mechanism with deliberately wrong noise. 'caught' means that the audit disproves the "
-        "copy's claim. An audit can find a violation, but cannot show that a mechanism has no "
+        f"\nEpsilon at delta {rounded_up(DELTA)}; bounds at {rounded_down(100 * CONFIDENCE)}% "
+        "confidence. 'Gaussian' assumes the trade-off curve that the ledger claims. The last four "
+        "columns are copies of the mechanism with deliberately wrong noise. 'caught' means that "
+        "the audit disproves the copy's claim. An audit can find a violation, but cannot show that "
+        "a mechanism has no "
         "violation."
     )
     if any(not control.violation for _, *controls in found for control in controls):
@@ -148,8 +150,8 @@ def _require_no_violation(findings: Sequence[Finding]) -> None:
         if finding.violation:
             raise PrivacyError(
                 f"{finding.mechanism}: the audit disproves the claimed epsilon "
-                f"{finding.claimed_epsilon:.3g}. With a correct mechanism, this happens in at most "
-                f"{1 - finding.confidence:.0%} of audits. Repeat the audit with another --seed. If "
-                "the audit fails again, report the violation, and publish no release of this "
-                "version."
+                f"{rounded_up(finding.claimed_epsilon, 3)}. A correct mechanism passes at least "
+                f"{rounded_down(100 * finding.confidence)}% of audits. Repeat the audit with "
+                "another --seed. If the audit fails again, report the violation, and publish no "
+                "release of this version."
             )

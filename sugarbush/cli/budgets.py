@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
+import sys
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable
 from itertools import groupby
 
+import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from sugarbush.cli.checks import example_is_made, would_spend
-from sugarbush.errors import LedgerError
+from sugarbush.errors import LedgerError, ParamsError, printable
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import entries_of_releases
-from sugarbush.privacy.accounting import gaussian_mu, rounded_up
+from sugarbush.privacy.accounting import epsilon, gaussian_mu, rounded_down, rounded_up
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.ledger import ACCEPTED, SEALED, Entry, Ledger
 
 # the largest number of runs that is computed; 128 weekly releases take more than two years
 _MANY = 128
+_NOISE = {"stddev", "noise_multiplier"}  # fields of events; more noise is less risk
 
 
 def show_budget(project: Project, console: Console) -> None:
@@ -42,14 +47,18 @@ def show_budget(project: Project, console: Console) -> None:
             when = charged[0].time[:10]
             table.add_row(when, stage, run[:8], str(len(charged)), described(event))
         console.print(table)
-    delta = f"at delta {ledger.delta:g}, per {ledger.unit}"
-    console.print(f"Spent so far: epsilon {rounded_up(ledger.total())} of {ledger.cap:g} {delta}")
-    if entries:
-        adaptive = rounded_up(ledger.adaptive_total())
-        console.print(f"If earlier results decided the plans of later runs: epsilon {adaptive}")
+    _print_repairs(ledger, console)
+    delta = f"at delta {rounded_up(ledger.delta)}, per {ledger.unit}"
+    cap = rounded_up(ledger.cap)
+    console.print(f"Spent so far: epsilon {rounded_up(ledger.total())} of {cap} {delta}")
+    for raised in ledger.cap_raises():
+        console.print(
+            f"The cap was raised on {raised.time} from {rounded_up(raised.raised_from)} to "
+            f"{rounded_up(raised.raised_to)}."
+        )
     for other in sorted(ledger.folder.parent.glob(f"*/{ledger.dataset}.jsonl")):
         if other != ledger.path:
-            count = other.read_bytes().count(b"\n")
+            count = other.read_bytes().count(b'"event":')
             console.print(f"Not in this total: {count} charges in {other}", soft_wrap=True)
     console.print(
         f"A run of {', '.join(settings.methods)} plans epsilon {rounded_up(plan.epsilon)}:"
@@ -69,27 +78,98 @@ def show_budget(project: Project, console: Console) -> None:
         console.print(f"The cap has room for {more} such runs on changed data.")
 
 
-def repair(project: Project, console: Console) -> None:
-    """Add the charges in the project's released folders that the ledger lacks. Raises LedgerError
-    if the released folders do not describe the charges of a finished result. Only a backup of the
-    ledger helps then."""
+def repair(project: Project, console: Console, *, accept: Collection[str] = ()) -> None:
+    """Add the charges in the project's released folders that the ledger lacks.
+
+    A charge in a file without a valid seal may be edited or invented. So such a charge is added
+    only if `accept` contains its id, or if the user says yes on the terminal. Raises ParamsError
+    for an unknown id in `accept`. Raises LedgerError if the ledger then still lacks a charge of a
+    finished result.
+    """
     ledger = project.ledger()
-    added = ledger.add_missing(entries_of_releases(project.roots, project.settings.privacy))
-    console.print(f"Added {added} charges to {ledger.path}.")
-    if missing := ledger.missing_charges():
-        raise LedgerError(
-            f"{ledger.path}: the ledger still lacks {len(missing)} charges that no folder of "
-            f"data/released describes. {next(iter(missing.values()))} names the first one. "
-            "Restore the ledger from a backup."
+    known = {entry.id for entry in ledger.entries()}
+    found = entries_of_releases(project.roots, project.settings.privacy, key=project.key)
+    unsealed = {i: entry for i, entry in found.unsealed.items() if i not in known}
+    if unknown := [i for i in accept if i not in unsealed]:
+        raise ParamsError(
+            f"--accept {unknown[0]}: no file of data/released names such a charge without a valid "
+            "seal. For the list, run: sugarbush budget --repair"
         )
+    added = ledger.add_missing(found.sealed.values(), sealed=True)
+    if unsealed:
+        _print_unsealed(unsealed.values(), ledger, console)
+        chosen = [unsealed[i] for i in dict.fromkeys(accept)] or _chosen(unsealed.values())
+        added += ledger.add_missing(chosen, sealed=False)
+    console.print(f"Added {added} charges to {ledger.path}.", soft_wrap=True)
+    if missing := ledger.missing_charges():
+        place = next(iter(missing.values()))
+        raise LedgerError(
+            f"{ledger.path}: the ledger still lacks {len(missing)} charges of results, the first "
+            f"in {place}. Restore the ledger from a backup. Charges that a release.json without a "
+            "valid seal describes can be accepted one by one: sugarbush budget --repair --accept ID"
+        )
+
+
+def _print_unsealed(entries: Iterable[Entry], ledger: Ledger, console: Console) -> None:
+    console.print(
+        "These charges are in files of data/released without a valid seal. Somebody may have "
+        "edited or invented them, or the files come from another key or an earlier version. "
+        "Compare them with the release cards:"
+    )
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("id", "date", "stage", "mechanism", "epsilon"):
+        table.add_column(column, no_wrap=column != "mechanism")
+    for entry in entries:
+        alone = epsilon([entry.event], delta=ledger.delta)
+        texts = (entry.id, entry.time, entry.stage, described(entry.event), rounded_up(alone))
+        table.add_row(*map(Text, map(printable, texts)))
+    console.print(table)
+
+
+def _chosen(entries: Iterable[Entry]) -> list[Entry]:
+    """Ask for each charge whether to add it. Without a terminal, no charge is chosen."""
+    if not sys.stdin.isatty():
+        return []
+    return [entry for entry in entries if typer.confirm(f"Add {printable(entry.id)}?")]
+
+
+def undo_repair(project: Project, ids: Collection[str], console: Console) -> None:
+    """Cancel charges that a repair added without a valid seal. Raises LedgerError for any other
+    charge."""
+    ledger = project.ledger()
+    ledger.cancel_accepted(ids)
+    console.print(f"Cancelled {len(set(ids))} charges in {ledger.path}.", soft_wrap=True)
+
+
+def _print_repairs(ledger: Ledger, console: Console) -> None:
+    """Print what repairs added to the ledger, and what was cancelled."""
+    entries = ledger.entries()
+    if sealed := sum(entry.repair == SEALED for entry in entries):
+        console.print(f"A repair added {sealed} of these charges from sealed releases.")
+    for entry in entries:
+        if entry.repair == ACCEPTED:
+            console.print(
+                f"Accepted without a valid seal: {_named(entry)}. To cancel it: "
+                f"sugarbush budget --undo-repair {printable(entry.id)}",
+                markup=False,
+                soft_wrap=True,
+            )
+    for entry in ledger.cancelled():
+        console.print(f"Accepted and cancelled: {_named(entry)}", markup=False, soft_wrap=True)
+
+
+def _named(entry: Entry) -> str:
+    return printable(f"{entry.id}, stage {entry.stage}, {described(entry.event)}")
 
 
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
     """Return how many more runs with `events` the cap allows, at most `_MANY`. The search starts at
     the estimate of Gaussian DP, because computing a total can take seconds."""
 
+    cap = ledger.cap
+
     def fits(runs: int) -> bool:
-        return ledger.total(*events * runs) <= ledger.cap
+        return ledger.total(*events, runs=runs) <= cap
 
     most = _expected_runs(ledger, events)
     beyond, step = most + 1, 1
@@ -113,8 +193,11 @@ def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
 
 
 def described(event: Event) -> str:
-    """Describe a mechanism in a few words."""
+    """Describe a mechanism in a few words. Noise is rounded down, and all other numbers up."""
     fields = event.as_dict()
     kind, count = fields.pop("kind").replace("_", " "), fields.pop("count", 1)
-    settings = ", ".join(f"{name} {value:.4g}" for name, value in fields.items())
+    settings = ", ".join(
+        f"{name} {rounded_down(value) if name in _NOISE else rounded_up(value)}"
+        for name, value in fields.items()
+    )
     return f"{f'{count} x ' if count != 1 else ''}{kind}, {settings}"

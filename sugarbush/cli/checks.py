@@ -39,6 +39,7 @@ def generator_has_another_domain(settings: ProjectSettings) -> bool:
 def check(project: Project, console: Console) -> None:
     """Print one line for each passed check. Raises the error of the first failed check."""
     settings = project.settings
+    project.refuse_foreign_releases()
     console.print("settings   ok")
     if not example_is_made(project):
         console.print("data       the embedded example; `sugarbush run` writes it")
@@ -58,6 +59,9 @@ def check(project: Project, console: Console) -> None:
             how = ", UNENCRYPTED over the network" if is_unencrypted(base_url) else ""
             what = "every private text" if settings.reads_codes else "the donated examples alone"
             console.print(f"labels     ok: {base_url} will receive {what}{how}")
+    if any(method.uses_encoder for method in settings.chosen):
+        project.encoder(private=False).check()
+        console.print(f"encoder    ok: {settings.embedding.model}")
     if any(method.asks_generator for method in settings.chosen):
         check_generator(project)
         console.print(f"generator  ok: {settings.generator.provider}")
@@ -77,8 +81,9 @@ def _check_budget(project: Project, console: Console) -> None:
         return
     ledger.check([part.event for part in plan.allocations])
     console.print(
-        f"budget     ok: a run plans epsilon {rounded_up(plan.epsilon)} at delta {plan.delta:g}; "
-        f"spent so far {rounded_up(ledger.total())} of {ledger.cap:g}"
+        f"budget     ok: a run plans epsilon {rounded_up(plan.epsilon)} at delta "
+        f"{rounded_up(plan.delta)}; "
+        f"spent so far {rounded_up(ledger.total())} of {rounded_up(ledger.cap)}"
     )
 
 

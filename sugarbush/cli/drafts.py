@@ -37,7 +37,7 @@ def draft(project: Project, *, subject: str, output: Path, seed: int, console: C
     texts, columns = donated_examples(project.base, settings)
     embed = project.encoder(private=False).encode
     schema = draft_schema(texts, subject=subject, columns=columns, embed=embed, seed=seed)
-    with atomic_file(output) as temporary:
+    with atomic_file(output, public=True) as temporary:
         temporary.write_text(schema_yaml(schema), encoding="utf-8")
     for attribute in schema.attributes:
         console.print(f"{attribute.name}: {' | '.join(attribute.domain)}", markup=False)

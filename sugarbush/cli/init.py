@@ -18,7 +18,7 @@ from sugarbush.attributes.draft import TONE, draft_schema, schema_yaml
 from sugarbush.cli.drafts import donated_examples
 from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
-from sugarbush.data.reading import column_names
+from sugarbush.data.reading import column_names, reads_keys
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import FailureError, ParamsError, SchemaError
 from sugarbush.paths import atomic_file
@@ -38,6 +38,17 @@ class OwnData:
     user_column: str | None = None
     donated: Path | None = None
     subject: str | None = None
+    columns: str | None = None
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether the records have keys and no header. A key that few records have is data."""
+        return reads_keys(self.file)
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The column names that the user declares public."""
+        return tuple(name.strip() for name in (self.columns or "").split(",") if name.strip())
 
     @property
     def required(self) -> dict[str, str]:
@@ -51,8 +62,11 @@ def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
     column names of the private file are read. No existing file is overwritten. After a failure, the
     new files are removed. Raises ParamsError, InputError or FailureError."""
     project = project_files()
+    keys: tuple[str, ...] = ()
     if own is not None:
-        project |= _files_for(folder, own)
+        columns = column_names(own.file, required=own.required, setting="--from")
+        project |= _files_for(folder, own, columns)
+        keys = columns if own.has_keys else ()
     if (folder / ".dvc").exists():
         project = {name: text for name, text in project.items() if not name.startswith(".dvc/")}
     new = {name: text for name, text in project.items() if not _has(folder / name, text)}
@@ -67,7 +81,7 @@ def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
             written.append(folder / name)
             _write(folder / name, text)
         _start_git(folder)
-    _print_next_steps(folder, own, console, new=bool(new))
+    _print_next_steps(folder, own, console, new=bool(new), keys=keys)
 
 
 def update_project(folder: Path, console: Console) -> None:
@@ -91,8 +105,7 @@ def update_project(folder: Path, console: Console) -> None:
         console.print("All generated files are up to date.")
 
 
-def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
-    columns = column_names(own.file, required=own.required, setting="--from")
+def _files_for(folder: Path, own: OwnData, columns: tuple[str, ...]) -> dict[str, str]:
     template = project_files()
     file = _path_setting(own.file, folder)
     changes: dict[str, Any] = {
@@ -124,8 +137,9 @@ def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
 
 def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
     """Draft a schema from column names of the private file, and from donated examples if given. A
-    column with unknown values becomes a comment. Raises ParamsError if the donated file is the
-    private file."""
+    column with unknown values becomes a comment. From a jsonl file, only declared names are
+    written, because git tracks the schema and a key of a record may be data. Raises ParamsError if
+    the donated file is the private file."""
     subject = own.subject or "texts"
     attributes: tuple[Attribute, ...] = ()
     if own.donated is not None:
@@ -149,7 +163,9 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
             ).attributes
     schema = Schema(subject=subject, attributes=attributes or (TONE,))
     known = {attribute.column for attribute in schema.attributes} | set(own.required)
-    return schema_yaml(schema, unknown_columns=[name for name in columns if name not in known])
+    public = own.declared if own.has_keys else (*columns, *own.declared)
+    unknown = [name for name in dict.fromkeys(public) if name not in known]
+    return schema_yaml(schema, unknown_columns=unknown)
 
 
 def _path_setting(file: Path, folder: Path) -> str:
@@ -165,7 +181,7 @@ def _has(path: Path, text: str) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    with atomic_file(path) as temporary:
+    with atomic_file(path, public=True) as temporary:
         temporary.write_bytes(text.encode())
 
 
@@ -205,7 +221,9 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     )
 
 
-def _print_next_steps(folder: Path, own: OwnData | None, console: Console, *, new: bool) -> None:
+def _print_next_steps(
+    folder: Path, own: OwnData | None, console: Console, *, new: bool, keys: tuple[str, ...]
+) -> None:
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -219,6 +237,11 @@ def _print_next_steps(folder: Path, own: OwnData | None, console: Console, *, ne
         say("  sugarbush run              the embedded example; then see `sugarbush report --open`")
         say("For your own texts: sugarbush init --from FILE --text COLUMN, in another folder.")
         return
+    known = {*own.required, *own.declared}
+    if other := [name for name in keys if name not in known]:
+        say(f"  The first record also has the keys {', '.join(other)}.")
+        say("  No file of the project contains these names, because a key may be private.")
+        say(f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(other)}")
     subject = "" if own.subject else "say in `subject` what the texts are, "
     say(f"  edit {SCHEMA}: {subject}list public values")
     say("  sugarbush check            settings, schema and every row of the data; spends nothing")

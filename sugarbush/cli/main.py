@@ -117,6 +117,15 @@ def init(
             help=("The column with the user. With this option, the guarantee is per user."),
         ),
     ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "Public names of further columns for the schema, such as: product,stars. Only a "
+                "jsonl file needs them."
+            )
+        ),
+    ] = None,
     update: Annotated[
         bool,
         typer.Option("--update", help="Only write dvc.yaml, tasks/ and flows/ again."),
@@ -136,6 +145,7 @@ def init(
         "user_column": user_column,
         "donated": donated,
         "subject": subject,
+        "columns": columns,
     }
     own = own_data(file, given)
     if update and own is not None:
@@ -220,17 +230,39 @@ def show_settings(
 def budget(
     settings: Settings = None,
     assignments: Assignments = None,
+    *,
     repair: Annotated[
         bool,
         typer.Option("--repair", help="Add charges that data/released names but the ledger lacks."),
     ] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help=("With --repair, also add this charge without a valid seal. May be repeated."),
+        ),
+    ] = None,
+    undo_repair: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Cancel a charge that --accept added. May be repeated."),
+    ] = None,
+    raise_cap: Annotated[
+        float | None,
+        typer.Option("--raise-cap", help="Raise the stored cap to this epsilon. This is recorded."),
+    ] = None,
 ) -> None:
     """Show the dataset's ledger, its path, and the budget that a run would spend."""
     from sugarbush.cli import budgets
 
     project = _changed_project(settings, assignments)
+    if accept and not repair:
+        raise ParamsError("--accept adds a charge during a repair. Add --repair")
     if repair:
-        budgets.repair(project, Console())
+        budgets.repair(project, Console(), accept=accept or ())
+    if undo_repair:
+        budgets.undo_repair(project, undo_repair, Console())
+    if raise_cap is not None:
+        project.ledger().raise_cap(raise_cap)
     budgets.show_budget(project, Console())
 
 
@@ -286,6 +318,27 @@ def cache(
     if clear:
         caches.clear_cache(BASE, Console(), labels=labels)
     caches.show_cache(BASE, Console())
+
+
+@app.command()
+def clean(
+    *,
+    private: Annotated[
+        bool, typer.Option("--private", help="Remove the private files. Required.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove the project's private files, and print their folders.
+
+    The command removes data/private and reports/internal, also in the temporary copies that a
+    killed `dvc exp run` leaves in .dvc/tmp. Stop every run first. The ledger, the state folder,
+    your own data file and the published files stay.
+    """
+    from sugarbush.cli import cleaning
+
+    if not private:
+        raise ParamsError("nothing to remove. Add --private to remove the private files")
+    cleaning.clean_private(BASE, Console(), yes=yes)
 
 
 @app.command()

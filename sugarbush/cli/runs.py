@@ -20,7 +20,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
-from sugarbush.report.templating import epsilon
+from sugarbush.report.templating import upper_bound
 
 _DVC_CHATTER = (
     "> ",
@@ -50,6 +50,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
             "params.yaml names your own data, and --only-example runs the embedded example only. "
             "For your own data: sugarbush run. For the example: sugarbush init in another folder"
         )
+    project.refuse_foreign_releases()
     require_current_stages(base)
     _ = project.plan
     last_error = Roots(base).internal / entry_point.LAST
@@ -108,15 +109,18 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
         return
     card = json.loads((roots.published / "release_card.json").read_text())
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    promise, total = card["promise"], epsilon(card["budget"]["dataset_total_epsilon"])
+    promise, total = card["promise"], upper_bound(card["budget"]["dataset_total_epsilon"])
     table.add_row(
         "epsilon",
-        f"{epsilon(promise['epsilon'])} at delta {promise['delta']:g}, per {promise['unit']}",
+        f"{upper_bound(promise['epsilon'])} at delta {upper_bound(promise['delta'])}, "
+        f"per {promise['unit']}",
     )
-    table.add_row("dataset total", f"{total} of a cap of {params.privacy.cap:g}")
+    cap = upper_bound(card["budget"]["dataset_cap_epsilon"])
+    table.add_row("dataset total", f"{total} of a cap of {cap}")
     for method in params.released:
         synthetic = final_folder(roots, method) / "synthetic.jsonl"
-        count = sum(1 for _ in synthetic.open(encoding="utf-8"))
+        with synthetic.open(encoding="utf-8") as lines:
+            count = sum(1 for _ in lines)
         table.add_row(
             f"synthetic ({method.name})", f"{synthetic}  ({count:,} text{'s' * (count != 1)})"
         )

@@ -59,8 +59,8 @@ def changed_settings(
     for assignment in assignments:
         name, mark, value = assignment.partition("=")
         if not mark:
-            raise ParamsError(f"-S {assignment}: expected key=value")
-        parsed = _parsed(yaml, value)
+            raise ParamsError("-S: expected key=value")
+        parsed = _parsed(yaml, name, value)
         for part in reversed(name.strip().split(".")):
             parsed = {part: parsed}
         changes.append(parsed)
@@ -93,7 +93,7 @@ def _changed(yaml: YAML, settings: Any, changes: Sequence[Mapping[str, Any]]) ->
 def write_settings(base: Path, changed: Changed) -> None:
     """Write changed settings to params.yaml, as `dvc exp run -S` does."""
     if changed.names:
-        with atomic_file(base / FILE) as temporary:
+        with atomic_file(base / FILE, public=True) as temporary:
             temporary.write_text(changed.text, encoding="utf-8")
 
 
@@ -115,11 +115,11 @@ def _loaded(yaml: YAML, path: Path) -> Any:
     return loaded
 
 
-def _parsed(yaml: YAML, value: str) -> Any:
+def _parsed(yaml: YAML, name: str, value: str) -> Any:
     try:
         parsed = yaml.load(value)
     except YAMLError:
-        raise ParamsError(f"-S …={value}: is not YAML") from None
+        raise ParamsError(f"-S {name}=…: the value is not YAML") from None
     if isinstance(parsed, CommentedSeq):
         parsed.fa.set_block_style()  # DVC's parser, libyaml, cannot read [http://host:8000/v1]
     return parsed

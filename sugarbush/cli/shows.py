@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import webbrowser
 from pathlib import Path
 
@@ -48,9 +49,11 @@ def show(
             _json(public, roots.internal / "finetune.json" if internal else None, console)
         case "card":
             card = require(roots.published / "release_card.md", left_by="report")
+            _warn_of_an_old_card(base)
             console.print(Markdown(card.read_text(encoding="utf-8")))
         case "metrics":
             public = require(roots.published / "metrics.json", left_by="report")
+            _warn_of_an_old_card(base)
             _json(public, roots.internal / "metrics.json" if internal else None, console)
         case _:
             raise ParamsError(f"show {stage}: expected one of {', '.join(STAGES)}")
@@ -116,11 +119,24 @@ def show_report(base: Path, *, open_page: bool, internal: bool, console: Console
         shown["internal report"] = f"{page}  (not DP: do not share it)"
     if not page.exists():
         raise MissingInputError(f"{page}: not found. Write the report with: sugarbush run")
-    if (base / FILE).exists() and has_old_card(Project(base)):
-        console.print(
-            "The ledger was charged after this card was written. For a new card, run: sugarbush run"
-        )
+    _warn_of_an_old_card(base)
     for name, path in shown.items():
         console.print(f"{name:<16} {path}", markup=False, highlight=False, soft_wrap=True)
     if open_page and not webbrowser.open(page.absolute().as_uri()):
         raise FailureError(f"no browser could be started. Open {page} yourself")
+
+
+def _warn_of_an_old_card(base: Path) -> None:
+    """Print a warning if the totals on the card may be too small. The terminal gets the warning, so
+    that other programs can read the output."""
+    if not (base / FILE).exists() or not has_old_card(project := Project(base)):
+        return
+    ledger = project.ledger()
+    print(
+        "sugarbush: this card is older than the ledger or belongs to another ledger, so its totals "
+        "may be too small. For a new card, run: sugarbush run"
+        if ledger.path.exists()
+        else f"sugarbush: the ledger of dataset '{ledger.dataset}' is not on this machine, so it "
+        "is unknown whether this card counts all charges",
+        file=sys.stderr,
+    )

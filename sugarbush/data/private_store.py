@@ -28,9 +28,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.errors import MissingInputError, PrivacyError
 from sugarbush.paths import atomic_directory, atomic_file, make_private, remove_leftovers, require
 from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.events import PlannedEvents
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.parts import MapParts, Parts, map_parts
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.unit import ContributionBounds
 from sugarbush.randomness import public_rng
 
 # pandas and pyarrow are imported inside functions: most stages without private data need neither.
@@ -43,6 +48,7 @@ USER = "user"  # the column with the keyed hash of the record's owner, if the un
 TRAIN, HELDOUT = "train", "heldout"
 _BATCH_ROWS = 2**14
 _PARTS = "parts-"
+_RECORDS = "records"  # names the prepared records in a file of codes
 Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
 _Place = tuple[int, tuple[int, ...]]  # the offset and the shape of vectors in a file
 
@@ -72,6 +78,34 @@ class PrivateCorpus(ABC):
     @abstractmethod
     def dataset_fingerprint(self) -> tuple[str, ...]:
         """Return the keyed fingerprint. The ledger recognises the corpus by its fingerprint."""
+
+    @abstractmethod
+    def bounds(self) -> ContributionBounds:
+        """Return the unit and the maximum number of its records, as stage prepare applied them."""
+
+    def session(
+        self, *, ledger: Ledger, stage: str, run: str, plan: PlannedEvents | None = None
+    ) -> PrivacySession:
+        """Return the session of a mechanism that reads these records.
+
+        `plan` contains all events of the run. The number of records per unit comes from the
+        records, never from the settings. Raises PrivacyError if `ledger` has another unit or user
+        column than the records.
+        """
+        bounds = self.bounds()
+        if (ledger.unit, ledger.user_column) != (bounds.unit, bounds.user_column):
+            raise PrivacyError(
+                f"the ledger of dataset '{ledger.dataset}' is opened for unit {ledger.unit} and "
+                f"user column {ledger.user_column}, but the records were prepared for {bounds}"
+            )
+        return PrivacySession(
+            ledger=ledger,
+            stage=stage,
+            run=run,
+            dataset_fingerprint=self.dataset_fingerprint(),
+            records_per_unit=bounds.records_per_unit,
+            plan=plan,
+        )
 
     @abstractmethod
     def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
@@ -142,13 +176,17 @@ class CorpusInMemory(PrivateCorpus):
         coded: Mapping[str, pd.DataFrame],
         *,
         fingerprint: tuple[str, ...],
+        bounds: ContributionBounds,
     ) -> None:
         self._prepared: Private[dict[str, pd.DataFrame]] = Private([dict(prepared)])
         self._coded: Private[dict[str, pd.DataFrame]] = Private([dict(coded)])
-        self._fingerprint = fingerprint
+        self._fingerprint, self._bounds = fingerprint, bounds
 
     def dataset_fingerprint(self) -> tuple[str, ...]:
         return self._fingerprint
+
+    def bounds(self) -> ContributionBounds:
+        return self._bounds
 
     def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
         frame: pd.DataFrame = self._prepared._per_unit[0][part]
@@ -196,16 +234,33 @@ class PrivateStore(PrivateCorpus):
     def prepared_file(self, part: str) -> Path:
         return self._root / "prepared" / f"{part}.parquet"
 
+    @property
+    def bounds_file(self) -> Path:
+        return self._root / "prepared" / "bounds.json"
+
     def codes_file(self, part: str) -> Path:
         return self._root / "metadata" / f"{part}.parquet"
 
     @contextmanager
     def saving_prepared(self) -> Iterator[PreparedFiles]:
-        """Write both private parts with fingerprint and exact counts. An error leaves no file."""
+        """Write both parts, fingerprint, bounds and exact counts. An error leaves no file."""
         make_private(self._root)
         prepared = self._root / "prepared"
         with atomic_directory(prepared, private=True) as folder, ExitStack() as writers:
             yield PreparedFiles(folder, writers)
+
+    def store_digest(self, digest: str) -> None:
+        """Store the keyed digest of the prepared records, which the codes must name."""
+        with atomic_file(self._records_digest_file) as file:
+            file.write_text(digest)
+
+    @property
+    def _records_digest_file(self) -> Path:
+        return self._root / "prepared" / "digest"
+
+    def _records_digest(self) -> str:
+        file = self._records_digest_file
+        return file.read_text() if file.exists() else ""
 
     def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
         """Return the vectors of the texts, `(n, d)` float32, stored in a file.
@@ -265,8 +320,10 @@ class PrivateStore(PrivateCorpus):
     def save_codes(self, part: str, codes: Private[tuple[int, ...]], names: Sequence[str]) -> None:
         self.folder("metadata")
         table: NDArray[np.int64] = np.asarray(codes._per_unit, dtype=np.int64)
+        frame = codes_frame(table, names)
+        frame.attrs[_RECORDS] = self._records_digest()
         with atomic_file(self.codes_file(part)) as temporary:
-            codes_frame(table, names).to_parquet(temporary, index=False)
+            frame.to_parquet(temporary, index=False)
 
     def in_memory(self, *, limit: int | None = None, seed: int = 0) -> CorpusInMemory:
         """Read training part and held-out part into memory, with at most `limit` records each."""
@@ -276,11 +333,28 @@ class PrivateStore(PrivateCorpus):
             places = _places(len(frame), part=part, limit=limit, seed=seed)
             prepared[part] = frame.iloc[places].reset_index(drop=True)
             coded[part] = codes.iloc[places].reset_index(drop=True)
-        return CorpusInMemory(prepared, coded, fingerprint=self.dataset_fingerprint())
+        return CorpusInMemory(
+            prepared, coded, fingerprint=self.dataset_fingerprint(), bounds=self.bounds()
+        )
 
     def dataset_fingerprint(self) -> tuple[str, ...]:
         path = require(self._root / "prepared" / "sketch.json", left_by="prepare")
         return tuple(json.loads(path.read_text())["sketch"])
+
+    def tally(self) -> dict[str, int]:
+        """Return the exact counts of stage prepare, for internal use only."""
+        path = require(self._root / "prepared" / "tally.json", left_by="prepare")
+        return dict(json.loads(path.read_text()))
+
+    def bounds(self) -> ContributionBounds:
+        require(self.prepared_file(TRAIN), left_by="prepare")
+        try:
+            return ContributionBounds.from_json(json.loads(self.bounds_file.read_text()))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise MissingInputError(
+                f"{self.bounds_file}: is missing or damaged. This file says for how many records "
+                "per user the records were prepared. Run `sugarbush run` (or `dvc repro prepare`)"
+            ) from None
 
     def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
         return _frames(require(self.prepared_file(part), left_by="prepare"), columns)
@@ -288,7 +362,14 @@ class PrivateStore(PrivateCorpus):
     def _read_codes(self, part: str) -> pd.DataFrame:
         import pandas as pd
 
-        return pd.read_parquet(require(self.codes_file(part), left_by="extract_metadata"))
+        file = require(self.codes_file(part), left_by="extract_metadata")
+        frame = pd.read_parquet(file)
+        if frame.attrs.get(_RECORDS, "") != self._records_digest():
+            raise PrivacyError(
+                f"{file}: these attribute values belong to other records than those that stage "
+                "prepare wrote. Run `sugarbush run` (or `dvc repro extract_metadata`)"
+            )
+        return frame
 
 
 class PreparedFiles:
@@ -311,7 +392,14 @@ class PreparedFiles:
                 pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
             )
 
-    def finish(self, *, fingerprint: tuple[str, ...], tally: Mapping[str, int]) -> None:
+    def finish(
+        self,
+        *,
+        fingerprint: tuple[str, ...],
+        tally: Mapping[str, int],
+        bounds: ContributionBounds,
+    ) -> None:
+        (self._folder / "bounds.json").write_text(json.dumps(bounds.as_json()))
         (self._folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
         (self._folder / "tally.json").write_text(json.dumps(dict(tally)))
 
@@ -445,8 +533,13 @@ def _json_pieces(file: Path, columns: list[str] | None) -> Iterator[str]:
 
 def write_stamp(stamp: Path, name: str) -> None:
     """Write the random name of an input into the file that DVC compares."""
-    with atomic_file(stamp) as temporary:
-        temporary.write_text(json.dumps({"stamp": name}) + "\n")
+    with atomic_file(stamp, public=True) as temporary:
+        temporary.write_bytes(stamp_content(name))
+
+
+def stamp_content(name: str) -> bytes:
+    """Return the content of a stamp file."""
+    return json.dumps({"stamp": name}).encode() + b"\n"
 
 
 def read_stamp(stamp: Path, *, left_by: str) -> str:

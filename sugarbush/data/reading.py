@@ -149,6 +149,14 @@ def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> 
     return tuple(dict.fromkeys(name for name in names if _COLUMN_NAME.fullmatch(name)))
 
 
+def reads_keys(path: Source) -> bool:
+    """Return whether the records of a file, or of the first file of a folder, have keys."""
+    name = part_files(path, setting="--from")[0].name.lower()
+    for compression in _COMPRESSIONS:
+        name = name.removesuffix(compression)
+    return name.endswith((".jsonl", ".ndjson"))
+
+
 def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
     """Compute SHA-256 over the contents of the files `names`, in order.
 

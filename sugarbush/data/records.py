@@ -6,11 +6,12 @@ Donated examples, which are public, become records with labels.
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time
+from decimal import Decimal
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from sugarbush.data.private_store import LABEL, RAW
@@ -18,6 +19,7 @@ from sugarbush.data.reading import Row, is_missing
 from sugarbush.data.schema import Schema, spelling
 from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.errors import InputError
+from sugarbush.privacy.users import is_user_name, normalised_user
 
 _SHOWN_ROWS = 5
 _EXACT_AS_FLOAT = 2**53  # as a float, 2^53 + 1 is rounded to 2^53
@@ -91,12 +93,24 @@ def _problem(row: Row, params: PrepareSettings, columns: Sequence[str]) -> str |
         return f"column '{params.text_column}' is not a text"
     if _says_nothing(row, params.id_column):
         return f"has no id in column '{params.id_column}' (prepare.id_column)"
-    if _says_nothing(row, params.user_column):
-        return f"column '{params.user_column}' (prepare.user_column) has no value"
+    user = params.user_column
+    if user is not None and (problem := _problem_of_user(row.fields.get(user), user)) is not None:
+        return problem
     for column in columns:
         if is_half(as_text(row.fields.get(column)) or ""):
             return f"column '{column}' contains half a character (a lone surrogate)"
     return _problem_of_text(cell, params)
+
+
+def _problem_of_user(cell: Any, column: str) -> str | None:
+    if is_missing(cell) or (isinstance(cell, str) and not _user_of(cell)):
+        return f"column '{column}' (prepare.user_column) has no value"
+    if not is_user_name(cell):
+        return (
+            f"column '{column}' (prepare.user_column) is not a text or a whole number, so it "
+            "cannot name a user"
+        )
+    return None
 
 
 def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
@@ -143,8 +157,10 @@ def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
 
 
 def _user_of(cell: Any) -> str:
-    """Return the user in a cell. Different Unicode forms of a name are the same user."""
-    return unicodedata.normalize("NFC", str(as_text(cell)).strip())
+    """Return the user in a cell, or an empty text. All spellings of a user give one text."""
+    if isinstance(cell, Decimal | float | np.floating) and np.isfinite(float(cell)):
+        cell = int(cell) if cell == int(cell) else cell
+    return normalised_user(as_text(cell) or "")
 
 
 def _says_nothing(row: Row, column: str | None) -> bool:

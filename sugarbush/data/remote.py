@@ -32,15 +32,6 @@ def is_remote(name: str) -> bool:
     return _URL.match(name) is not None and not name.startswith("file://")
 
 
-def has_credentials(name: str) -> bool:
-    """Return whether a URL has a user, a query or a second URL, which may contain a password.
-
-    >>> has_credentials("s3://key:secret@bucket/a.csv"), has_credentials("s3://bucket/a.csv")
-    (True, False)
-    """
-    return "://" in name and any(mark in name for mark in ("@", "?", "::", "#"))
-
-
 @dataclass(frozen=True)
 class RemotePath:
     """A file or folder at `url`, with the methods of `Path` that reading needs.

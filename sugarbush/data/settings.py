@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from sugarbush.data.remote import has_credentials
 from sugarbush.settings import AtLeastOne, Section
 
 EXAMPLE_FOLDER = "data/public/example/"
@@ -47,13 +46,3 @@ class PrepareSettings(Section):
     """Minimum number of training records; a smaller corpus is refused."""
     bad_rows: BadRows = BadRows.REFUSE
     """refuse: stop at a row without a usable text; drop: omit the row."""
-
-    @field_validator("file")
-    @classmethod
-    def _without_credentials(cls, file: str) -> str:
-        if has_credentials(file):
-            raise ValueError(
-                "a URL must have no user, password or query, because settings are public. Set the "
-                "credentials in the environment"
-            )
-        return file

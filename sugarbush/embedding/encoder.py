@@ -2,8 +2,8 @@
 
 On a CPU, this module runs transformers faster than the library's `encode`, with the same result.
 Each distinct text is embedded once. The texts of a batch have the same number of tokens, so no text
-is padded. Each core computes its own batch with oneDNN. Other models (static embeddings, word
-vectors, CLIP) use the library's `encode`.
+is padded. Each core computes its own batch with oneDNN. Other models use the library's `encode`:
+several texts at once for static embeddings, and one text at a time for the rest.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,20 +23,18 @@ from numpy.typing import NDArray
 
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.errors import InvariantError, ParamsError
+from sugarbush.embedding.transformer import Transformer
+from sugarbush.embedding.vectors import PROBE, require_float32, unit, well_formed
+from sugarbush.errors import ParamsError, PrivacyError
 from sugarbush.registry import ENCODERS, load_plugin, plugin_names
 
 BUNDLED = "bundled"
 
 # Increase this number if a change gives other vectors for equal texts and settings.
-_VERSION = 1
-_BATCH_TOKENS = {"cpu": 2048, "cuda": 65536}
-# English has about five characters per token, so most texts are tokenized only once.
-_CHARACTERS_PER_TOKEN = 16
+_VERSION = 2
 _TEXTS_PER_WRITE = 512
 _WRITE_EVERY_S = 1.0  # a write waits for the disk
-_PROBE = "A short text."
-_SAME_COSINE = 0.999
+_TEST_TEXTS = tuple(" ".join([PROBE] * n)[: 60 * n - 50] for n in range(1, 9))
 
 
 class EncoderPlugin(Protocol):
@@ -72,19 +69,35 @@ class Encoder:
         """The number of components of an embedding."""
         return self._model.dim
 
+    def check(self) -> None:
+        """Load the model and embed one public text, without the cache. Raises ParamsError if the
+        model fails, and the errors of `encode`."""
+        try:
+            vectors = [rows for _, rows in self._model.embed([PROBE], self._params.max_tokens)]
+        except (ParamsError, PrivacyError):
+            raise
+        except Exception as error:  # errors of any library, and a vector that is not finite
+            raise ParamsError(
+                f"params.yaml: embedding.model: {Path(self._params.model).name!r} cannot embed a "
+                f"public test text ({type(error).__name__}). Choose another model, or restore its "
+                "files."
+            ) from None
+        if sum(map(len, vectors)) != 1:
+            raise ParamsError(
+                "params.yaml: embedding.model: the encoder must return one vector for each text"
+            )
+
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector of length 1 per text, `(n, dim)` float32, in the order of `texts`.
 
-        Guarantee: row i depends on `texts[i]` alone, except for float32 rounding. A matrix product
-        may round differently for another number of rows. With the bundled model and oneDNN on a CPU
-        with AVX-512, no measured row depended on its batch. Without oneDNN, rows changed by up to
-        3e-7 (docs/decisions/embeddings.md). Equal texts have bitwise equal rows within one call,
-        and between calls that share a cache.
+        Guarantee: row i depends on `texts[i]` alone, bit for bit. Texts share a batch only in
+        shapes where a test with public texts gave the bits of single texts on this machine
+        (`transformer`). A plug-in promises the same (`EncoderPlugin`).
 
         The encoder reads only the first `max_tokens` tokens of a text. A text without a token gets
         the first unit vector. Raises ParamsError if `embedding.model` cannot be loaded, or if
-        `embedding.max_tokens` is too large for the model. Raises StorageError if the cache cannot
-        be written.
+        `embedding.max_tokens` is too large for the model. Raises PrivacyError if PyTorch multiplies
+        in less than float32. Raises StorageError if the cache cannot be written.
         """
         distinct = list(dict.fromkeys(texts))
         place = {text: i for i, text in enumerate(distinct)}
@@ -126,15 +139,18 @@ class Encoder:
 
     @cached_property
     def _space(self) -> str:
-        """Identifies model, truncation and precision for `EmbeddingCache`."""
+        """Identifies everything that determines the bits of a vector, for `EmbeddingCache`."""
         plugin, name = self._plugin, self._params.model
-        model = f"{name}={plugin.identity}" if plugin else _digest(model_folder(name))
+        if plugin is not None:
+            model = f"{name}={plugin.identity}"
+        else:
+            model = f"{_digest(model_folder(name))}:{_arithmetic()}"
         return ":".join(map(str, (_VERSION, model, self._params.max_tokens, "float32")))
 
     @cached_property
-    def _model(self) -> _Model | _WholeTexts:
+    def _model(self) -> Transformer | _WholeTexts:
         if self._plugin is not None:
-            return _WholeTexts(self._plugin)
+            return _WholeTexts(self._plugin, batched=_equal_alone(self._plugin))
         model = _load(model_folder(self._params.model))
         if self._params.max_tokens > model.most_tokens:
             raise ParamsError(
@@ -146,9 +162,10 @@ class Encoder:
 
 @dataclass(frozen=True)
 class _WholeTexts:
-    """A model that tokenizes texts itself."""
+    """A model that tokenizes texts itself. `batched`: whether it reads several texts at once."""
 
     plugin: EncoderPlugin
+    batched: bool
     most_tokens: float = float("inf")
 
     @property
@@ -158,10 +175,20 @@ class _WholeTexts:
     def embed(
         self, texts: Sequence[str], max_tokens: int
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        for start in range(0, len(texts), _TEXTS_PER_WRITE):
-            chunk = [_well_formed(text) for text in texts[start : start + _TEXTS_PER_WRITE]]
+        size = _TEXTS_PER_WRITE if self.batched else 1
+        for start in range(0, len(texts), size):
+            chunk = [well_formed(text) for text in texts[start : start + size]]
             vectors = self.plugin.embed(chunk, max_tokens=max_tokens)
-            yield list(range(start, start + len(chunk))), _unit(np.asarray(vectors))
+            yield list(range(start, start + len(chunk))), unit(np.asarray(vectors))
+
+
+def _equal_alone(plugin: EncoderPlugin) -> bool:
+    """Return whether public texts have the same bits alone and beside other texts."""
+    texts = list(_TEST_TEXTS)
+    alone = [unit(np.asarray(plugin.embed([text], max_tokens=64)))[0] for text in texts]
+    orders = (texts, texts[::-1])
+    forward, backward = (unit(np.asarray(plugin.embed(o, max_tokens=64))) for o in orders)
+    return np.array_equal(forward, alone) and np.array_equal(backward[::-1], alone)
 
 
 @dataclass(frozen=True)
@@ -169,132 +196,18 @@ class _LibraryModel:
     """Embeds texts by the `encode` of sentence-transformers."""
 
     network: Any
+    device: str
     dim: int
     identity: str = ""
 
     def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
+        require_float32(self.device)
         tokenizer = self.network.tokenizer
         if hasattr(tokenizer, "enable_truncation"):  # static embeddings
             tokenizer.enable_truncation(max_tokens)
         elif isinstance(self.network.max_seq_length, int):
             self.network.max_seq_length = max_tokens
         return np.asarray(self.network.encode(texts, show_progress_bar=False))
-
-
-@dataclass(frozen=True)
-class _Model:
-    """A transformer that reads token ids, in batches of texts of equal length."""
-
-    network: Any
-    tokenizer: Any
-    device: str
-    dim: int
-    most_tokens: int
-
-    def embed(
-        self, texts: Sequence[str], max_tokens: int
-    ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        """Yield batches of indices in `texts` with the unit vectors of these texts."""
-        tokens = self._tokenize(texts, max_tokens)
-        batches = _batches([len(t) for t in tokens], _BATCH_TOKENS[self.device])
-        with _workers(self.device) as pool:
-            yield from pool.map(lambda batch: (batch, self._forward(tokens, batch)), batches)
-
-    def _forward(self, tokens: list[list[int]], batch: list[int]) -> NDArray[np.float32]:
-        import torch
-
-        ids = torch.tensor([tokens[i] for i in batch], device=self.device)
-        with torch.inference_mode():
-            features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-            vectors = self.network(features)["sentence_embedding"].float().cpu().numpy()
-        return _unit(vectors)
-
-    def agrees_with_library(self) -> bool:
-        """Return whether the library's own `encode` gives the same vector for a test text."""
-        try:
-            own = self._forward(self._tokenize([_PROBE], min(self.most_tokens, 64)), [0])
-            expected = _unit(np.asarray(self.network.encode([_PROBE], show_progress_bar=False)))
-        except Exception:  # the model needs more than token ids
-            return False
-        return own.shape == expected.shape and bool((own * expected).sum() > _SAME_COSINE)
-
-    def _tokenize(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
-        """Return at most `max_tokens` token ids of each text.
-
-        A long text is cut before the tokenizer reads it, because tokenizing all of it is slow.
-        """
-        tokens: list[list[int]] = [[] for _ in texts]
-        open_places = list(range(len(texts)))
-        characters = _CHARACTERS_PER_TOKEN * max_tokens
-        while open_places:
-            encoded = self.tokenizer(
-                [_well_formed(texts[i][:characters]) for i in open_places],
-                truncation=True,
-                max_length=max_tokens,
-                padding=False,
-                return_attention_mask=False,
-                return_token_type_ids=False,
-            )["input_ids"]
-            for i, ids in zip(open_places, encoded, strict=True):
-                tokens[i] = ids
-            open_places = [
-                i for i in open_places if len(texts[i]) > characters and len(tokens[i]) < max_tokens
-            ]
-            characters *= 4
-        return tokens
-
-
-def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Scale each row to length 1. A row of zeros becomes the first unit vector."""
-    if not np.isfinite(vectors).all():
-        raise InvariantError("the embedding model returned a vector that is not finite")
-    vectors = vectors.astype(np.float32)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors[lengths[:, 0] == 0, 0] = 1
-    return np.asarray(vectors / np.where(lengths == 0, 1, lengths))
-
-
-@contextmanager
-def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
-    """Open a pool of threads that compute one batch each. On a CPU, each thread uses one core.
-
-    Cores that share a batch wait for each other hundreds of times. The waits take longer than the
-    computation.
-    """
-    import torch
-
-    cores = torch.get_num_threads()
-    if device == "cpu":
-        pool = ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,))
-    else:
-        pool = ThreadPoolExecutor(1)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(cores)
-
-
-def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield batches of indices of equally long texts, the longest texts first.
-
-    A batch has at most `budget` tokens, or one text.
-    """
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    batch: list[int] = []
-    for i in order:
-        full = batch and (len(batch) + 1) * lengths[i] > budget
-        if batch and (full or lengths[i] != lengths[batch[0]]):
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
-
-
-def _well_formed(text: str) -> str:
-    """Replace lone surrogates, because tokenizers refuse them."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def model_folder(name: str) -> Path:
@@ -329,10 +242,23 @@ def _digest(folder: Path) -> str:
     return total.hexdigest()[:32]
 
 
-@lru_cache(maxsize=2)
-def _load(folder: Path) -> _Model | _WholeTexts:
-    """Load the model in `folder`. Use the faster `_Model` if it gives the library's vectors."""
+@lru_cache(maxsize=1)
+def _arithmetic() -> str:
+    """Return the versions and the processor, which determine the last bits of a vector."""
     import torch
+
+    if torch.cuda.is_available():
+        processor = torch.cuda.get_device_name()
+    else:
+        processor = torch.backends.cpu.get_cpu_capability()
+    return f"{torch.__version__}:{version('sentence-transformers')}:{processor}"
+
+
+@lru_cache(maxsize=2)
+def _load(folder: Path) -> Transformer | _WholeTexts:
+    """Load a model. Use the faster `Transformer` if it gives the library's vectors."""
+    import torch
+    from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
 
     from sugarbush.embedding.onednn import use_onednn
 
@@ -340,19 +266,24 @@ def _load(folder: Path) -> _Model | _WholeTexts:
     if isinstance(getattr(network.tokenizer, "model_max_length", None), int):
         if device == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
             use_onednn(network)
-        model = _Model(
+        model = Transformer(
             network=network,
             tokenizer=network.tokenizer,
             device=device,
             dim=int(network.get_embedding_dimension() or 0),
             most_tokens=network.tokenizer.model_max_length,
+            alone=device == "cpu",
         )
         if model.agrees_with_library():
             return model
         network, _ = _load_network(folder)
-    dim = network.get_embedding_dimension() or network.encode([_PROBE]).shape[-1]
-    most_tokens = network.max_seq_length or float("inf")
-    return _WholeTexts(_LibraryModel(network, dim=int(dim)), most_tokens=most_tokens)
+    dim = network.get_embedding_dimension() or network.encode([PROBE]).shape[-1]
+    return _WholeTexts(
+        _LibraryModel(network, device, dim=int(dim)),
+        # A static embedding adds up the words of each text, without a matrix product.
+        batched=all(type(module) in (StaticEmbedding, Normalize) for module in network),
+        most_tokens=network.max_seq_length or float("inf"),
+    )
 
 
 def _load_network(folder: Path) -> tuple[Any, str]:
@@ -366,7 +297,12 @@ def _load_network(folder: Path) -> tuple[Any, str]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         network = SentenceTransformer(
-            str(folder), device=device, local_files_only=True, trust_remote_code=False
+            str(folder),
+            device=device,
+            local_files_only=True,
+            trust_remote_code=False,
+            # A folder's own settings could choose False, and then a pickle runs code.
+            model_kwargs={"weights_only": True},
         )
     except Exception as error:
         raise ParamsError(

@@ -211,9 +211,12 @@ class Price(Section):
     @classmethod
     def _is_quoted(cls, date: object) -> object:
         """Refuse a date without quotes, because DVC cannot read a file with a YAML date."""
-        if not isinstance(date, str):
-            raise ValueError("must be a date in quotes, such as '2026-11-01'")
-        return datetime.date.fromisoformat(date).isoformat()
+        try:
+            if isinstance(date, str):
+                return datetime.date.fromisoformat(date).isoformat()
+        except ValueError:
+            pass  # its message quotes the value
+        raise ValueError("must be a date in quotes, such as '2026-11-01'")
 
 
 def cost_of(price: Price | None, *, prompt_tokens: float, completion_tokens: float) -> float | None:

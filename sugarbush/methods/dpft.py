@@ -29,15 +29,22 @@ from sugarbush.methods.interface import (
     TrainedModel,
 )
 from sugarbush.methods.maple import TABLE
-from sugarbush.paths import require
+from sugarbush.paths import last_part, require
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.privacy.budget import BudgetPlan, Subsampling, with_subsampling
+from sugarbush.privacy.budget import (
+    BudgetPlan,
+    Subsampling,
+    noise_within,
+    with_bound,
+    with_subsampling,
+)
 from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.events import DpSgdBound
 from sugarbush.privacy.results import ResultStore, digest_of
-from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
+from sugarbush.report.remarks import DPSGD_NOISE
 from sugarbush.training.dpsgd.settings import (
     TINY,
     DpSgdSettings,
@@ -47,9 +54,13 @@ from sugarbush.training.dpsgd.settings import (
 
 if TYPE_CHECKING:
     from sugarbush.training.dpsgd.language_modelling import Example
+    from sugarbush.training.dpsgd.sampling import Schedule
     from sugarbush.training.dpsgd.train import Mechanism, Performance
 
 STAGE = "finetune"  # this name is in ledgers and result stores
+# The plan's bound has the steps for this number of units. For other numbers, the noise is a few
+# percent larger than for steps that are fixed in advance.
+_MANY_UNITS = 1e7
 _MODEL, _STEPS = "model", "steps.json"
 
 
@@ -94,7 +105,8 @@ class DPFT(Method):
         }
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        return (TABLE, ShareRequest(name=TRAINING, share="synthesis", count=0))
+        training = ShareRequest(name=TRAINING, share="synthesis", count=0, remarks=(DPSGD_NOISE,))
+        return (TABLE, training)
 
     @property
     def starts_from_pretrained(self) -> str | None:
@@ -103,7 +115,7 @@ class DPFT(Method):
     @property
     def starts_from(self) -> str | None:
         """The name of the model before fine-tuning, without the path."""
-        return Path(self.training.chosen.model).name
+        return last_part(self.training.chosen.model)
 
     def card_settings(self) -> dict[str, Any]:
         """Return the settings for the card, with the model's name instead of its path."""
@@ -142,16 +154,21 @@ class DPFT(Method):
             performance=self._performance(),
         )
 
-    def final_plan(
-        self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
-    ) -> BudgetPlan:
-        """Return `plan` with the noise of training, which also covers repeated steps."""
+    def final_plan(self, plan: BudgetPlan, privacy: PrivacySettings) -> BudgetPlan:
+        """Return `plan` with the cost of training, which also covers repeated steps.
+
+        If the setting `records` is null, the DP record count decides the steps. The cost is then a
+        bound for every count. So the plan depends on settings only.
+        """
         if not plan.holds(TRAINING):
             return plan
-        schedule = self._schedule(metadata, records_per_user=privacy.records_per_user)
-        steps = schedule.steps + self.training.chosen.repeatable_steps
-        parts = {TRAINING: Subsampling(rate=schedule.rate, steps=steps)}
-        return with_subsampling(plan, parts, epsilon=privacy.epsilon)
+        records, epsilon = self.training.chosen.records, privacy.epsilon
+        if records is None:
+            return with_bound(
+                plan, TRAINING, self._charged_steps(self._schedule(_MANY_UNITS)), epsilon=epsilon
+            )
+        steps = {TRAINING: self._charged_steps(self._schedule(records))}
+        return with_subsampling(plan, steps, epsilon=epsilon)
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """Train a model, or restore the model of an earlier run.
@@ -160,16 +177,14 @@ class DPFT(Method):
         """
         from sugarbush.training.processes import broadcast_from_first, is_first, processes
 
-        plan = None  # computed before other processes start, so that an error is shown only once
-        if is_first():
-            plan = self.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
+        # computed before other processes start, so that an error is shown only once
+        mechanism = self._mechanism(inputs) if is_first() else None
         with processes(self.training.processes, restart=inputs.restart):
-            if plan is None:
+            if mechanism is None:
                 told: tuple[str, Mechanism] | None = broadcast_from_first(None)
                 if told is not None:
                     self._train(inputs, told[1], run=told[0], store=None)
                 return None
-            mechanism = self._mechanism(inputs, plan)
             key = self._cache_key(inputs, mechanism)
             with inputs.open_store(STAGE, key, forced=forced) as store:
                 missing = store.finished(_MODEL) is None
@@ -178,9 +193,7 @@ class DPFT(Method):
                     internal = self._train(inputs, mechanism, run=store.run, store=store)
                 finished = store.finished(_MODEL)
                 assert finished is not None
-                return self._trained(
-                    inputs, mechanism, plan, finished, run=store.run, internal=internal
-                )
+                return self._trained(inputs, mechanism, finished, run=store.run, internal=internal)
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
         from sugarbush.training.device import open_device
@@ -215,39 +228,52 @@ class DPFT(Method):
         drawn = targets_by_rows(inputs.texts, rows, rng=public_rng(self.sampling.seed, "codes"))
         return Released(drawn.codes, inputs.metadata.ledger_ids)
 
-    def _schedule(self, metadata: MetadataRelease, *, records_per_user: int) -> Any:
-        """Compute the sampling rate and the steps from the DP record count.
+    def _units_of(self, metadata: MetadataRelease, *, records_per_user: int) -> float:
+        """Return the setting `records`, or an estimate of the number of units.
 
-        The setting `records` of the preset can replace the count. The number of users is unknown,
-        so the code uses the minimum, count / `records_per_user`. With more users, a step samples
-        more than `batch_size` users on average. The guarantee depends only on the sampling rate.
+        The number of users is unknown, so the estimate is the minimum, the DP record count /
+        `records_per_user`. With more users, a step samples more than `batch_size` users on average.
+        The guarantee depends only on the sampling rate.
         """
+        if (records := self.training.chosen.records) is not None:
+            return records
+        if metadata.record_count is None:
+            raise InvariantError("dpft needs the DP record count")
+        return metadata.record_count / records_per_user
+
+    def _schedule(self, units: float) -> Schedule:
         from sugarbush.training.dpsgd.sampling import make_schedule
 
         settings = self.training.chosen
-        count = settings.records
-        if count is None:
-            if metadata.record_count is None:
-                raise InvariantError("dpft needs the DP record count")
-            count = metadata.record_count / records_per_user
         return make_schedule(
-            batch_size=settings.batch_size, epochs=settings.epochs, unit_count=count
+            batch_size=settings.batch_size, epochs=settings.epochs, unit_count=units
         )
 
-    def _mechanism(self, inputs: MethodInputs, plan: BudgetPlan) -> Mechanism:
+    def _charged_steps(self, schedule: Schedule) -> Subsampling:
+        steps = schedule.steps + self.training.chosen.repeatable_steps
+        return Subsampling(rate=schedule.rate, steps=steps)
+
+    def _mechanism(self, inputs: MethodInputs) -> Mechanism:
+        """Return the training for the DP record count, with noise within the plan's bound."""
         from sugarbush.training.dpsgd.train import Mechanism
 
         settings = self.training.chosen
-        schedule = self._schedule(inputs.metadata, records_per_user=inputs.privacy.records_per_user)
-        event = plan.of(TRAINING).subsampled
-        assert event is not None
+        schedule = self._schedule(
+            self._units_of(inputs.metadata, records_per_user=inputs.privacy.records_per_user)
+        )
+        planned = inputs.budget.of(TRAINING).subsampled
+        assert planned is not None
+        bound = planned if isinstance(planned, DpSgdBound) else None
+        if bound is not None:
+            planned = noise_within(bound, self._charged_steps(schedule))
         return Mechanism(
             rate=schedule.rate,
             steps=schedule.steps,
             repeatable_steps=settings.repeatable_steps,
-            noise_multiplier=event.noise_multiplier,
+            noise_multiplier=planned.noise_multiplier,
             clip_norm=settings.clip_norm,
             expected_batch_size=schedule.expected_batch_size,
+            bound=bound,
         )
 
     def _cache_key(self, inputs: MethodInputs, mechanism: Mechanism) -> dict[str, Any]:
@@ -256,6 +282,9 @@ class DPFT(Method):
         if start == TINY:
             path = require(inputs.pretrained / "pretrain.json", left_by="pretrain")
             start = str(json.loads(path.read_text())["digest"])
+        # The noise follows from the bound, which the ledger contains, and these two. So a result is
+        # found again on a CPU that rounds the noise differently.
+        sampled = {"sampled": [mechanism.rate, mechanism.draws]} if mechanism.bound else {}
         return {
             "version": versions.TRAINING,
             **inputs.cache_key_of_private_data(),
@@ -263,7 +292,8 @@ class DPFT(Method):
             "schema": inputs.schema.model_dump(mode="json"),
             "settings": settings.model_dump(mode="json"),
             "privacy": inputs.privacy.promise,
-            "event": mechanism.event.as_dict(),
+            "event": mechanism.charge.as_dict(),
+            **sampled,
         }
 
     def _train(
@@ -303,12 +333,7 @@ class DPFT(Method):
             performance=self._performance(),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
             checkpoints=checkpoints,
-            session=PrivacySession(
-                ledger=inputs.ledger(),
-                stage=STAGE,
-                run=run,
-                dataset_fingerprint=inputs.corpus.dataset_fingerprint(),
-            ),
+            session=inputs.session(stage=STAGE, run=run),
             report=lambda progress: inputs.report(
                 f"{STAGE}: step {progress.step} of {progress.steps}, epsilon "
                 f"{rounded_up(progress.epsilon, 3)} by the plan"
@@ -364,7 +389,6 @@ class DPFT(Method):
         self,
         inputs: MethodInputs,
         mechanism: Mechanism,
-        plan: BudgetPlan,
         finished: Path,
         *,
         run: str,
@@ -375,7 +399,7 @@ class DPFT(Method):
         card = model_card(
             mechanism,
             **json.loads((finished / _STEPS).read_text()),
-            others=[plan.of(METADATA).event],
+            others=[inputs.budget.of(METADATA).event],
             unit=inputs.privacy.unit,
             records_per_unit=inputs.privacy.records_per_user,
             delta=inputs.privacy.delta,

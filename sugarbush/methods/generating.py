@@ -47,6 +47,7 @@ from sugarbush.methods.interface import (
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.randomness import public_rng, seed_of
+from sugarbush.report.remarks import EMBEDDINGS
 
 
 class GeneratingMethod(CandidateSettings, Method):
@@ -54,6 +55,7 @@ class GeneratingMethod(CandidateSettings, Method):
 
     stages: ClassVar[tuple[str, ...]] = ("initialise", "evolve", "enlarge")
     asks_generator: ClassVar[bool] = True
+    uses_encoder: ClassVar[bool] = True
 
     def check(self, settings: Any) -> None:
         """Refuse a prompt with donated examples if the settings name no donated examples."""
@@ -62,6 +64,12 @@ class GeneratingMethod(CandidateSettings, Method):
                 f"evolve.{self.name}.prompt={self.prompt} shows donated examples. Set "
                 "prepare.donated, or choose prompt: metadata"
             )
+
+    def card_remarks(self, schema: Schema) -> tuple[str, ...]:
+        """Add the remark on embeddings if the method has votes or scores, which use embeddings."""
+        own = super().card_remarks(schema)
+        votes = any(request.name == self.vote_part for request in self.share_requests())
+        return (*own, EMBEDDINGS) if votes else own
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
         """Return targets that allow any attribute values, for `count` texts.

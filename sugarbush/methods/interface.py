@@ -21,6 +21,7 @@ from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.report.remarks import EMBEDDINGS, INTEGER_NOISE, LABELS_BY_LLM
 from sugarbush.settings import Section
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class ShareRequest:
     `count` is the number of discrete Gaussians. `record_l2_sensitivity` is the L2 sensitivity of
     each Gaussian to one record. With `count=0`, the mechanism divides its own mu (AIM, DP-SGD).
     Methods that request the same name use the mechanism together. Messages show `setting`, which
-    decides the count.
+    decides the count. The card shows `remarks` (see `Method.card_remarks`).
     """
 
     name: str
@@ -75,6 +76,7 @@ class ShareRequest:
     count: int
     record_l2_sensitivity: int = 1
     setting: str | None = None
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,12 +223,8 @@ class MethodInputs:
 
     def session(self, *, stage: str, run: str) -> PrivacySession:
         """Return the privacy session of a mechanism. `run` is the `run` of the result store."""
-        return PrivacySession(
-            ledger=self.ledger(),
-            stage=stage,
-            run=run,
-            dataset_fingerprint=self.corpus.dataset_fingerprint(),
-            records_per_unit=self.privacy.records_per_user,
+        return self.corpus.session(
+            ledger=self.ledger(), stage=stage, run=run, plan=self.budget.planned
         )
 
 
@@ -251,6 +249,7 @@ class Method(Section):
     stays_private: ClassVar[bool] = False  # whether results without DP stay in the private root
     is_measured: ClassVar[bool] = True  # whether metrics evaluate the texts
     asks_generator: ClassVar[bool] = False
+    uses_encoder: ClassVar[bool] = False  # whether it embeds texts
     reads_codes: ClassVar[bool] = True  # whether it uses attribute values of the private texts
 
     @classmethod
@@ -314,15 +313,32 @@ class Method(Section):
         """Return the sections of settings for the release card."""
         return {} if self.stays_private else self.as_sections()
 
+    def card_remarks(self, schema: Schema) -> tuple[str, ...]:
+        """Return sentences for the card about the exactness of the method's mechanisms.
+
+        The default contains the remarks of `share_requests`, the remark on integer noise for
+        discrete Gaussians, and the remarks on the attributes of the private texts. A method that
+        embeds private texts adds `sugarbush.report.remarks.EMBEDDINGS`. A method with other
+        mechanisms adds its own sentences.
+        """
+        requests = self.share_requests()
+        remarks = [remark for request in requests for remark in request.remarks]
+        if any(request.count for request in requests):
+            remarks.insert(0, INTEGER_NOISE)
+        if requests and self.reads_codes:
+            if any(attribute.zero_shot is not None for attribute in schema.attributes):
+                remarks.append(EMBEDDINGS)
+            if schema.asked_of_llm:
+                remarks.append(LABELS_BY_LLM)
+        return tuple(dict.fromkeys(remarks))
+
     @property
     def starts_from(self) -> str | None:
         """The name of the model that the method fine-tunes, for the card."""
         return None
 
-    def final_plan(
-        self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
-    ) -> BudgetPlan:
-        """Complete `plan` with the noise that depends on the released metadata."""
+    def final_plan(self, plan: BudgetPlan, privacy: PrivacySettings) -> BudgetPlan:
+        """Complete `plan` with the cost of training, from settings alone."""
         return plan
 
     def initialise(self, inputs: MethodInputs) -> Initial:

@@ -14,8 +14,11 @@ from sugarbush.methods.generating import GeneratingMethod
 from sugarbush.methods.interface import METADATA, MethodInputs, ShareRequest
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
+from sugarbush.report.remarks import INTEGER_NOISE, METADATA_TABLE
 
-TABLE = ShareRequest(name=METADATA, share="metadata", count=0)
+TABLE = ShareRequest(
+    name=METADATA, share="metadata", count=0, remarks=(INTEGER_NOISE, METADATA_TABLE)
+)
 
 
 class Maple(EvolvingMethod):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
+
+from pydantic import model_validator
 
 from sugarbush.evolution.settings import PromptContent
 from sugarbush.methods.evolving import EvolvingMethod
@@ -24,3 +26,11 @@ class Public(EvolvingMethod):
     candidates: AtLeastOne | None = 500
     rounds: Count = 0
     variations: AtLeastOne = 1
+
+    @model_validator(mode="after")
+    def _has_no_rounds(self) -> Self:
+        if self.rounds:
+            raise ValueError("public has no votes, so it has no rounds. Remove the setting rounds")
+        if self.candidates is None:
+            raise ValueError("public releases no DP record count. Set candidates to a number")
+        return self

@@ -38,7 +38,8 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 class ReleaseNote:
     """The content of release.json, such as the stage that wrote the folder. `records_per_unit` is
     the maximum number of records of one unit that were used. `charges` contains the complete ledger
-    entries. Folders that version 0.2 wrote have no `charges`."""
+    entries. `seal` is an HMAC of the other fields. Folders that version 0.2 wrote have no
+    `charges` and no `seal`."""
 
     stage: str
     dataset: str
@@ -50,6 +51,7 @@ class ReleaseNote:
     ledger_ids: tuple[str, ...]
     run: str
     charges: tuple[Mapping[str, Any], ...] = ()
+    seal: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from sugarbush.errors import ParamsError
 from sugarbush.methods.interface import Method, ShareRequest
+from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.settings import PrivacySettings
 
@@ -19,10 +20,10 @@ def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
 
     `privacy.shares` divides mu^2 into two shares. Mechanisms that request the same share get equal
     parts of this share. If no mechanism requests a share, its budget goes to the other share. The
-    noise of votes is final in this plan. The noise of training becomes final when the number of
-    steps is known (`Method.final_plan`). Raises ParamsError if the number of rounds is so large
-    that the counts are only noise.
+    cost of every mechanism is final in this plan (`Method.final_plan`). Raises ParamsError if the
+    number of rounds is so large that the counts are only noise.
     """
+    methods = tuple(methods)
     requests = _in_order(request for method in methods for request in method.share_requests())
     pools = privacy.shares.model_dump()
     sizes = {pool: sum(request.share == pool for request in requests) for pool in pools}
@@ -38,12 +39,15 @@ def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
         for request, weight in zip(requests, weights, strict=True)
     ]
     _refuse_hopeless(privacy, requests, parts)
-    return make_plan(
+    plan = make_plan(
         parts,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         records_per_unit=privacy.records_per_user,
     )
+    for method in methods:
+        plan = method.final_plan(plan, privacy)
+    return plan
 
 
 def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
@@ -75,9 +79,9 @@ def _refuse_hopeless(
             named = [] if request.setting is None else [request.setting]
             if privacy.records_per_user > 1:
                 named.append(f"privacy.records_per_user={privacy.records_per_user}")
-            named.append(f"privacy.epsilon={privacy.epsilon:g}")
+            named.append(f"privacy.epsilon={rounded_up(privacy.epsilon)}")
             raise ParamsError(
-                f"params.yaml: {' with '.join(named)} gives every count a noise of {stddev:.0f} "
-                f"records (maximum: {_LARGEST_STDDEV:.0f}). Lower the rounds or the "
-                "records per user, or raise epsilon."
+                f"params.yaml: {' with '.join(named)} gives every count a noise of "
+                f"{rounded_down(stddev)} records (maximum: {rounded_up(_LARGEST_STDDEV)}). Lower "
+                "the rounds or the records per user, or raise epsilon."
             )

@@ -11,8 +11,8 @@ from sugarbush.data.reading import Row, read_rows, row_batches
 from sugarbush.data.records import Record, donated_records, frame_of, usable, wanted_columns
 from sugarbush.data.remote import source_of
 from sugarbush.data.split import ContributionBounder, Parts, Splitter, private_frame
-from sugarbush.generators.pool_files import load_pool
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.public_inputs import PublicInputs, refuse_private_files
 from sugarbush.privacy.fingerprint import FingerprintBuilder
 from sugarbush.privacy.ledger import has_fingerprint_of_0_2
 from sugarbush.privacy.results import digest_of
@@ -24,8 +24,8 @@ class SplitCorpus:
     complete after the last batch.
 
     `batches` returns the rows with the name of their source. If the unit is a user, `batches` is
-    called twice. Besides `public`, two kinds of texts count as public: the texts that the generator
-    may copy, and the texts that stage pretrain reads.
+    called twice. Records that equal a public text (`PublicInputs`) are removed. If the public texts
+    overlap the records, `parts` raises InputError after the last batch.
     """
 
     def __init__(
@@ -33,34 +33,37 @@ class SplitCorpus:
         batches: Callable[[], Iterable[tuple[str, Sequence[Row]]]],
         project: Project,
         *,
-        public: Iterable[str],
+        donated: Iterable[str],
         source: str,
         setting: str,
     ) -> None:
         self._batches, self._project = batches, project
         self._source, self._setting = source, setting
-        generated = project.settings.generator.chosen.public_texts(project.base)
-        if sources := project.settings.pretrain.sources:
-            generated += load_pool(sources, base=project.base, setting="pretrain.sources")
-        self._public = (*public, *generated)
+        self._inputs = PublicInputs(project, donated=donated)
+        self._public = self._inputs.texts
+        self.bounds = project.settings.contribution_bounds
         self.tally: Mapping[str, int] = {}
         self.fingerprint: tuple[str, ...] = ()
 
     def parts(self, *, fingerprint: bool) -> Iterator[Parts]:
         """Yield the parts of each batch. If `fingerprint` is false, no fingerprint is computed."""
-        privacy, params = self._project.settings.privacy, self._project.settings.prepare
+        params = self._project.settings.prepare
         builder, bound, bad = None, None, Counter[str]()
         if fingerprint:
             of_0_2 = has_fingerprint_of_0_2(self._project.state)
             builder = FingerprintBuilder(key=self._project.key, of_0_2=of_0_2)
-        if privacy.unit is Unit.USER:
-            bound = ContributionBounder(records=privacy.records_per_user, key=self._project.key)
+        if self.bounds.unit is Unit.USER:
+            most = self.bounds.records_per_unit
+            bound = ContributionBounder(records=most, key=self._project.key)
             kept = Splitter(params, public=self._public).kept
             for _, records in self._records(Counter()):
                 bound.add(kept(records))
         splitter = Splitter(params, public=self._public, bound=bound, fingerprint=builder)
+        comparison = self._inputs.comparison()
         for source, records in self._records(bad):
+            comparison.add(records, splitter.kept(records))
             yield splitter.parts(records, source=source)
+        comparison.refuse_overlap()
         self.tally = {**splitter.tally(source=self._source), **bad}
         self.fingerprint = builder.values() if builder is not None else ()
 
@@ -77,7 +80,7 @@ class SplitCorpus:
 
     def frames(self) -> Iterator[dict[str, pd.DataFrame]]:
         project = self._project
-        by_user = project.settings.privacy.unit is Unit.USER
+        by_user = self.bounds.unit is Unit.USER
         for parts in self.parts(fingerprint=True):
             yield {
                 part: private_frame(own, project.schema, key=project.key, by_user=by_user)
@@ -100,6 +103,7 @@ class SplitCorpus:
 def read_corpus(project: Project) -> SplitCorpus:
     """Open the data file. The rows are read and split while the caller iterates over the parts."""
     settings = project.settings.prepare
+    refuse_private_files(project)
     path = source_of(project.base, settings.file, setting="prepare.file")
     wanted = wanted_columns(settings, project.schema, private=True)
 
@@ -110,7 +114,7 @@ def read_corpus(project: Project) -> SplitCorpus:
     return SplitCorpus(
         batches,
         project,
-        public=tuple(read_donated(project)["text"]),
+        donated=tuple(read_donated(project)["text"]),
         source=str(path),
         setting="prepare.file",
     )

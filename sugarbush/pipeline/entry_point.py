@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TextIO
 
 from sugarbush.errors import StorageError, SugarbushError, printable
-from sugarbush.paths import Roots, checkout_root, make_private
+from sugarbush.paths import Roots, checkout_root, make_private, open_owner_only
 from sugarbush.pipeline.forced import runs_from_queue
 
 QUIET_VARIABLE = "SUGARBUSH_QUIET_ERRORS"
@@ -105,7 +105,7 @@ def _write_down(base: Path, last: dict[str, str | int]) -> Path:
 
 
 def _open_private(path: Path, how: int) -> TextIOWrapper:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "a", encoding="utf-8")
+    return os.fdopen(open_owner_only(path, os.O_WRONLY | how), "a", encoding="utf-8")
 
 
 @contextmanager

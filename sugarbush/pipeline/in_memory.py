@@ -85,8 +85,7 @@ class InMemoryProject(Project):
         self._scratch: Path | None = None
         self.__dict__ |= {"schema": corpus.schema, "state": corpus.state}
 
-    @property
-    def corpus(self) -> PrivateCorpus:
+    def _records(self) -> PrivateCorpus:
         return self._corpus.private
 
     def _paid_for(self) -> dict[str, Path]:
@@ -138,7 +137,7 @@ def prepare_corpus(
     parts = SplitCorpus(
         lambda: [("the frame", rows)],
         project,
-        public=tuple(donated_frame["text"]),
+        donated=tuple(donated_frame["text"]),
         source="the frame",
         setting="frame",
     )
@@ -166,7 +165,7 @@ def prepare_corpus(
     codes = {
         part: codes_frame(coded(records_of(own)), schema.names) for part, own in prepared.items()
     }
-    own = CorpusInMemory(prepared, codes, fingerprint=parts.fingerprint)
+    own = CorpusInMemory(prepared, codes, fingerprint=parts.fingerprint, bounds=parts.bounds)
     return Corpus(
         private=own,
         donated=examples,
@@ -191,6 +190,7 @@ def corpus_of_project(
     if limit is not None and project.settings.privacy.purpose is Purpose.RELEASE:
         raise PrivacyError("a limit is only for public data (privacy.purpose: benchmark)")
     try:
+        project.require_prepared()
         own = project.private.in_memory(limit=limit, seed=seed)
     except MissingInputError:
         if project.settings.reads_codes:

@@ -69,12 +69,9 @@ class MetadataRequest:
         return DrawnMetadata(folders=folders, described=self._described(), run=store.run)
 
     def _session(self, store: ResultStore) -> PrivacySession:
-        return PrivacySession(
-            ledger=self.project.ledger(),
-            stage=STAGE,
-            run=store.run,
-            dataset_fingerprint=self.project.corpus.dataset_fingerprint(),
-            records_per_unit=self.project.settings.privacy.records_per_user,
+        project = self.project
+        return project.corpus.session(
+            ledger=project.ledger(), stage=STAGE, run=store.run, plan=project.plan.planned
         )
 
     def _draw_table(self, folder: Path, session: PrivacySession) -> None:

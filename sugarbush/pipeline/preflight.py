@@ -1,4 +1,4 @@
-"""Checks the generator, the prompts and the models before a run spends budget."""
+"""Checks the encoder, the generator, the prompts and the models before a run spends budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _LEAST_TOKENS_PER_WORD = 1.2
 
 
 def preflight(project: Project) -> None:
-    """Check the generator and the models. Raises ParamsError, InputError or GeneratorError."""
+    """Check the encoder, the generator and the models. Raises ParamsError, PrivacyError, InputError
+    or GeneratorError."""
+    if any(method.uses_encoder for method in project.settings.chosen):
+        project.encoder(private=False).check()
     if any(method.asks_generator for method in project.settings.chosen):
         check_generator(project)
     for method in project.settings.chosen:

@@ -23,12 +23,14 @@ from sugarbush.generators.interface import GeneratorContext
 from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
 from sugarbush.paths import Roots, checkout_root, find_input, make_private, state_root
 from sugarbush.pipeline.budget import plan_for
+from sugarbush.pipeline.foreign_releases import refuse_foreign_folders, refuse_foreign_lock
 from sugarbush.pipeline.graph import stage_named
-from sugarbush.pipeline.released import charges_of_releases, read_donated_codes, read_metadata
+from sugarbush.pipeline.released import charges_of_releases, read_donated_codes
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.key import random_id, state_key
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.reservation import Reservation
 from sugarbush.privacy.results import ResultStore, digest_of, open_result_store
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
@@ -50,6 +52,7 @@ class Project:
     def __init__(self, base: Path, *, settings: ProjectSettings | None = None) -> None:
         self.base = base
         self.roots = Roots(base)
+        self.reservation: Reservation | None = None
         if settings is not None:
             self.__dict__["settings"] = settings
 
@@ -78,6 +81,16 @@ class Project:
 
     @property
     def corpus(self) -> PrivateCorpus:
+        """The private records. Raises PrivacyError as `require_prepared` does."""
+        self.require_prepared()
+        return self._records()
+
+    def require_prepared(self) -> None:
+        """Raise PrivacyError if the records were prepared for another unit, user column or number
+        of records per user than the settings say."""
+        self._records().bounds().require(self.settings.contribution_bounds)
+
+    def _records(self) -> PrivateCorpus:
         return self.private
 
     def donated(self) -> Donated | None:
@@ -164,14 +177,6 @@ class Project:
         """The budget share of every mechanism of a run, computed from the settings alone."""
         return plan_for(self.settings.privacy, self.settings.chosen)
 
-    def final_plan(self) -> BudgetPlan:
-        """Return the plan with the noise of training. This noise is known after the DP metadata."""
-        plan = self.plan
-        for method in self.settings.chosen:
-            if "finetune" in method.stages and not method.stays_private:
-                plan = method.final_plan(plan, read_metadata(self.roots), self.settings.privacy)
-        return plan
-
     def ledger(self) -> Ledger:
         """Return the ledger of `privacy.dataset`. A benchmark and a release have separate
         ledgers."""
@@ -182,6 +187,7 @@ class Project:
             paid_for=self._paid_for,
             different_from=privacy.different_from,
             user_column=self.settings.prepare.user_column,
+            reservation=self.reservation,
         )
 
     def _paid_for(self) -> dict[str, Path]:
@@ -191,6 +197,13 @@ class Project:
         if privacy.purpose is Purpose.EXAMPLE:
             return {}
         return charges_of_releases(self.roots, privacy)
+
+    def refuse_foreign_releases(self) -> None:
+        """Raise LedgerError if data/released or dvc.lock names a release that the ledger of
+        `privacy.dataset` does not count."""
+        privacy = self.settings.privacy
+        refuse_foreign_folders(self.roots, privacy)
+        refuse_foreign_lock(self.base, privacy, snapshots=self.snapshots)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
         """Return the separate ledger of results without a DP epsilon."""

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import PureWindowsPath
 from typing import Any
+from urllib.parse import urlsplit
 
 from sugarbush.data.schema import Schema
 from sugarbush.deep_merge import deep_merge
 from sugarbush.evolution.population import Population
+from sugarbush.generators.interface import GeneratorFacts
+from sugarbush.methods.interface import Method
+from sugarbush.methods.maple import TABLE
+from sugarbush.paths import last_part
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.shown_runs import shown_count
 from sugarbush.privacy.budget import BudgetPlan
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.ledger import ACCEPTED, Ledger
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
 from sugarbush.report.model import Release
@@ -30,8 +38,13 @@ def release_facts(
     engine: str | None,
     plan: BudgetPlan,
     texts: Mapping[str, Mapping[str, int]],
+    earlier: Sequence[Method] = (),
 ) -> Release:
-    """Collect the facts of the release with the ledger entries in `ledger_ids`."""
+    """Collect the facts of the release with the ledger entries in `ledger_ids`.
+
+    `earlier` contains the methods of the other folders in data/released.
+    """
+    ledger = ledger.snapshot()  # another run may charge between the total and the head
     privacy, released = settings.privacy, settings.released
     asks = any(method.asks_generator for method in released)
     starts = [method.starts_from for method in released if method.starts_from is not None]
@@ -44,27 +57,40 @@ def release_facts(
         records_per_unit=privacy.records_per_user,
         delta=privacy.delta,
         entries=ledger.of(ledger_ids),
-        dataset_epsilon=ledger.adaptive_total(),
-        cap=privacy.cap,
+        dataset_epsilon=ledger.total(),
+        ledger_head=ledger.head(),
+        cap=ledger.cap,
+        cap_raises=ledger.cap_raises(),
         different_from=privacy.different_from,
+        accepted_charges=sum(entry.repair == ACCEPTED for entry in ledger.entries()),
+        cancelled_charges=len(ledger.cancelled()),
         plan=plan,
         schema=schema,
         donated=donated,
-        generator=settings.generator.chosen.facts() if asks else None,
+        generator=_without_paths(settings.generator.chosen.facts()) if asks else None,
         starts_from=starts[0] if starts else None,
-        encoder=_ENCODERS.get(encoder, encoder),
+        encoder=_ENCODERS.get(encoder) or last_part(encoder),
         methods=tuple(method.name for method in released),
         software=software_versions() | _plugin_versions(settings),
         created=datetime.now(UTC).date().isoformat(),
         engine=engine,
-        labels_endpoint=settings.extract_metadata.label_endpoint.address
+        labels_endpoint=_hosts(settings.extract_metadata.label_endpoint.address)
         if schema.asked_of_llm
         else None,
         other_packages=_packages_with_private_texts(settings),
         texts=texts,
+        remarks=_remarks((*released, *earlier), schema, has_table=engine is not None),
         settings=_shown_settings(settings),
         shown_runs=shown_count(ledger.state, f"{privacy.purpose}-{privacy.dataset}"),
     )
+
+
+def _remarks(methods: Iterable[Method], schema: Schema, *, has_table: bool) -> tuple[str, ...]:
+    """Return each remark of the DP table and of the methods once."""
+    declared = [*(TABLE.remarks if has_table else ())]
+    for method in methods:
+        declared += method.card_remarks(schema)
+    return tuple(dict.fromkeys(declared))
 
 
 def text_counts(final: Population, rounds: int) -> dict[str, int]:
@@ -99,4 +125,35 @@ def _shown_settings(settings: ProjectSettings) -> dict[str, Any]:
     }
     for method in settings.chosen:
         deep_merge(shown, method.card_settings())
-    return shown
+    return dict(_settings_without_paths(shown))
+
+
+def _without_paths(facts: GeneratorFacts) -> GeneratorFacts:
+    """Keep the last part of each path, and the host of each address."""
+    return replace(
+        facts,
+        model=facts.model and last_part(facts.model),
+        endpoint=facts.endpoint and _hosts(facts.endpoint),
+        sources=tuple(map(last_part, facts.sources)),
+    )
+
+
+def _hosts(addresses: str) -> str:
+    """Return the hosts in `addresses`, because ports, paths and user names are private.
+
+    >>> _hosts("https://ann@llm.example:8443/team/v1, http://localhost:8000/v1")
+    'llm.example, localhost'
+    """
+    urls = addresses.split(", ")
+    return ", ".join(dict.fromkeys(urlsplit(url).hostname or last_part(url) for url in urls))
+
+
+def _settings_without_paths(value: Any) -> Any:
+    """Keep the last part of each text that can be a path: absolute, or with no space in it."""
+    if isinstance(value, dict):
+        return {name: _settings_without_paths(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_settings_without_paths(inner) for inner in value]
+    if isinstance(value, str) and (PureWindowsPath(value).anchor or not re.search(r"\s", value)):
+        return last_part(value)
+    return value

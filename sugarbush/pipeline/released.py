@@ -6,9 +6,9 @@ import hashlib
 import hmac
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,8 +25,9 @@ from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import FinalSet, MetadataRelease, Method
 from sugarbush.paths import Roots, atomic_directory, require
 from sugarbush.pipeline.graph import stage_named
+from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Released
-from sugarbush.privacy.key import random_id
+from sugarbush.privacy.key import random_id, state_key
 from sugarbush.privacy.ledger import NOT_AN_ENTRY, Entry, Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 
@@ -53,10 +54,12 @@ def write_release(
 ) -> None:
     """Write release.json with the stage, the guarantee, and the charged entries of `ledger`.
     Without a DP guarantee, `ledger` is None and the folder is not publishable. The file contains
-    complete entries, so that released folders can repair a lost ledger."""
+    complete entries, so that released folders can repair a lost ledger. The seal proves that this
+    installation wrote the file. It covers the dataset and the purpose, so that the file proves
+    nothing for another ledger."""
     ids = list(dict.fromkeys(ledger_ids))
     charges = [] if ledger is None else [entry.public_fields() for entry in ledger.of(ids)]
-    fields = {
+    fields: dict[str, Any] = {
         "stage": stage,
         "dataset": privacy.dataset,
         "purpose": privacy.purpose.value,
@@ -68,6 +71,8 @@ def write_release(
         "charges": charges,
         "run": run,
     }
+    if ledger is not None:
+        fields["seal"] = _seal(state_key(ledger.state), fields)
     (folder / FILE).write_text(json.dumps(fields, indent=1) + "\n")
 
 
@@ -91,32 +96,80 @@ def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Pat
     }
 
 
-def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, ...]:
-    """Read the ledger entries in the dataset's released folders (none in version 0.2)."""
-    found = []
+def methods_of_releases(roots: Roots, privacy: PrivacySettings) -> frozenset[str]:
+    """Return the names of the methods that have released folders of the dataset."""
+    folders = [path.parent for path, _ in _releases(roots, privacy)]
+    of_0_1 = {"dpft" for folder in folders if folder.name in _FOLDERS_OF_0_1.values()}
+    return frozenset(folder.name for folder in folders) | of_0_1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedEntries:
+    """The ledger entries in released folders, by id.
+
+    Files with a valid seal contain the entries of `sealed`. All other entries are in `unsealed`:
+    somebody may have edited or invented them, or they come from another key or an earlier version.
+    """
+
+    sealed: Mapping[str, Entry]
+    unsealed: Mapping[str, Entry]
+
+
+def entries_of_releases(roots: Roots, privacy: PrivacySettings, *, key: bytes) -> ReleasedEntries:
+    """Read the ledger entries in the dataset's released folders (none in version 0.2). If several
+    files without a valid seal contain an id, the entry with the largest epsilon counts."""
+    sealed: dict[str, Entry] = {}
+    unsealed: dict[str, Entry] = {}
     for path, fields in _releases(roots, privacy):
         try:
-            found += [Entry.from_public_fields(charge) for charge in fields.get("charges", ())]
+            entries = [Entry.from_public_fields(charge) for charge in fields.get("charges", ())]
+            is_sealed = _is_sealed(key, fields)
         except NOT_AN_ENTRY:
             raise _damaged(path) from None
-    return tuple(found)
+        for entry in entries:
+            if is_sealed:
+                sealed[entry.id] = entry
+            elif (known := unsealed.get(entry.id)) is None or _cost(known) < _cost(entry):
+                unsealed[entry.id] = entry
+    rest = {i: entry for i, entry in unsealed.items() if i not in sealed}
+    return ReleasedEntries(sealed=sealed, unsealed=rest)
+
+
+def _cost(entry: Entry) -> float:
+    return epsilon([entry.event], delta=entry.delta)
+
+
+def _is_sealed(key: bytes, fields: Mapping[str, Any]) -> bool:
+    content = {name: value for name, value in fields.items() if name != "seal"}
+    return hmac.compare_digest(_seal(key, content).encode(), str(fields.get("seal")).encode())
+
+
+def _seal(key: bytes, fields: Mapping[str, Any]) -> str:
+    content = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    return hmac.digest(key, b"release\x1f" + content, "sha256").hex()
 
 
 def _releases(roots: Roots, privacy: PrivacySettings) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield each release.json of the settings' dataset, and its content. Folders with a name that
-    starts with a dot are skipped, because another process is writing them."""
+    """Yield each release.json of the settings' dataset, and its content."""
+    for path, fields in all_releases(roots):
+        if (fields["dataset"], fields["purpose"]) == (privacy.dataset, privacy.purpose.value):
+            yield path, fields
+
+
+def all_releases(roots: Roots) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield each release.json of the project, and its content. Folders with a name that starts
+    with a dot are skipped, because another process is writing them."""
     for path in sorted(roots.released.glob(f"**/{FILE}")):
         if any(part.startswith(".") for part in path.relative_to(roots.released).parts):
             continue
         try:
             fields = json.loads(path.read_text())
-            named = fields["dataset"], fields["purpose"], list(fields["ledger_ids"])
+            _ = fields["dataset"], fields["purpose"], list(fields["ledger_ids"])
         except FileNotFoundError:
             continue  # another process has just replaced the folder
         except (OSError, *NOT_AN_ENTRY):
             raise _damaged(path) from None
-        if named[:2] == (privacy.dataset, privacy.purpose.value):
-            yield path, fields
+        yield path, fields
 
 
 def _damaged(path: Path) -> LedgerError:

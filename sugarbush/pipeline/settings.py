@@ -33,10 +33,10 @@ from sugarbush.methods.mosaic import Mosaic
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public
 from sugarbush.privacy.settings import PrivacySettings, Purpose
-from sugarbush.privacy.unit import Unit
+from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.registry import GENERATORS, METHODS, package_of, plugin_names
 from sugarbush.report.settings import ReportSettings
-from sugarbush.settings import NOT_IN_OUTPUT, Section, parse_sections
+from sugarbush.settings import NOT_IN_OUTPUT, SECRET, Section, has_secret, parse_sections
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.crt.settings import CrtSettings
 from sugarbush.training.dpsgd.settings import FinetuneSettings, GenerateSettings, PretrainSettings
@@ -153,6 +153,15 @@ class ProjectSettings(Section):
         public = [file for method in self.chosen for file, _ in method.public_files()]
         named = [self.prepare.file, self.prepare.donated, self.prepare.schema_, *public]
         return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
+
+    @property
+    def contribution_bounds(self) -> ContributionBounds:
+        """The unit and the maximum number of its records, for stage prepare."""
+        return ContributionBounds(
+            unit=self.privacy.unit,
+            user_column=self.prepare.user_column,
+            records_per_unit=self.privacy.records_per_user,
+        )
 
     def output_settings(self) -> dict[str, Any]:
         """Return the settings that affect an output. `by_method` contains those of each method."""
@@ -283,6 +292,8 @@ def _require_names(value: Any, *, where: str) -> None:
     for name in value if isinstance(value, dict) else ():
         if not isinstance(name, str):
             raise ParamsError(f"{where}: YAML reads a name as {name!r}. Write the name in quotes")
+        if has_secret(name):
+            raise ParamsError(f"{where}: a name is a URL with a password. {SECRET}")
         _require_names(value[name], where=f"{where}: {name}")
     for each in value if isinstance(value, list) else ():
         _require_names(each, where=where)
@@ -420,9 +431,8 @@ def _explain(source: str, fields: Any, problem: Any) -> str:
     if problem["type"] == "missing":
         return f"{source}: {place} is missing."
     message = problem["msg"].removeprefix("Value error, ")
-    # An address may contain a password.
-    address = "base_url" in problem["loc"][-1:] or problem["loc"] == ("prepare", "file")
-    hidden = isinstance(arrived, dict | list) or address
+    # An address may contain a password, also without its scheme.
+    hidden = isinstance(arrived, dict | list) or any(mark in str(arrived) for mark in ("://", "@"))
     got = "" if hidden else f" (got {arrived!r})"
     where = f"{source}: {place}" if place else source
     return f"{where}: {message.removesuffix('.')}{got}."

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sugarbush.pipeline.settings import ProjectSettings
 
 SKIP_MARKER = "not_needed.txt"
+_OF_RECORDS = ("prepare", "train_texts", "extract_metadata", "train_codes")  # stamps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +69,11 @@ class Stage:
     def module(self) -> str:
         return f"sugarbush.pipeline.stages.{self.name}"
 
+    @property
+    def reads_records(self) -> bool:
+        """Whether the output depends on the records that stage prepare wrote."""
+        return any(Path(path).stem in _OF_RECORDS for path in self.inputs)
+
     def is_needed(self, settings: ProjectSettings, method: Method | None = None) -> bool:
         """Return whether the chosen methods need the stage."""
         if self.by_method:
@@ -82,6 +88,9 @@ class Stage:
         if not self.is_needed(project.settings, method):
             self.skip(project.base, method)
             return
+        project.refuse_foreign_releases()
+        if self.reads_records:
+            project.require_prepared()
         function = import_module(self.module).run
         if self.by_method:
             function(project, method)

@@ -5,7 +5,7 @@ from sugarbush.lazy_names import lazy_names
 __getattr__ = lazy_names(
     __name__,
     {
-        "accounting": ("Relation",),
+        "accounting": ("Relation", "rounded_down", "rounded_up"),
         "budget": ("BudgetRequest", "Subsampling", "make_plan", "with_subsampling"),
         "key": ("state_key",),
         "fingerprint": ("make_dataset_fingerprint",),

@@ -17,12 +17,14 @@ from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from functools import lru_cache, reduce
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.events import (
     ConfidentialTraining,
     DiscreteGaussian,
+    DpSgdBound,
     Event,
     GaussianDp,
     NonPrivate,
@@ -38,9 +40,12 @@ if TYPE_CHECKING:
 # interval saves time for thousands of DP-SGD steps.
 _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
-_SLACKS = (0.01, 0.05)  # fractions of delta reserved for events that are not exactly Gaussian
+SLACK_SHARE = 0.01  # fraction of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
 _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
+# The divergence of DpSgdBound is at least this number, because rounding errors of composed PLDs
+# reach 4e-13.
+_FLOOR = 1e-11
 
 
 class Relation(StrEnum):
@@ -71,25 +76,83 @@ def epsilon(
     """
     if not 0 < delta < 1:
         raise InvariantError(f"delta={delta!r} is not between 0 and 1")
+    every = tuple(events)
+    if any(
+        isinstance(event, NonPrivate)
+        or (isinstance(event, ConfidentialTraining) and relation is not Relation.REPLACE_ONE)
+        for event in every
+    ):
+        return math.inf
+    return _composed_epsilon(_counted(every), delta, relation) if every else 0.0
+
+
+def _counted(events: Iterable[Event]) -> tuple[tuple[Event, int], ...]:
     runs: Counter[Event] = Counter()
     for event in events:
-        if isinstance(event, NonPrivate) or (
-            isinstance(event, ConfidentialTraining) and relation is not Relation.REPLACE_ONE
-        ):
-            return math.inf
         runs[_one(event)] += getattr(event, "count", 1)
-    return _composed_epsilon(tuple(runs.items()), delta, relation) if runs else 0.0
+    return tuple(runs.items())
 
 
 @lru_cache(maxsize=1024)  # because a ledger computes the same total before and after a charge
 def _composed_epsilon(
     runs: tuple[tuple[Event, int], ...], delta: float, relation: Relation
 ) -> float:
-    sampled = any(isinstance(event, PoissonGaussian) for event, _ in runs)
-    interval = _COARSE_INTERVAL if sampled else _FINE_INTERVAL
-    parts = (_distribution(event, count, interval, relation) for event, count in runs)
-    total: Any = reduce(lambda whole, part: whole.compose(part), parts)
+    total = _composed(runs, relation)
     return max(0.0, float(total.get_epsilon_for_delta(delta)))
+
+
+def _composed(runs: Iterable[tuple[Event, int]], relation: Relation) -> Any:
+    runs = tuple(runs)
+    sampled = any(isinstance(event, PoissonGaussian | DpSgdBound) for event, _ in runs)
+    interval = _COARSE_INTERVAL if sampled else _FINE_INTERVAL
+    return _composition(runs, interval, relation)
+
+
+def delta(events: Iterable[Event], *, epsilon: float) -> float:
+    """Compute the smallest delta for which the composition of `events` is (epsilon, delta)-DP.
+
+    >>> from sugarbush.privacy.events import GaussianDp
+    >>> round(delta([GaussianDp(mu=1.0)], epsilon=1.0), 4)
+    0.1269
+    """
+    runs = [(_one(event), getattr(event, "count", 1)) for event in events]
+    if not runs:
+        return 0.0
+    return float(_composed(runs, Relation.ADD_OR_REMOVE_ONE).get_delta_for_epsilon(epsilon))
+
+
+def within(event: PoissonGaussian, bound: DpSgdBound) -> bool:
+    """Return whether the privacy profile of `event` is at most the profile of `bound`.
+
+    The check of the grid points covers all x, because the PLDs of both are linear in e^x between
+    these points (proof: docs/decisions/adaptive-composition.md).
+    """
+    import numpy as np
+
+    whole = _distribution(_one(event), event.count, _COARSE_INTERVAL, Relation.ADD_OR_REMOVE_ONE)
+    most = _profile(bound, _COARSE_INTERVAL)
+    x = np.arange(len(most)) * _COARSE_INTERVAL
+    return bool((_divergence(whole, x) <= most).all())
+
+
+@lru_cache(maxsize=16)
+def _profile(bound: DpSgdBound, interval: float) -> NDArray[np.float64]:
+    """Compute the divergence of `bound` at every point of the grid, until it reaches `_FLOOR`."""
+    import numpy as np
+
+    sampled = bound.sampled
+    whole = _distribution(_one(sampled), sampled.count, interval, Relation.ADD_OR_REMOVE_ONE)
+    ends = (gaussian_epsilon(bound.mu, delta=_FLOOR), float(whole.get_epsilon_for_delta(_FLOOR)))
+    if math.isinf(max(ends)):
+        return np.ones(2)  # no guarantee
+    x = np.arange(math.ceil(max(ends) / interval) + 2) * interval
+    gaussian: NDArray[np.float64] = _gaussian_delta(bound.mu, x)
+    return np.maximum(np.maximum(gaussian, _divergence(whole, x)), _FLOOR)
+
+
+def _composition(runs: Iterable[tuple[Event, int]], interval: float, relation: Relation) -> Any:
+    parts = (_distribution(event, times, interval, relation) for event, times in runs)
+    return reduce(lambda whole, part: whole.compose(part), parts)
 
 
 def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
@@ -99,36 +162,58 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
     noise on integers are not exactly Gaussian, so each such event gets a mu and a slack. At every
     epsilon, the event's hockey-stick divergence is at most the divergence of N(mu, 1) from N(0, 1),
-    plus the slack. The slacks are subtracted from delta. Source:
+    plus the slack. The slacks together are at most SLACK_SHARE of delta. Source:
     docs/decisions/adaptive-composition.md.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(adaptive_epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
     0.83
     """
+    numbers = count(1)
+    return filtered_epsilon(
+        [((event,), next(numbers) if needs_slack(event) else 0) for event in events], delta=delta
+    )
+
+
+def filtered_epsilon(parts: Iterable[tuple[tuple[Event, ...], int]], *, delta: float) -> float:
+    """Bound the epsilon of `parts`, even if earlier results decided which parts came later.
+
+    A part contains events that were fixed together, and its slack number. The mu and the slack of a
+    part depend on the part and delta alone. So later parts do not change them, and the bound is a
+    filter. The numbers of parts that need a slack must differ. The number of other parts is 0.
+    """
     if not 0 < delta < 1:
         raise InvariantError(f"delta={delta!r} is not between 0 and 1")
-    exact: list[Event] = []
-    searched: list[Event] = []
-    for event in events:
-        (searched if _gains_by_slack(event) else exact).append(event)
-    mu = gaussian_mu(exact)
-    if not searched or math.isinf(mu):
-        return gaussian_epsilon(mu, delta=delta)
-    totals = []
-    for share in _SLACKS:
-        slack = share * delta / len(searched)
-        whole = math.hypot(mu, *(_mu_with_slack(event, slack) for event in searched))
-        totals.append(gaussian_epsilon(whole, delta=(1 - share) * delta))
-    return min(totals)
+    numbers, squares = set[int](), 0.0
+    for events, number in parts:
+        if number in numbers or any(needs_slack(event) > number for event in events):
+            raise InvariantError(f"slack number {number} is missing or used twice")
+        numbers |= {number} - {0}
+        mu = gaussian_mu(events)
+        if number:
+            mu = min(mu, _mu_with_slack(events, slack_fraction(number) * delta))
+        squares += mu**2
+    return gaussian_epsilon(math.sqrt(squares), delta=(1 - SLACK_SHARE) * delta)
 
 
-def _gains_by_slack(event: Event) -> bool:
+def slack_fraction(number: int) -> float:
+    """Return the fraction of delta that is the slack of number 1, 2, and so on.
+
+    The 2^k numbers from 2^k to 2^(k+1) - 1 have the same fraction, so few searches for a mu are
+    needed. These numbers together have SLACK_SHARE / 2^(k+1), and all numbers have SLACK_SHARE.
+
+    >>> [round(slack_fraction(number) / SLACK_SHARE, 6) for number in (1, 2, 3, 4)]
+    [0.5, 0.125, 0.125, 0.03125]
+    """
+    return math.ldexp(SLACK_SHARE, 1 - 2 * number.bit_length())
+
+
+def needs_slack(event: Event) -> bool:
     """Return whether a slack makes the mu of an event much smaller."""
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE
-    return isinstance(event, PoissonGaussian)
+    return isinstance(event, PoissonGaussian | DpSgdBound)
 
 
 def gaussian_epsilon(mu: float, *, delta: float) -> float:
@@ -153,16 +238,16 @@ def _gaussian_delta(mu: float, x: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> float:
-    """Find the smallest mu such that the divergence of `event` exceeds mu-GDP by at most `slack`.
+def _mu_with_slack(events: tuple[Event, ...], slack: float) -> float:
+    """Find the smallest mu such that the divergence of `events` exceeds mu-GDP by at most `slack`.
 
-    The relative error is 1e-5. The check of the grid points covers all x (proof:
-    docs/decisions/adaptive-composition.md).
+    The divergence is that of the composition. The relative error is 1e-5. The check of the grid
+    points covers all x (proof: docs/decisions/adaptive-composition.md).
     """
     import numpy as np
     from scipy.special import ndtr
 
-    whole = _distribution(_one(event), event.count, _COARSE_INTERVAL, Relation.ADD_OR_REMOVE_ONE)
+    whole = _composition(_counted(events), _COARSE_INTERVAL, Relation.ADD_OR_REMOVE_ONE)
     end = float(whole.get_epsilon_for_delta(slack))
     if math.isinf(end):
         return math.inf
@@ -238,6 +323,8 @@ def _one(event: Event) -> Event:
             return PoissonGaussian(
                 noise_multiplier=event.noise_multiplier, rate=event.rate, count=1
             )
+        case DpSgdBound():
+            return event
     raise InvariantError(f"epsilon cannot be computed for events of kind {event.kind}")
 
 
@@ -272,6 +359,10 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
             return _gaussian(event.mu, count, interval)
         case PoissonGaussian():
             one = _sampled_once(event.noise_multiplier, event.rate, interval, relation)
+        case DpSgdBound():
+            from sugarbush.privacy.privacy_loss import from_profile
+
+            one = from_profile(_profile(event, interval), interval)
         case _:
             raise InvariantError(f"epsilon cannot be computed for events of kind {event.kind}")
     return one if count == 1 else one.self_compose(count)
@@ -287,8 +378,13 @@ def _gaussian(mu: float, count: int, interval: float) -> Any:
 def rounded_up(value: float, figures: int = 4) -> str:
     """Format an upper bound with `figures` significant digits, rounded up.
 
-    >>> rounded_up(1.0049, 3), rounded_up(0.7349, 2), rounded_up(2.0)
-    ('1.01', '0.74', '2')
+    All texts, tables and messages print epsilon, delta, mu and other bounds of a risk with this
+    function, and noise and lower bounds with `rounded_down`.
+
+    The result is never below `value` as a float. A number of few digits stays as it is.
+
+    >>> rounded_up(1.0049, 3), rounded_up(0.7349, 2), rounded_up(1e-5), rounded_up(1.2341e-6, 3)
+    ('1.01', '0.74', '1e-5', '1.24e-6')
     """
     return _rounded(value, Context(prec=figures, rounding=ROUND_CEILING))
 
@@ -305,4 +401,5 @@ def rounded_down(value: float, figures: int = 4) -> str:
 def _rounded(value: float, context: Context) -> str:
     if not math.isfinite(value):
         return f"{value:g}"
-    return f"{float(context.create_decimal(Decimal(value))):.{context.prec}g}"
+    rounded = float(context.create_decimal(Decimal(repr(float(value)))))
+    return f"{rounded:.{context.prec}g}".replace("e-0", "e-")

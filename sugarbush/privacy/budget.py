@@ -6,9 +6,10 @@ the privacy loss distributions (PLDs) of the mechanisms. The discrete Gaussian i
 Gaussian, so this epsilon can exceed the target. Every mu is then scaled down until epsilon is at
 most the target.
 
-The plan first gives DP-SGD only a share of mu^2, because the number of steps depends on the DP
-record count. When the DP record count is released, `with_subsampling` chooses the noise of DP-SGD.
-The epsilon of the whole plan then meets the target. The noise of other mechanisms does not change.
+The plan first gives DP-SGD only a share of mu^2. If the sampling rate and the number of steps are
+known, `with_subsampling` then chooses the noise of DP-SGD. If a DP count decides them,
+`with_bound` plans a bound for every count, and `noise_within` chooses the noise when the count is
+known. The epsilon of the whole plan meets the target. The noise of other mechanisms stays as it is.
 
 A unit of up to m records adds up to m to a histogram, so counts get m times the noise. This module
 applies the factor m to histograms. `MarginalMeasurer` applies the factor in AIM. DP-SGD uses one
@@ -17,16 +18,30 @@ record of a unit per step, so the noise of DP-SGD does not depend on m.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sugarbush.errors import InvariantError, ParamsError
+from sugarbush.privacy.accounting import delta as delta_of
 from sugarbush.privacy.accounting import epsilon as epsilon_of
-from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, PoissonGaussian
+from sugarbush.privacy.accounting import rounded_up, within
+from sugarbush.privacy.events import (
+    DiscreteGaussian,
+    DpSgdBound,
+    Event,
+    GaussianDp,
+    PlannedEvents,
+    PoissonGaussian,
+)
 
 _SHARE_TOLERANCE = 1e-9
+# Fractions of delta for each of the two mechanisms of a bound. At 0.5, epsilon meets the target,
+# except for rounding. The larger fraction needs less noise, and mostly meets the target, too.
+_PARTS_OF_DELTA = (0.65, 0.5, 0.4)
 _STEPS = 8
 _NOISE_TOLERANCE = 5e-4  # relative tolerance for the noise multipliers of subsampled mechanisms
 
@@ -57,15 +72,15 @@ class Subsampling:
 class BudgetAllocation:
     """The budget of a mechanism: `mu` in total, and `stddev` for each of its `count` Gaussians.
 
-    `sensitivity` is the L2 sensitivity of one Gaussian to one unit. `with_subsampling` sets
-    `subsampled`, the cost of DP-SGD; `mu` is then only the planned share.
+    `sensitivity` is the L2 sensitivity of one Gaussian to one unit. `with_subsampling` and
+    `with_bound` set `subsampled`, the cost of DP-SGD; `mu` is then only the planned share.
     """
 
     name: str
     mu: float
     count: int
     sensitivity: int = 1
-    subsampled: PoissonGaussian | None = None
+    subsampled: PoissonGaussian | DpSgdBound | None = None
 
     @property
     def stddev(self) -> float:
@@ -90,6 +105,13 @@ class BudgetPlan:
     epsilon: float
     delta: float
     allocations: tuple[BudgetAllocation, ...]
+
+    @property
+    def planned(self) -> PlannedEvents:
+        """The events of the plan, for the ledger."""
+        events = tuple(allocation.event for allocation in self.allocations)
+        said = json.dumps([self.delta, *(event.as_dict() for event in events)])
+        return PlannedEvents(id=hashlib.sha256(said.encode()).hexdigest()[:16], events=events)
 
     def holds(self, name: str) -> bool:
         return any(allocation.name == name for allocation in self.allocations)
@@ -133,8 +155,9 @@ def _plan(
         mu *= epsilon / plan.epsilon * (1 - 1e-6)
         plan = _at(parts, mu, delta, records_per_unit)
     raise ParamsError(
-        f"privacy.epsilon={epsilon:g} at delta={delta:g} cannot be planned, because the noise or "
-        "delta is too small to compute the privacy loss. Lower epsilon, or raise delta."
+        f"privacy.epsilon={rounded_up(epsilon)} at delta={rounded_up(delta)} cannot be planned, "
+        "because the noise or delta is too small to compute the privacy loss. Lower epsilon, or "
+        "raise delta."
     )
 
 
@@ -183,7 +206,8 @@ def with_subsampling(
         root = float(brentq(excess, lower, upper, xtol=_NOISE_TOLERANCE))
     except ValueError:
         raise ParamsError(
-            f"privacy.epsilon={epsilon:g} at delta={plan.delta:g} cannot be planned for "
+            f"privacy.epsilon={rounded_up(epsilon)} at delta={rounded_up(plan.delta)} cannot be "
+            "planned for "
             f"{', '.join(f'{part.steps} steps of {name}' for name, part in parts.items())}. "
             "Lower the epochs, or raise epsilon."
         ) from None
@@ -192,10 +216,75 @@ def with_subsampling(
     return at(root)
 
 
+@lru_cache(maxsize=16)  # takes seconds
+def with_bound(plan: BudgetPlan, name: str, largest: Subsampling, *, epsilon: float) -> BudgetPlan:
+    """Add DP-SGD to `plan`, if a DP count will decide its sampling rate and number of steps.
+
+    `largest` are the steps for a large count. The plan's epsilon is at most `epsilon` for every
+    count, if the noise comes from `noise_within`. Proof: docs/decisions/adaptive-composition.md.
+    Raises ParamsError if no noise meets `epsilon`.
+    """
+    others = delta_of([a.event for a in plan.allocations if a.name != name], epsilon=epsilon)
+    for part in _PARTS_OF_DELTA:
+        smaller = replace(plan, delta=others + part * (plan.delta - others))
+        one, many = (
+            with_subsampling(smaller, {name: steps}, epsilon=epsilon).of(name).subsampled
+            for steps in (Subsampling(rate=1.0, steps=1), largest)
+        )
+        assert isinstance(one, PoissonGaussian) and isinstance(many, PoissonGaussian)
+        bound = DpSgdBound(
+            mu=1 / one.noise_multiplier,
+            noise_multiplier=many.noise_multiplier,
+            rate=many.rate,
+            steps=many.count,
+        )
+        found = _with_events(plan, {name: bound})
+        if found.epsilon <= epsilon:
+            return found
+    raise ParamsError(
+        f"privacy.epsilon={rounded_up(epsilon)} at delta={rounded_up(plan.delta)} cannot be "
+        f"planned for {name}, because delta is too small. Raise delta, or set the number of "
+        "records (finetune.<preset>.records)."
+    )
+
+
+def noise_within(bound: DpSgdBound, part: Subsampling) -> PoissonGaussian:
+    """Return `part` with the smallest noise for which its privacy profile is within `bound`.
+
+    The relative error of the noise is at most 0.05%.
+    """
+
+    def at(log_scale: float) -> PoissonGaussian:
+        return _subsampled(bound.mu, part, math.exp(log_scale))
+
+    lower, upper = -0.1, 0.1
+    for _ in range(_STEPS):
+        if within(at(upper), bound):
+            break
+        lower, upper = upper, 2 * upper
+    else:
+        raise InvariantError(f"no noise keeps {part} within {bound}")
+    for _ in range(_STEPS):
+        if not within(at(lower), bound):
+            break
+        lower, upper = 2 * lower, lower
+    while upper - lower > _NOISE_TOLERANCE:
+        middle = (lower + upper) / 2
+        lower, upper = (lower, middle) if within(at(middle), bound) else (middle, upper)
+    return at(upper)
+
+
 def _scaled(plan: BudgetPlan, parts: Mapping[str, Subsampling], scale: float) -> BudgetPlan:
+    return _with_events(
+        plan, {name: _subsampled(plan.of(name).mu, part, scale) for name, part in parts.items()}
+    )
+
+
+def _with_events(
+    plan: BudgetPlan, events: Mapping[str, PoissonGaussian | DpSgdBound]
+) -> BudgetPlan:
     allocations = tuple(
-        replace(a, subsampled=_subsampled(a.mu, parts[a.name], scale)) if a.name in parts else a
-        for a in plan.allocations
+        replace(a, subsampled=events.get(a.name, a.subsampled)) for a in plan.allocations
     )
     spent = epsilon_of([a.event for a in allocations], delta=plan.delta)
     return replace(plan, epsilon=spent, allocations=allocations)

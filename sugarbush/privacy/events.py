@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar
 
@@ -69,6 +69,29 @@ class PoissonGaussian(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DpSgdBound(Event):
+    """DP-SGD with a sampling rate and a number of steps that a DP count decides.
+
+    For every count, the privacy profile of the training is at most the larger of two profiles: the
+    profile of mu-GDP, and the profile of `steps` steps of `PoissonGaussian`. So this event does not
+    depend on the count.
+    """
+
+    kind: ClassVar[str] = "dp_sgd_bound"
+    mu: float
+    noise_multiplier: float
+    rate: float
+    steps: int
+
+    @property
+    def sampled(self) -> PoissonGaussian:
+        """The second of the two mechanisms."""
+        return PoissonGaussian(
+            noise_multiplier=self.noise_multiplier, rate=self.rate, count=self.steps
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConfidentialTraining(Event):
     """The steps of `PoissonGaussian` on a deduplicated corpus.
 
@@ -90,10 +113,39 @@ class NonPrivate(Event):
     kind: ClassVar[str] = "non_private"
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlannedEvents:
+    """All events of a run, which are fixed before the first event is drawn.
+
+    Runs with equal plans have the same `id`.
+    """
+
+    id: str
+    events: tuple[Event, ...]
+
+
 _KINDS: dict[str, type[Event]] = {
     cls.kind: cls
-    for cls in (DiscreteGaussian, GaussianDp, PoissonGaussian, ConfidentialTraining, NonPrivate)
+    for cls in (
+        DiscreteGaussian,
+        GaussianDp,
+        PoissonGaussian,
+        DpSgdBound,
+        ConfidentialTraining,
+        NonPrivate,
+    )
 }
+
+
+def single_events(event: Event) -> tuple[Event, ...]:
+    """Return the events that are charged one by one: each round, but all steps of a training.
+
+    >>> len(single_events(DiscreteGaussian(stddev=9.0, count=3)))
+    3
+    """
+    if isinstance(event, DiscreteGaussian | GaussianDp):
+        return (replace(event, count=1),) * event.count
+    return (event,)
 
 
 def event_from_dict(fields: dict[str, Any]) -> Event:

@@ -6,14 +6,15 @@ punctuation, spaces and invisible characters are ignored. The ledger also recogn
 changes of a few words in each text, and after most records were replaced.
 
 The ledger does not recognise a corpus if the common fraction is smaller than about 2%, or if fewer
-than `_ENOUGH` values are common. Without a user column, these changes also prevent recognition:
+than `ENOUGH` values are common. Without a user column, these changes also prevent recognition:
 
     translated or rewritten texts
     a change of every sixth word
     look-alike letters
 
-Numeric ids are ignored, because many tables number their rows from 1. Two unrelated corpora can
-match by mistake if
+Numeric ids are ignored, because many tables number their rows from 1. So the same records by
+another text column are not recognised if their ids are numbers and there are no users. Two
+unrelated corpora can match by mistake if
 
     both number their users from 1
     both have ids such as row-1 and row-2
@@ -36,12 +37,14 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-_SAMPLE = 256
+from sugarbush.privacy.users import normalised_user
+
+SAMPLE = 256
 # Minimum number of common values, among 256, of two corpora that match. If two corpora share 1/10
 # of their values, 26 common values are expected, and P[fewer than 5] < 1e-6. If two corpora share
 # no value, P[any equal hashes] = 2e-5.
-_ENOUGH = 5
-_PHRASE = 8  # words in a phrase
+ENOUGH = 5
+PHRASE = 8  # words in a phrase
 _EVERY = 4  # a hash of the first word chooses one phrase in four
 _OF_0_2, _MINIMA, _ENOUGH_OF_0_2 = "m", 64, 3
 _HEXADECIMAL = frozenset("0123456789abcdef")
@@ -62,15 +65,15 @@ class FingerprintBuilder:
         self._key, self._of_0_2 = key, of_0_2
         self._samples = {kind: _Sample(kind, key=key) for kind in "tpui"}
         self._minima = np.full(_MINIMA, 2**64 - 1, dtype=np.uint64)
-        self._anchors = _Anchors()
+        self._anchors = Anchors()
 
     def add(
         self, texts: Sequence[str], *, users: Iterable[str] = (), ids: Iterable[str] = ()
     ) -> None:
-        words = [_words(text) for text in texts]
+        words = [words_of(text) for text in texts]
         self._samples["t"].add(" ".join(each) for each in words)
         self._samples["p"].add(self._anchors.phrases(words))
-        self._samples["u"].add(_plain(user) for user in users)
+        self._samples["u"].add(normalised_user(user) for user in users)
         self._samples["i"].add(_plain(i) for i in ids if not _NUMBER.fullmatch(str(i)))
         for start in range(0, len(texts) if self._of_0_2 else 0, _TEXTS_AT_A_TIME):
             own = _minima_of_0_2(texts[start : start + _TEXTS_AT_A_TIME], key=self._key)
@@ -82,7 +85,7 @@ class FingerprintBuilder:
         for kind, sample in self._samples.items():
             smallest = sample.smallest()
             corpus = corpus or b"".join(smallest)
-            smallest += [corpus + i.to_bytes(2, "big") for i in range(_SAMPLE - len(smallest))]
+            smallest += [corpus + i.to_bytes(2, "big") for i in range(SAMPLE - len(smallest))]
             values += sorted(_hidden(kind, each, key=self._key) for each in smallest)
         minima = self._minima if self._of_0_2 else ()
         return (*values, *(f"{_OF_0_2}{int(value):016x}" for value in minima))
@@ -115,7 +118,7 @@ def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> boo
         own = [value[1:] for value in fingerprint if value[0] == _OF_0_2]
         return sum(a == b for a, b in zip(own, known, strict=False)) >= _ENOUGH_OF_0_2
     common = [value[0] for value in set(fingerprint) & set(known)]
-    return any(common.count(kind) >= _ENOUGH for kind in set(common))
+    return any(common.count(kind) >= ENOUGH for kind in set(common))
 
 
 def is_comparable(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
@@ -136,7 +139,7 @@ def stored_part(fingerprint: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class _Sample:
-    """The `_SAMPLE` smallest keyed hashes of distinct values."""
+    """The `SAMPLE` smallest keyed hashes of distinct values."""
 
     def __init__(self, kind: str, *, key: bytes) -> None:
         self._hash = blake2b(key=key[:64], person=kind.encode())
@@ -153,11 +156,11 @@ class _Sample:
             digest = own.digest()
             if digest < largest:
                 self._found.add(digest)
-                if len(self._found) >= 2 * _SAMPLE:
+                if len(self._found) >= 2 * SAMPLE:
                     largest = self._shrink()
 
     def smallest(self) -> list[bytes]:
-        return nsmallest(_SAMPLE, self._found)
+        return nsmallest(SAMPLE, self._found)
 
     def _shrink(self) -> bytes:
         smallest = self.smallest()
@@ -185,7 +188,7 @@ def _minima_of_0_2(texts: Sequence[str], *, key: bytes) -> NDArray[np.uint64]:
     return minima
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
     """Split a text into lower-case words without punctuation and invisible characters."""
     if text.isascii():
         return text.translate(_ASCII_WORDS).split()
@@ -194,7 +197,7 @@ def _words(text: str) -> list[str]:
     return [word for word in _NOT_A_WORD.split(plain) if word]
 
 
-class _Anchors(dict[str, bool]):
+class Anchors(dict[str, bool]):
     """Maps a word to True if phrases that start with the word are used (one word in `_EVERY`)."""
 
     def __missing__(self, word: str) -> bool:
@@ -205,8 +208,8 @@ class _Anchors(dict[str, bool]):
 
     def phrases(self, texts: Iterable[list[str]]) -> Iterator[str]:
         for words in texts:
-            used = compress(range(len(words) - _PHRASE + 1), map(self.__getitem__, words))
-            yield from [" ".join(words[place : place + _PHRASE]) for place in used]
+            used = compress(range(len(words) - PHRASE + 1), map(self.__getitem__, words))
+            yield from [" ".join(words[place : place + PHRASE]) for place in used]
 
 
 def _plain(value: str) -> str:

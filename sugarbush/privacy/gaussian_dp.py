@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import erfinv, log_ndtr, ndtri_exp
 
 from sugarbush.errors import InvariantError
+from sugarbush.privacy.accounting import rounded_up
 
 _SMALL = 1e-3  # for smaller values, Phi^-1 is computed around 1/2, where it is precise
 _DIRECT_SUM_BELOW = 1.0  # for a smaller sigma, a few terms of the sum suffice
@@ -103,8 +104,8 @@ class GaussianDpFilter:
         _require_positive(mu=mu)
         if math.fsum([*self._steps, mu**2]) > self._limit:
             raise InvariantError(
-                f"a step of mu^2={mu**2:.6g} would exceed the filter's limit {self._limit:.6g} "
-                f"(spent so far: {self.spent:.6g})"
+                f"a step of mu^2={rounded_up(mu**2)} would exceed the filter's limit "
+                f"{rounded_up(self._limit)} (spent so far: {rounded_up(self.spent)})"
             )
         self._steps.append(mu**2)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from sugarbush.errors import LedgerError, StorageError
-from sugarbush.paths import atomic_file, make_owner_only
+from sugarbush.paths import atomic_file, make_state
 
 _LOCK_TIMEOUT_S = 120
 
@@ -25,11 +25,10 @@ def state_key(state: Path) -> bytes:
     """
     path = state / "key"
     try:
-        make_owner_only(state)
+        make_state(state)
         with FileLock(state / "key.lock", timeout=_LOCK_TIMEOUT_S):
             if not path.exists():
                 with atomic_file(path) as temporary:
-                    temporary.touch(mode=0o600)
                     temporary.write_bytes(secrets.token_bytes(32))
             key = path.read_bytes()
     except OSError as error:

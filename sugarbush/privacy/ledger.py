@@ -12,12 +12,20 @@ releases an uncharged result.
 Entries contain events, ids and keyed fingerprints, but no text, count or record number. An entry
 has a date but no time, because the duration of a sum depends on the number of records.
 
-Each entry is sealed: its last field is an HMAC over the entry and the seal of the entry before it.
+A repair adds charges of released folders that a lost ledger lacks. A folder without a valid seal
+proves nothing, so its charges are added only if the user accepts each one. A further line can
+cancel accepted charges, and no other charge.
+
+Each line is sealed: its last field is an HMAC over the entry and the seal of the entry before it.
 The HMACs form a chain. An edited, reordered or deleted line breaks the chain. The .head file stores
 the last seal, so the ledger detects missing last lines. Lines of version 0.1 have no seal; the
 first sealed line covers them. Anyone with the key can forge a ledger. An older copy of a ledger has
 valid seals, so the ledger also checks the results. If a released folder or a finished result names
 a charge that the ledger lacks, the ledger accepts no new charge.
+
+Entries of one plan form a group: their events were fixed before the first of them was drawn. The
+total of one group is the epsilon of the composed PLDs. The total of several groups is the bound for
+adaptive choices (docs/decisions/adaptive-composition.md). Lines of another kind raise the cap.
 """
 
 from __future__ import annotations
@@ -30,9 +38,10 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,17 +50,36 @@ from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, InvariantError, LedgerError, ParamsError
 from sugarbush.paths import atomic_file, make_owner_only
-from sugarbush.privacy.accounting import adaptive_epsilon, epsilon, gaussian_mu, rounded_up
+from sugarbush.privacy.accounting import (
+    SLACK_SHARE,
+    epsilon,
+    filtered_epsilon,
+    gaussian_mu,
+    needs_slack,
+    rounded_up,
+)
 from sugarbush.privacy.budget import mu_of
-from sugarbush.privacy.events import Event, event_from_dict
+from sugarbush.privacy.events import (
+    DpSgdBound,
+    Event,
+    PlannedEvents,
+    PoissonGaussian,
+    event_from_dict,
+    single_events,
+)
 from sugarbush.privacy.fingerprint import is_comparable, is_same_dataset, stored_part
 from sugarbush.privacy.key import state_key
-from sugarbush.privacy.settings import DATASET_NAME
+from sugarbush.privacy.reservation import Reservation
+from sugarbush.privacy.settings import DATASET_NAME, DEFAULT_CAP, LARGEST_CAP
 from sugarbush.privacy.unit import Unit
 
 _NAME = re.compile(DATASET_NAME)
 _LOCK_TIMEOUT_S = 120
+_HEAD_DIGITS = 16
+SEALED, ACCEPTED = "sealed", "accepted"  # the kinds of `Entry.repair`
+_MOST_SLACKS = 2**40
 _SEAL_FIELD = b',"seal":"'
+_CANCEL = "cancel"  # the field of a line that cancels accepted charges
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
 # A line that is not an entry raises one of these errors.
 NOT_AN_ENTRY = (
@@ -63,48 +91,102 @@ NOT_AN_ENTRY = (
 class Entry:
     """One charge. `run` is the random id of the stage's run (`privacy.results`).
 
-    `user_column` is the column of the user, or None if the unit is a record.
+    `user_column` is the column of the user, or None if the unit is a record. A unit had at most
+    `records_per_unit` records (None: an old entry does not say how many). `plan` names the group of
+    entries whose events were fixed together. An entry without `plan` is its own group. `planned`
+    contains all events of the plan, if the total needs them. `slack` is the slack number of an
+    event that is not exactly Gaussian (`accounting.filtered_epsilon`), else 0. `cap` is the cap
+    that the charge declared, if no cap or a larger cap was stored before. `repair` is None for a
+    charge before a draw, SEALED for a charge that a repair found in a sealed release.json, and
+    ACCEPTED for a charge that the user accepted without a seal.
     """
 
     id: str
     time: str
     unit: Unit
     user_column: str | None = None
+    records_per_unit: int | None = None
     stage: str
     run: str
     event: Event
     delta: float
     dataset_fingerprint: tuple[str, ...]
+    repair: str | None = None
+    plan: str = ""
+    planned: tuple[Event, ...] = ()
+    slack: int = 0
+    cap: float | None = None
+
+    @property
+    def group(self) -> str:
+        return self.plan or self.id
+
+    @property
+    def part(self) -> tuple[str, tuple[Event, ...]]:
+        """The name and the planned events of the part of the filter to which the entry belongs.
+
+        Exactly Gaussian events and trainings are parts of their own. All other events of a plan are
+        one part. It counts in full from its first charge, because a result may decide whether the
+        rest is drawn.
+        """
+        if isinstance(self.event, PoissonGaussian | DpSgdBound) or not needs_slack(self.event):
+            return self.id, (self.event,)
+        events = tuple(
+            event
+            for event in _singles(self.planned)
+            if needs_slack(event) and not isinstance(event, PoissonGaussian | DpSgdBound)
+        )
+        return self.group, events
 
     def public_fields(self) -> dict[str, Any]:
         """Return the fields that release.json shows: all except the fingerprint."""
+        optional = {
+            "whose": self.user_column,
+            "records_per_unit": self.records_per_unit,
+            "plan": self.plan or None,
+            "planned": [event.as_dict() for event in self.planned] or None,
+            "slack": self.slack or None,
+            "cap": self.cap,
+            "repair": self.repair,
+        }
         return {
             "id": self.id,
             "time": self.time,
             "unit": self.unit.value,
-            **({} if self.user_column is None else {"whose": self.user_column}),
             "stage": self.stage,
             "run": self.run,
             "event": self.event.as_dict(),
             "delta": self.delta,
+            **{name: value for name, value in optional.items() if value is not None},
         }
 
     @classmethod
     def from_public_fields(cls, fields: Mapping[str, Any]) -> Entry:
         """Invert `public_fields`. Raises an error of `NOT_AN_ENTRY`."""
+        unit, records = Unit(fields["unit"]), fields.get("records_per_unit")
         entry = cls(
             id=str(fields["id"]),
             time=str(fields["time"]),
-            unit=Unit(fields["unit"]),
+            unit=unit,
             user_column=None if (column := fields.get("whose")) is None else str(column),
+            records_per_unit=int(records or 1) if records or unit is Unit.RECORD else None,
             stage=str(fields["stage"]),
             run=str(fields["run"]),
             event=event_from_dict(fields["event"]),
             delta=float(fields["delta"]),
             dataset_fingerprint=tuple(map(str, fields.get("sketch", ()))),
+            repair=fields.get("repair"),
+            plan=str(fields.get("plan", "")),
+            planned=tuple(event_from_dict(event) for event in fields.get("planned", ())),
+            slack=int(fields.get("slack", 0)),
+            cap=None if (cap := fields.get("cap")) is None else float(cap),
         )
+        if entry.repair not in (None, SEALED, ACCEPTED):
+            raise ValueError("a repair of an unknown kind")
         if not 0 < entry.delta < 1 or not all(entry.dataset_fingerprint):
             raise ValueError("delta is not a probability, or the fingerprint has an empty value")
+        if not 0 <= entry.slack < _MOST_SLACKS or not (entry.cap is None or entry.cap > 0):
+            raise ValueError("the slack number or the cap is wrong")
         return entry
 
     def as_line(self) -> bytes:
@@ -112,14 +194,68 @@ class Entry:
         return json.dumps(fields, separators=(",", ":")).encode()
 
 
+@dataclass(frozen=True, kw_only=True)
+class CapRaise:
+    """A line of the ledger that says when somebody raised the stored cap."""
+
+    time: str
+    raised_from: float
+    raised_to: float
+
+    def as_line(self) -> bytes:
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> CapRaise:
+        found = cls(
+            time=str(fields["time"]),
+            raised_from=float(fields["raised_from"]),
+            raised_to=float(fields["raised_to"]),
+        )
+        if not 0 < found.raised_from < found.raised_to:
+            raise ValueError("the caps are wrong")
+        return found
+
+
+def composed_epsilon(entries: Sequence[Entry], *, delta: float) -> float:
+    """Compute the epsilon of `entries` together at `delta`.
+
+    If all entries belong to one group, this is the epsilon of the composed PLDs. Otherwise it is
+    the bound for adaptive choices.
+    """
+    if len({entry.group for entry in entries}) <= 1:
+        return epsilon([entry.event for entry in entries], delta=delta)
+    return _filtered(entries, delta=delta)
+
+
+def _filtered(entries: Iterable[Entry], *, delta: float) -> float:
+    entries = tuple(entries)
+    slacks = {entry.part[0]: entry.slack for entry in entries}
+    parts = [(events, slacks[name]) for name, events in _parts(entries).items()]
+    return filtered_epsilon(parts, delta=delta)
+
+
+def _parts(entries: Iterable[Entry]) -> dict[str, tuple[Event, ...]]:
+    """Return the events of each part: its plan, and charges that exceed the plan."""
+    planned: dict[str, Counter[Event]] = {}
+    charged: defaultdict[str, Counter[Event]] = defaultdict(Counter)
+    for entry in entries:
+        name, events = entry.part
+        planned[name] = Counter(_singles(events))
+        charged[name].update(single_events(entry.event))
+    return {name: tuple((planned[name] | charged[name]).elements()) for name in planned}
+
+
 class Ledger:
     """The charges on one dataset, under one cap.
 
-    `cap` limits the total epsilon per `unit`, at `delta`. `user_column` is the column of the user,
-    or None if the unit is a record. `paid_for` returns the charges that the project's released
-    folders name. A ledger that lacks such a charge accepts no new charge.
-    `different_from` names datasets that share no person with this dataset. Raises ParamsError on a
-    bad dataset name, delta or cap.
+    `cap` limits the total epsilon per `unit`, at `delta`. The ledger stores the smallest cap that a
+    charge declared, and a larger `cap` does not raise it. With `cap=None`, the stored cap is valid,
+    or 4 for a new dataset. `user_column` is the column of the user, or None if the unit is a
+    record. The charges in the `reservation` are already admitted. `paid_for` returns the charges
+    that the project's released folders name. A ledger that lacks such a charge accepts no new
+    charge. `different_from` names datasets that share no person with this dataset. Raises
+    ParamsError on a bad dataset name, delta or cap.
 
     >>> import tempfile
     >>> from sugarbush.privacy.events import DiscreteGaussian
@@ -140,9 +276,10 @@ class Ledger:
         dataset: str,
         purpose: str,
         unit: Unit,
-        cap: float,
+        cap: float | None,
         delta: float,
         user_column: str | None = None,
+        reservation: Reservation | None = None,
         paid_for: Callable[[], Mapping[str, Path]] = dict,
         different_from: Collection[str] = (),
     ) -> None:
@@ -152,23 +289,44 @@ class Ledger:
             )
         if not _NAME.fullmatch(purpose):  # a ledger in a subfolder would not be compared
             raise ParamsError("a ledger's purpose must be a short name, such as release")
-        if not (0 < delta < 1 and cap > 0):
+        if not (0 < delta < 1 and (cap is None or 0 < cap <= LARGEST_CAP or cap == math.inf)):
             raise ParamsError(
-                f"a ledger needs a delta between 0 and 1 and a cap above 0 (got {delta}, {cap})"
+                "a ledger needs a delta between 0 and 1, and a cap above 0 and at most "
+                f"{LARGEST_CAP} (got {delta}, {cap})"
             )
-        self.dataset, self.unit, self.cap, self.delta = dataset, unit, cap, delta
+        self.dataset, self.unit, self.delta = dataset, unit, delta
         self.user_column = user_column
+        self._declared_cap, self.reservation = cap, reservation
         self.different_from = frozenset(different_from)
         self.state, self._purpose, self.paid_for = state, purpose, paid_for
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
+        self._reserved = self.folder / f"{dataset}.reserved"
         # All purposes have one lock, because a charge reads all ledgers.
         self._lock_path = self.folder.parent / "lock"
-        self.fixed_entries: tuple[Entry, ...] | None = None
+        self.fixed_chain: _Chain | None = None
 
     def entries(self) -> tuple[Entry, ...]:
         """Return every charge so far, oldest first."""
-        return self._chain().entries if self.fixed_entries is None else self.fixed_entries
+        return self._chain().entries
+
+    def head(self) -> str:
+        """Return 16 digits that change with every line of the ledger. The card names them.
+
+        They are the start of an HMAC over all lines without fingerprints and seals. A seal covers a
+        fingerprint, so after a leak of the key a published seal could confirm a guess of the
+        corpus.
+        """
+        return self._chain().head[:_HEAD_DIGITS]
+
+    @property
+    def cap(self) -> float:
+        """The cap in force: the smallest cap that a charge declared since the last raise."""
+        return self._cap_after(self._chain())
+
+    def cap_raises(self) -> tuple[CapRaise, ...]:
+        """Return every raise of the stored cap, oldest first."""
+        return self._chain().raises
 
     def snapshot(self) -> Ledger:
         """Return a read-only copy of the present ledger, without later charges.
@@ -176,71 +334,164 @@ class Ledger:
         The copy has no fingerprints, because anyone could compare the fingerprints of two releases.
         """
         found = copy.copy(self)
-        found.fixed_entries = tuple(replace(e, dataset_fingerprint=()) for e in self.entries())
+        chain = self._chain()
+        entries = tuple(replace(entry, dataset_fingerprint=()) for entry in chain.entries)
+        found.fixed_chain, found.reservation = replace(chain, entries=entries), None
         found.paid_for = dict
         return found
 
-    def total(self, *more: Event) -> float:
-        """Compute epsilon of all charges and `more` together, at the smallest delta of all."""
-        return self._total(self.entries(), more)
+    def total(self, *more: Event, runs: int = 1) -> float:
+        """Compute epsilon of all charges and of further `runs`, each with the events `more`.
 
-    def adaptive_total(self) -> float:
-        """Compute an epsilon that is valid even if earlier results decided later runs."""
+        The total is computed at the smallest delta of all charges.
+        """
         entries = self.entries()
         self._refuse_other_units(entries)
-        return adaptive_epsilon([e.event for e in entries], delta=self._smallest_delta(entries))
+        plan = PlannedEvents(id=secrets.token_hex(8), events=more)
+        return self._total((*entries, *self._planned_entries(entries, _singles(more) * runs, plan)))
 
-    def check(self, events: Iterable[Event], *, dataset_fingerprint: tuple[str, ...] = ()) -> None:
-        """Raise the error that `charge` would raise for `events` together. Charge nothing."""
+    def check(
+        self,
+        events: Iterable[Event],
+        *,
+        plan: PlannedEvents | None = None,
+        dataset_fingerprint: tuple[str, ...] = (),
+    ) -> None:
+        """Raise the error that `charge` would raise for `events` together. Charge nothing.
+
+        `plan` contains all events of the run. A ledger with a reservation also reserves `events`,
+        so that other runs cannot spend their budget.
+        """
         with self._locked():
-            entries = self.entries()
-            self._refuse_missing_charges(entries)
-            self._admit(entries, tuple(events), "this run", dataset_fingerprint)
+            chain, events = self._chain(), tuple(events)
+            self._refuse_missing_charges(chain.entries)
+            if self.reservation is not None and self.reservation.covers(events):
+                return
+            others = self._reserved_by_others()
+            known = (*chain.entries, *others)
+            planned = self._planned_entries(known, _singles(events), plan)
+            self._admit(chain, others, planned, "this run", dataset_fingerprint)
+            if self.reservation is not None:
+                self.reservation.store(self._reserved, planned)
 
     def charge(
-        self, event: Event, *, stage: str, run: str, dataset_fingerprint: tuple[str, ...] = ()
+        self,
+        event: Event,
+        *,
+        stage: str,
+        run: str,
+        plan: PlannedEvents | None = None,
+        records_per_unit: int = 1,
+        dataset_fingerprint: tuple[str, ...] = (),
     ) -> str:
         """Append `event` if the cap allows it, and return the entry's id.
 
-        Call this method before the mechanism runs. Raises BudgetExceededError. Raises LedgerError
-        if the ledger knows the corpus under another dataset name. An error leaves the ledger
-        unchanged.
+        Call this method before the mechanism runs. `plan` contains all events of the run. Without a
+        plan, the charge is valid for an event that was chosen after all earlier releases. Raises
+        BudgetExceededError. Raises LedgerError if the ledger knows the corpus under another dataset
+        name. An error leaves the ledger unchanged.
         """
-        if self.fixed_entries is not None:
+        if self.fixed_chain is not None:
             raise InvariantError("a snapshot of a ledger cannot be charged")
         with self._locked():
             chain = self._chain()
             self._refuse_missing_charges(chain.entries)
-            self._admit(chain.entries, (event,), f"stage '{stage}'", dataset_fingerprint)
-            stored = stored_part(dataset_fingerprint)
+            others = self._reserved_by_others()
+            own = None if self.reservation is None else self.reservation.of(event)
+            if own is None:
+                known = (*chain.entries, *others)
+                (own,) = self._planned_entries(known, (event,), plan)
+                self._admit(chain, others, (own,), f"stage '{stage}'", dataset_fingerprint)
+                is_reserved = False
+            else:
+                self._refuse_other_names(dataset_fingerprint)
+                self._refuse_other_units(chain.entries)
+                is_reserved = True
+            cap, stored = self._cap_after(chain), stored_part(dataset_fingerprint)
             is_known = any(entry.dataset_fingerprint == stored for entry in chain.entries)
-            entry = Entry(
+            entry = replace(
+                own,
                 id=secrets.token_hex(8),
-                time=datetime.now(UTC).date().isoformat(),
-                unit=self.unit,
-                user_column=self.user_column,
+                time=_today(),
                 stage=stage,
                 run=run,
-                event=event,
-                delta=self.delta,
+                records_per_unit=records_per_unit,
                 dataset_fingerprint=() if is_known else stored,
+                cap=None if cap in (chain.cap, math.inf) else cap,
             )
-            self._append(entry, chain)
+            self._append(entry.as_line(), chain)
+            if self.reservation is not None:
+                if is_reserved:
+                    self.reservation.remove(own)
+                else:
+                    self.reservation.close()
         return entry.id
 
-    def add_missing(self, entries: Iterable[Entry]) -> int:
+    def raise_cap(self, cap: float) -> CapRaise:
+        """Replace the stored cap by a larger one, and record the date.
+
+        Raises ParamsError if the ledger stores no cap, or if `cap` is not larger.
+        """
+        with self._locked():
+            chain = self._chain()
+            before = chain.cap
+            if before is None:
+                raise ParamsError(
+                    f"{self.path}: has no stored cap yet. Set `privacy.cap` before the first run"
+                )
+            if not before < cap <= LARGEST_CAP:
+                raise ParamsError(
+                    f"the new cap must be above the stored cap {rounded_up(before)} and at most "
+                    f"{LARGEST_CAP} (got {rounded_up(cap)})"
+                )
+            found = CapRaise(time=_today(), raised_from=before, raised_to=cap)
+            self._append(found.as_line(), chain)
+        return found
+
+    def add_missing(self, entries: Iterable[Entry], *, sealed: bool) -> int:
         """Append the `entries` that the ledger lacks, and return their number.
 
-        The cap is not checked, because the results of the missing charges already exist.
+        `sealed` says whether this installation sealed the files that name the entries. The cap is
+        not checked, because the results of the missing charges already exist. Raises LedgerError
+        for a charge per another unit.
         """
         added = 0
         with self._locked():
             for entry in entries:
+                self._refuse_other_units((entry,))
                 chain = self._chain()
-                if entry.id not in {known.id for known in chain.entries}:
-                    self._append(entry, chain)
+                is_sealed = sealed and entry.repair != ACCEPTED
+                known = {known.id: known for known in chain.entries}.get(entry.id)
+                if known is not None and is_sealed and known.repair == ACCEPTED:
+                    self._append(_cancel_line([entry.id]), chain)  # the sealed charge replaces it
+                    known, chain = None, self._chain()
+                if known is None:
+                    own = replace(entry, repair=SEALED, dataset_fingerprint=())
+                    if not is_sealed:  # nobody vouches for its plan, so it is its own group
+                        own = replace(own, repair=ACCEPTED, plan="", planned=(), slack=0, cap=None)
+                    self._append(own.as_line(), chain)
                     added += 1
         return added
+
+    def cancel_accepted(self, ids: Collection[str]) -> None:
+        """Append a line that cancels charges which a repair added without a valid seal.
+
+        Raises LedgerError for every other charge, because it was made before a draw.
+        """
+        with self._locked():
+            chain = self._chain()
+            accepted = {entry.id for entry in chain.entries if entry.repair == ACCEPTED}
+            if others := sorted(set(ids) - accepted):
+                raise LedgerError(
+                    f"{self.path}: {', '.join(others)}: not a charge that a repair added without a "
+                    "valid seal. Only such a charge can be cancelled. `sugarbush budget` lists them"
+                )
+            line = _cancel_line(ids)
+            self._append(line, chain)
+
+    def cancelled(self) -> tuple[Entry, ...]:
+        """Return the accepted charges that the user cancelled."""
+        return self._chain().cancelled
 
     def missing_charges(self) -> dict[str, Path]:
         """Find charges that a finished result or a released folder names but no ledger contains.
@@ -271,15 +522,67 @@ class Ledger:
                 "Set SUGARBUSH_STATE to the state folder of this release."
             ) from None
 
-    def _total(self, entries: Iterable[Entry], more: Iterable[Event]) -> float:
-        entries = tuple(entries)
-        self._refuse_other_units(entries)
-        events = [*(entry.event for entry in entries), *more]
-        return epsilon(events, delta=self._smallest_delta(entries))
+    def _total(self, entries: Sequence[Entry]) -> float:
+        return composed_epsilon(entries, delta=self._smallest_delta(entries))
 
     def _smallest_delta(self, entries: Iterable[Entry]) -> float:
         # A larger delta would understate epsilon.
         return min([self.delta, *(entry.delta for entry in entries)])
+
+    def _cap_after(self, chain: _Chain) -> float:
+        """Return the cap in force if this ledger's next charge follows `chain`."""
+        if self._declared_cap is None:
+            return DEFAULT_CAP if chain.cap is None else chain.cap
+        return min(self._declared_cap, math.inf if chain.cap is None else chain.cap)
+
+    def _reserved_by_others(self) -> tuple[Entry, ...]:
+        """Return the events that other running processes and threads have reserved."""
+        own = None if self.reservation is None else self.reservation.path
+        return tuple(
+            Entry.from_public_fields(fields) for fields in Reservation.others(self._reserved, own)
+        )
+
+    def _planned_entries(
+        self, known: Sequence[Entry], events: Iterable[Event], plan: PlannedEvents | None
+    ) -> tuple[Entry, ...]:
+        """Return the entries that charging `events` after the `known` entries would add.
+
+        An event joins the newest group of its plan if the group has not yet used the event.
+        Otherwise the event opens a new group, because its repetition may depend on results.
+        """
+        name = "" if plan is None else plan.id
+        allowed = Counter(() if plan is None else _singles(plan.events))
+        number = max((_number_of(entry, name) for entry in known), default=0)
+        newest = f"{name}.{number}"
+        used = Counter(_singles(entry.event for entry in known if entry.plan == newest))
+        slacks = {entry.part[0]: entry.slack for entry in known}
+        found: list[Entry] = []
+        for event in events:
+            own = Counter(single_events(event))
+            is_planned = own <= allowed  # an event that the plan lacks is its own group
+            if is_planned and (number == 0 or not used + own <= allowed):
+                number, used = number + 1, Counter()
+            is_needed = is_planned and (needs_slack(event) or not used)
+            used += own if is_planned else Counter()
+            entry = Entry(
+                id=f"planned-{len(found)}",
+                time=_today(),
+                unit=self.unit,
+                user_column=self.user_column,
+                stage="",
+                run="",
+                event=event,
+                delta=self.delta,
+                dataset_fingerprint=(),
+                plan=f"{name}.{number}" if is_planned else "",
+                planned=plan.events if plan is not None and is_needed else (),
+            )
+            if needs_slack(event):
+                slack = slacks.get(entry.part[0]) or 1 + max(slacks.values(), default=0)
+                entry = replace(entry, slack=slack)
+            slacks[entry.part[0]] = entry.slack
+            found.append(entry)
+        return tuple(found)
 
     def _refuse_other_units(self, entries: tuple[Entry, ...]) -> None:
         own = _per(self.unit, self.user_column)
@@ -293,33 +596,56 @@ class Ledger:
 
     def _admit(
         self,
-        entries: tuple[Entry, ...],
-        events: tuple[Event, ...],
+        chain: _Chain,
+        others: tuple[Entry, ...],
+        planned: tuple[Entry, ...],
         who: str,
         dataset_fingerprint: tuple[str, ...],
     ) -> None:
-        if dataset_fingerprint:
-            self._refuse_other_names(dataset_fingerprint)
-        self._refuse_other_units(entries)
-        if self.cap == math.inf or self._clearly_below_cap(entries, events):
-            return  # skips the exact total, which takes seconds
-        after = self._total(entries, events)
-        if after > self.cap:
-            raise BudgetExceededError(
-                f"{who} would bring epsilon of dataset '{self.dataset}' to {rounded_up(after)} at "
-                f"delta={self.delta:g} (spent so far {rounded_up(self._total(entries, ()))}, "
-                f"cap {self.cap:g}).\n"
-                "  Lower privacy.epsilon, or raise privacy.cap if you are allowed to."
-            )
+        """Raise BudgetExceededError if `planned` would exceed the cap.
 
-    def _clearly_below_cap(self, entries: tuple[Entry, ...], events: tuple[Event, ...]) -> bool:
-        """Return whether the bound by Gaussian DP, which is fast, is below the cap."""
+        `others` are charges that other runs have reserved.
+        """
+        self._refuse_other_names(dataset_fingerprint)
+        self._refuse_other_units(chain.entries)
+        cap = self._cap_after(chain)
+        known = (*chain.entries, *others)
+        entries = (*known, *planned)
+        # A second group is only valid if the filter also allows the rest of the first group.
+        first = known[0].planned if known and len({entry.group for entry in entries}) > 1 else ()
+        plan = PlannedEvents(id="first", events=first)
+        whole = self._planned_entries((), _singles(first), plan)
         delta = self._smallest_delta(entries)
-        mu = gaussian_mu([*(entry.event for entry in entries), *events])
-        return mu == 0 or (mu < math.inf and mu <= mu_of(epsilon=self.cap, delta=delta))
+        if cap == math.inf or all(_clearly_below(cap, each, delta) for each in (entries, whole)):
+            return  # skips the exact total, which takes seconds
+        after = self._total(entries)
+        rest = _filtered(whole, delta=delta)
+        if max(after, rest) <= cap:
+            return
+        advice = (
+            "raise privacy.cap if you are allowed to"
+            if chain.cap is None or cap < chain.cap
+            else "raise the cap that the ledger stores, if you are allowed to: "
+            "`sugarbush budget --raise-cap N`"
+        )
+        why = (
+            ""
+            if after > cap
+            else "  The first run was planned to use the whole cap, so no other run is possible "
+            f"below epsilon {rounded_up(rest)}.\n"
+        )
+        reserved = ", including what other runs have reserved" if others else ""
+        raise BudgetExceededError(
+            f"{who} would bring epsilon of dataset '{self.dataset}' to {rounded_up(after)} at "
+            f"delta={rounded_up(self.delta)} (spent so far {rounded_up(self._total(known))}"
+            f"{reserved}, cap {rounded_up(cap)}).\n{why}"
+            f"  Lower privacy.epsilon, or {advice}."
+        )
 
     def _refuse_other_names(self, dataset_fingerprint: tuple[str, ...]) -> None:
         """Raise LedgerError if another ledger knows the corpus. A corpus has one budget."""
+        if not dataset_fingerprint:
+            return
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
         different = self.different_from - {self.dataset}
         for path in sorted(path for path in paths if path.stem not in different):
@@ -359,7 +685,7 @@ class Ledger:
             raise LedgerError(f"{self.path}: cannot be used: {error.strerror}") from None
 
     def _chain(self) -> _Chain:
-        return _read(self.path, self.state)
+        return _read(self.path, self.state) if self.fixed_chain is None else self.fixed_chain
 
     def _refuse_missing_charges(self, entries: tuple[Entry, ...]) -> None:
         missing = self._missing(entries)
@@ -372,14 +698,13 @@ class Ledger:
                 "a backup, or add the missing charges with `sugarbush budget --repair`"
             )
 
-    def _append(self, entry: Entry, chain: _Chain) -> None:
-        """Append a sealed entry, wait for the disk, and store its seal in the .head file.
+    def _append(self, body: bytes, chain: _Chain) -> None:
+        """Append a sealed line, wait for the disk, and store its seal in the .head file.
 
         An incomplete last line is removed first. The line is written before its seal is stored, so
         that after a crash every stored seal has its line. The .head file is written before the
         first sealed line. If the .head file of sealed lines is missing, somebody edited the ledger.
         """
-        body = entry.as_line()
         seal = _seal(state_key(self.state), self.path, chain.last, body)
         line = body[:-1] + _SEAL_FIELD + seal.encode() + b'"}\n'
         if not _head(self.path).exists():
@@ -404,19 +729,48 @@ class Ledger:
     def _store_seal(self, seal: str) -> None:
         with atomic_file(_head(self.path)) as path:
             path.write_text(seal)
-            path.chmod(0o600)
 
 
 def _per(unit: Unit, user_column: str | None) -> str:
     return unit.value if user_column is None else f"{unit} by column '{user_column}'"
 
 
+def _cancel_line(ids: Iterable[str]) -> bytes:
+    return json.dumps({_CANCEL: sorted(set(ids))}, separators=(",", ":")).encode()
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _clearly_below(cap: float, entries: Iterable[Entry], delta: float) -> bool:
+    """Return whether the bound by Gaussian DP, which is fast, is below the cap."""
+    mu = gaussian_mu(event for events in _parts(entries).values() for event in events)
+    most = mu_of(epsilon=cap, delta=(1 - SLACK_SHARE) * delta)
+    return mu == 0 or (mu < math.inf and mu <= most)
+
+
+def _singles(events: Iterable[Event]) -> list[Event]:
+    return [single for event in events for single in single_events(event)]
+
+
+def _number_of(entry: Entry, plan: str) -> int:
+    """Return the number of the entry's group among the groups of `plan`, or 0."""
+    name, _, number = entry.plan.rpartition(".")
+    return int(number) if name == plan and name and number.isdecimal() else 0
+
+
 @dataclass(frozen=True)
 class _Chain:
-    """The entries of a file, and the last seal."""
+    """The entries of a file, the last seal, the digest of `Ledger.head`, the cancelled entries, the
+    stored cap, and its raises."""
 
     entries: tuple[Entry, ...]
     last: str
+    head: str
+    cancelled: tuple[Entry, ...] = ()
+    cap: float | None = None
+    raises: tuple[CapRaise, ...] = ()
 
 
 def _read(path: Path, state: Path) -> _Chain:
@@ -434,9 +788,13 @@ def _read(path: Path, state: Path) -> _Chain:
     except OSError as error:
         raise LedgerError(f"{path}: cannot be read: {error.strerror}") from None
     entries: list[Entry] = []
+    cancelled: list[Entry] = []
+    raises: list[CapRaise] = []
+    cap: float | None = None
     unsealed = hashlib.sha256()
     seals: list[str] = []
     key = state_key(state) if lines else b""
+    public = hmac.new(key, b"head", "sha256")
     for number, line in enumerate(lines, start=1):
         body, mark, seal = line.rpartition(_SEAL_FIELD)
         if mark:
@@ -451,7 +809,18 @@ def _read(path: Path, state: Path) -> _Chain:
         else:
             unsealed.update(line + b"\n")
         try:
-            entries.append(Entry.from_public_fields(json.loads(line)))
+            fields = json.loads(line)
+            public.update(_without_fingerprint(fields))
+            if mark and _CANCEL in fields:
+                named = _accepted_entries(entries, fields[_CANCEL])
+                cancelled += named
+                entries = [entry for entry in entries if entry not in named]
+            elif mark and "raised_to" in fields:
+                raises.append(CapRaise.from_fields(fields))
+                cap = raises[-1].raised_to
+            else:
+                entries.append(_new_entry(fields, entries))
+                cap = min((c for c in (cap, entries[-1].cap) if c is not None), default=None)
         except NOT_AN_ENTRY:
             raise LedgerError(
                 f"{path}, line {number}: not an entry, so no mechanism can run. Restore the file "
@@ -461,7 +830,46 @@ def _read(path: Path, state: Path) -> _Chain:
         return _read(path, state)  # another process wrote the first charge after the read of `head`
     if seals if head is None else head not in (unsealed.hexdigest(), *seals):
         raise _edited(path, "the last lines or the .head file are missing")
-    return _Chain(tuple(entries), seals[-1] if seals else unsealed.hexdigest())
+    last = seals[-1] if seals else unsealed.hexdigest()
+    return _Chain(
+        _with_slack_numbers(entries), last, public.hexdigest(), tuple(cancelled), cap, tuple(raises)
+    )
+
+
+def _new_entry(fields: Mapping[str, Any], known: Iterable[Entry]) -> Entry:
+    """Read an entry. Raises an error of `NOT_AN_ENTRY`, also if an earlier entry has its id."""
+    entry = Entry.from_public_fields(fields)
+    if entry.id in {earlier.id for earlier in known}:
+        raise ValueError("two entries have one id")
+    return entry
+
+
+def _without_fingerprint(fields: Mapping[str, Any]) -> bytes:
+    shown = {name: value for name, value in fields.items() if name not in ("sketch", "seal")}
+    return json.dumps(shown, sort_keys=True).encode() + b"\n"
+
+
+def _accepted_entries(entries: Iterable[Entry], ids: Collection[str]) -> list[Entry]:
+    """Return the entries with these ids. Raises ValueError if one of them is not accepted."""
+    named = [entry for entry in entries if entry.id in ids and entry.repair == ACCEPTED]
+    if len(named) != len(ids):
+        raise ValueError("the line cancels a charge that was made before a draw")
+    return named
+
+
+def _with_slack_numbers(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Give a number to each part that needs a slack and has none (an old entry), or that has the
+    number of an earlier part (a repaired ledger). A number depends on earlier entries only."""
+    found: list[Entry] = []
+    numbers: dict[str, int] = {}
+    for entry in entries:
+        number, (name, _) = 0, entry.part
+        if needs_slack(entry.event):
+            own = entry.slack not in {0, *numbers.values()}
+            numbers.setdefault(name, entry.slack if own else 1 + max(numbers.values(), default=0))
+            number = numbers[name]
+        found.append(replace(entry, slack=number))
+    return tuple(found)
 
 
 def has_fingerprint_of_0_2(state: Path) -> bool:

@@ -52,7 +52,22 @@ def _pmf(loss: GaussianPrivacyLoss, stddev: float, interval: float) -> Any:
         len(deltas) <= _SMALL_GRID or np.diff(deltas).max() > _ROUNDING
     ):  # the library raises on increasing deltas
         return create_pmf_pessimistic_connect_dots_fixed_gap(interval, lowest, highest, deltas)
-    deltas = np.minimum.accumulate(deltas)
+    return _connected(np.minimum.accumulate(deltas), lowest, interval)
+
+
+def from_profile(deltas: NDArray[np.float64], interval: float) -> Any:
+    """Return the PLD with the hockey-stick divergence deltas[k] at e^(k * interval), k >= 0.
+
+    The divergence is that of both orders of the neighbours. Between two points, the divergence is
+    linear in e^x.
+    """
+    x = np.arange(len(deltas) - 1, 0, -1) * -interval
+    mirrored = -np.expm1(x) + np.exp(x) * deltas[:0:-1]  # H_x(P, Q) = 1 - e^x + e^x H_{-x}(Q, P)
+    return PrivacyLossDistribution(_connected(np.r_[mirrored, deltas], 1 - len(deltas), interval))
+
+
+def _connected(deltas: NDArray[np.float64], lowest: int, interval: float) -> Any:
+    """Connect the dots between `deltas`, the divergences from x = lowest * interval on."""
     falls, grows = np.diff(deltas), math.expm1(interval)
     probs = np.empty_like(deltas)
     probs[0] = 1 - deltas[0] + falls[0] / grows

@@ -9,10 +9,13 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from sugarbush.errors import ParamsError
+from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.unit import Unit
-from sugarbush.settings import AtLeastOne, Positive, Section, Share
+from sugarbush.settings import AtLeastOne, Section, Share
 
 LARGE_DELTA = 1e-5
+SMALLEST_EPSILON, LARGEST_EPSILON = 0.001, 100
+DEFAULT_CAP, LARGEST_CAP = 4.0, 1000.0
 # The name is a part of paths in the state folder, so only safe characters are allowed.
 DATASET_NAME = "[a-z0-9][a-z0-9_.-]{0,63}"
 
@@ -46,8 +49,8 @@ class PrivacySettings(Section):
 
     If `dataset` or `purpose` is null, a project derives the value from the data file.
 
-    >>> PrivacySettings(epsilon=1, delta=1e-6, dataset="tickets").cap
-    4.0
+    >>> PrivacySettings(epsilon=1, delta=1e-6, dataset="tickets").delta
+    1e-06
     """
 
     dataset: Annotated[str, Field(pattern=rf"^({DATASET_NAME})?$")] = ""  # no ledger accepts ""
@@ -60,15 +63,15 @@ class PrivacySettings(Section):
     """The protected unit: a record, or a user with all of their records (prepare.user_column)."""
     records_per_user: AtLeastOne = 1
     """Maximum number of records per user; a larger number needs more noise on counts."""
-    epsilon: Annotated[float, Field(gt=0, le=100)] = 1.0
-    """Epsilon that one run may spend. With dpft, the card's epsilon may be a few percent larger."""
+    epsilon: Annotated[float, Field(ge=SMALLEST_EPSILON, le=LARGEST_EPSILON)] = 1.0
+    """Epsilon that one run may spend."""
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-6
     """Delta for every epsilon: at most 1e-5, and below 1 / (number of units)."""
     allow_large_delta: bool = False
     """Allows a delta above 1e-5. With probability delta, a whole record may become public."""
     shares: Shares = Shares()
-    cap: Positive = 4.0
-    """Epsilon that all runs on this dataset may spend together."""
+    cap: Annotated[float, Field(gt=0, le=LARGEST_CAP)] | None = None
+    """Epsilon that all runs on this dataset may spend together; null: the stored cap, or 4."""
 
     @model_validator(mode="after")
     def _consistent(self) -> PrivacySettings:
@@ -84,8 +87,9 @@ class PrivacySettings(Section):
             )
         if self.delta > LARGE_DELTA and not self.allow_large_delta:
             raise ValueError(
-                f"delta={self.delta:g} is above {LARGE_DELTA:g}. With this probability, a whole "
-                "record may become public. Lower delta, or set `privacy.allow_large_delta: true`"
+                f"delta={rounded_up(self.delta)} is above {rounded_up(LARGE_DELTA)}. With this "
+                "probability, a whole record may become public. Lower delta, or set "
+                "`privacy.allow_large_delta: true`"
             )
         return self
 
@@ -94,8 +98,8 @@ class PrivacySettings(Section):
         if records is None or self.allow_large_delta or self.delta <= 1 / max(records, 1):
             return
         raise ParamsError(
-            f"params.yaml: privacy.delta={self.delta:g} is above 1 / (DP count of records, "
-            f"{records:.0f}). Lower delta, or set `privacy.allow_large_delta: true`"
+            f"params.yaml: privacy.delta={rounded_up(self.delta)} is above 1 / (DP count of "
+            f"records, {records:.0f}). Lower delta, or set `privacy.allow_large_delta: true`"
         )
 
     @property

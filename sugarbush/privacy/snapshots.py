@@ -1,6 +1,6 @@
 """Gives private inputs random names, so that no released file shows whether two inputs are equal.
 
-    <state>/snapshots/<dataset>.json     name and keyed digest of each input
+    <state>/snapshots/<dataset>.json     name and keyed digest of each input, and all earlier names
 
 DVC, cache keys and release.json contain the name and no digest. Equal inputs have equal digests,
 even with a key. With digests, anyone could compare two releases and learn exactly whether a record
@@ -10,6 +10,9 @@ An input keeps its name while its content stays the same. If the content changes
 back, the input gets a new name, and old results are not restored. An input also gets a new name if
 settings or public files change. An unchanged name would answer an exact question about all records,
 for example whether a record equals a newly donated text.
+
+The file also contains every name that was ever given. So a project can find out whether this state
+folder made the releases in its dvc.lock.
 
 The names still show whether an input changed since the last run. A schedule that forces every run
 also hides such a change, because a forced run renews the names. A forced run spends budget.
@@ -30,6 +33,7 @@ from sugarbush.privacy.key import random_id
 
 _LOCK_TIMEOUT_S = 120
 _ADOPTED = "from_0_2"
+_GIVEN = "given"  # maps every name that was ever given to its input
 
 
 class Snapshots:
@@ -71,7 +75,14 @@ class Snapshots:
             else:
                 own = known["name"] if known is not None and same and not renew else random_id()
             inputs[name] = {"digest": digest, "within": within, "public": public, "name": own}
+            inputs.setdefault(_GIVEN, {})[own] = name
             return own
+
+    def given(self) -> frozenset[str]:
+        """Return every name that this state folder has given to an input."""
+        with self._open() as inputs:
+            current = {fields["name"] for fields in inputs.values() if "name" in fields}
+            return frozenset(current | inputs.get(_GIVEN, {}).keys())
 
     def now(self, name: str) -> str | None:
         """Return the current name of an input, or None."""
@@ -111,8 +122,8 @@ class Snapshots:
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise StorageError(
-                f"{self._path}: is damaged. Restore the file from a backup, or delete it. After a "
-                "deletion, the next run draws and charges all results again"
+                f"{self._path}: is damaged. Restore the file from a backup, or delete it and "
+                "dvc.lock. After a deletion, the next run draws and charges all results again"
             ) from None
         except OSError as error:
             raise StorageError(f"{self._path}: {error.strerror or error}") from None

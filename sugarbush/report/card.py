@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
@@ -68,6 +69,8 @@ def release_card(release: Release) -> dict[str, Any]:
             "planned_epsilon": _number(release.plan.epsilon),
             "dataset_total_epsilon": _number(release.dataset_epsilon),
             "dataset_cap_epsilon": release.cap,
+            "ledger_head": release.ledger_head,
+            "dataset_cap_raises": [asdict(each) for each in release.cap_raises],
             "events": [_event(entry) for entry in release.entries],
         },
         "assumed_public": assumed_public(release),
@@ -117,6 +120,8 @@ def _event(entry: Entry) -> dict[str, Any]:
         "stage": entry.stage,
         "mechanism": describe(entry.event),
         "count": 1,
+        **({"plan": entry.plan} if entry.plan else {}),
+        **({"slack": entry.slack} if entry.slack else {}),
         **entry.event.as_dict(),
     }
 

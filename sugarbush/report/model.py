@@ -20,7 +20,7 @@ from sugarbush.evaluation.interface import MetricValue
 from sugarbush.generators.interface import GeneratorFacts, Usage
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
-from sugarbush.privacy.ledger import Entry
+from sugarbush.privacy.ledger import CapRaise, Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.tables.dp_table import DpTable
@@ -33,14 +33,18 @@ class Release:
     """The guarantee, its assumptions, and how the release was made.
 
     `entries` contains the ledger entries of this release. `dataset_epsilon` is the total epsilon of
-    all charges on the dataset so far. `cap` limits this total. `donated` is the number of donated
-    examples. `labels_endpoint` is the endpoint that received every private text, or None.
-    `generator` is None if no method used a generator. `starts_from` is the model that was
-    fine-tuned. `other_packages` names other authors' packages that read the private texts.
-    `different_from` names datasets that share no person with this dataset, according to the
-    settings. `texts` maps each method to three numbers: all texts, texts that records voted on, and
-    further texts. `settings` contains no results. `created` is a date. `shown_runs` is the number
-    of runs on the dataset that showed metrics on held-out texts.
+    all charges on the dataset so far. `ledger_head` names the state of the ledger with these
+    charges (`Ledger.head`). `cap` limits the total. `cap_raises` says when somebody raised the cap.
+    `donated` is the number of donated examples.
+    `labels_endpoint` is the endpoint that received every private text, or None. `generator` is None
+    if no method used a generator. `starts_from` is the model that was fine-tuned. `other_packages`
+    names other authors' packages that read the private texts. `different_from` names datasets that
+    share no person with this dataset, according to the settings. `accepted_charges` counts charges
+    of the dataset that a repair added without a valid seal, and `cancelled_charges` those that the
+    user cancelled afterwards. `texts` maps each method to three numbers: all texts, texts that
+    records voted on, and further texts. `settings` contains no results. `remarks`
+    contains the sentences that methods and mechanisms declare. `created` is a date.
+    `shown_runs` is the number of runs on the dataset that showed metrics on held-out texts.
     """
 
     title: str
@@ -50,6 +54,7 @@ class Release:
     delta: float
     entries: tuple[Entry, ...]
     dataset_epsilon: float
+    ledger_head: str
     cap: float
     plan: BudgetPlan
     schema: Schema
@@ -65,9 +70,13 @@ class Release:
     labels_endpoint: str | None = None
     other_packages: tuple[str, ...] = ()
     different_from: tuple[str, ...] = ()
+    accepted_charges: int = 0
+    cancelled_charges: int = 0
     texts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
     shown_runs: int = 0
+    cap_raises: tuple[CapRaise, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +211,8 @@ class InternalData:
     `heldout` and `train` count the attribute values of the real texts. `dependence` is the result
     of `dp_table.dependence` for the training texts. `read` counts the attribute values that are
     read from each method's final texts. `heldout_map` contains the positions (n, 2) of real texts
-    on each method's map. `audits` contains the results of stage audit for each method.
+    on each method's map. `audits` contains the results of stage audit for each method. `removed` is
+    the number of records that prepare removed because they equal a public text.
     """
 
     values: tuple[MetricValue, ...] = ()
@@ -213,3 +223,4 @@ class InternalData:
     read: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
     heldout_map: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     audits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    removed: int = 0

@@ -23,7 +23,7 @@ from sugarbush.report.dp_table import table_view
 from sugarbush.report.model import InternalData, MethodData, PublicData, Release, RoundData
 from sugarbush.report.plots import map_points, origin, survivor_bars, used_shades, vote_ranks
 from sugarbush.report.quality import quality_view
-from sugarbush.report.statements import release_epsilon, short_power
+from sugarbush.report.statements import release_epsilon
 from sugarbush.report.svg import series_styles
 from sugarbush.report.templating import TEMPLATES, inlined
 
@@ -73,7 +73,7 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
         (
             "epsilon",
             "∞" if math.isinf(spent) else rounded_up(spent, 3),
-            f"at delta {short_power(release.delta)}, for one {release.unit.value}",
+            f"at delta {rounded_up(release.delta)}, for one {release.unit.value}",
         ),
         ("synthetic texts", f"{texts:,}", _written(data)),
         ("generator calls", f"{sum(s.usage.calls for s in spends):,}", _generator(release)),
@@ -110,7 +110,7 @@ def _budget(release: Release) -> dict[str, Any]:
     return {
         "this": 100 * this / whole,
         "before": 100 * max(0.0, total - this) / whole,
-        "text": f"{rounded_up(total, 3)} of {cap:g}",
+        "text": f"{rounded_up(total, 3)} of {rounded_up(cap)}",
     }
 
 

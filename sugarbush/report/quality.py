@@ -71,6 +71,7 @@ def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) 
         "styles": styles,
         "by_texts": bool(internal.by_texts),
         "audits": internal.audits,
+        "removed": internal.removed,
     }
 
 

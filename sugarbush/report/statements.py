@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
-from sugarbush.privacy.accounting import adaptive_epsilon, epsilon, rounded_down, rounded_up
+from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.events import (
     DiscreteGaussian,
+    DpSgdBound,
     Event,
     GaussianDp,
     NonPrivate,
     PoissonGaussian,
 )
+from sugarbush.privacy.ledger import composed_epsilon
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.model import Release
 
 COMPOSITION = (
     "Each mechanism has a privacy loss distribution. It is rounded so that epsilon is never too "
-    "small. The distributions of all mechanisms are composed (dp_accounting). Where settings "
-    "depend on earlier releases (DP-SGD, and the total of a dataset), epsilon is a bound for fully "
-    "adaptive choices."
+    "small. The distributions of all mechanisms of a run are composed (dp_accounting). If the DP "
+    "record count decides the steps of DP-SGD, the distribution covers every count. For several "
+    "runs, epsilon is a bound for fully adaptive choices, because the settings of a run may depend "
+    "on an earlier release."
 )
 
 
 def release_epsilon(release: Release) -> float:
     """Return the epsilon of the release's ledger entries, at the release's delta.
 
-    The sampling rate and the number of steps of DP-SGD depend on the DP record count. So with
-    DP-SGD, the result is the bound for adaptive choices.
+    If the entries come from several plans, the result is the bound for adaptive choices.
     """
-    return _composed(tuple(entry.event for entry in release.entries), release.delta)
-
-
-@lru_cache(maxsize=16)
-def _composed(events: tuple[Event, ...], delta: float) -> float:
-    if any(isinstance(event, PoissonGaussian) for event in events):
-        return adaptive_epsilon(events, delta=delta)
-    return epsilon(events, delta=delta)
+    return composed_epsilon(release.entries, delta=release.delta)
 
 
 def is_private(release: Release) -> bool:
@@ -81,7 +75,7 @@ def statement(release: Release) -> str:
         f"If {_unit(release)} is added or removed, the probability of any outcome changes by at "
         f"most a factor of {rounded_up(math.exp(spent), 3)}, the exponential of epsilon = "
         f"{rounded_up(spent, 3)}, and "
-        f"an additive delta of {short_power(release.delta)}."
+        f"an additive delta of {rounded_up(release.delta)}."
     )
 
 
@@ -107,11 +101,6 @@ def _unit(release: Release) -> str:
     return "one person with all of their records"
 
 
-def short_power(value: float) -> str:
-    """Write 1e-06 as 1e-6."""
-    return f"{value:g}".replace("e-0", "e-")
-
-
 def describe(event: Event) -> str:
     """Describe a mechanism in words.
 
@@ -125,14 +114,19 @@ def describe(event: Event) -> str:
                 f"at most {event.sensitivity} (L2 sensitivity)"
             )
         case GaussianDp():
-            return (
-                f"adaptive mechanism, proved to be {rounded_up(event.mu)}-Gaussian-DP as a whole "
-                "(metadata table: noisy marginals and private selections under one privacy filter)"
-            )
+            return f"adaptive mechanism, proved to be {rounded_up(event.mu)}-Gaussian-DP as a whole"
         case PoissonGaussian():
             return (
                 "DP-SGD steps: Gaussian noise with noise multiplier "
                 f"{rounded_down(event.noise_multiplier)} on Poisson samples with sampling rate "
+                f"{rounded_up(event.rate)}"
+            )
+        case DpSgdBound():
+            return (
+                "DP-SGD steps on Poisson samples. The DP record count decides their rate, number "
+                "and noise. For every count, the privacy profile is at most the larger of two: "
+                f"{rounded_up(event.mu)}-Gaussian-DP, and {event.steps} steps with noise "
+                f"multiplier {rounded_down(event.noise_multiplier)} and sampling rate "
                 f"{rounded_up(event.rate)}"
             )
         case NonPrivate():
@@ -233,37 +227,17 @@ def _choice(runs: int) -> str:
 
 
 def remarks(release: Release) -> list[str]:
-    """Return remarks on the exactness of the arithmetic."""
-    events = [entry.event for entry in release.entries]
-    items = []
-    if any(isinstance(event, DiscreteGaussian | GaussianDp) for event in events):
-        items.append(
-            "Noise on counts is integer noise. It is sampled exactly, with a seed from the "
-            "operating system. Floating-point attacks on the noise do not apply."
-        )
-    if any(a.zero_shot is not None for a in release.schema.attributes) or any(
-        isinstance(entry.event, DiscreteGaussian) and entry.stage.startswith("evolve")
-        for entry in release.entries
-    ):
-        items.append(
-            "The votes, the scores and the attributes by zero_shot of a record depend only on its "
-            "embedding, exactly. The encoder "
-            "computes in float32. For the bundled encoder on a CPU with AVX-512, no embedding "
-            "depended on the other texts in its batch, in all measurements. On other hardware and "
-            "with other encoders, the encoder's own rounding may depend on them (3e-7 for each "
-            "number was measured). The accounting does not include this rounding."
-        )
-    if any(isinstance(event, PoissonGaussian) for event in events):
-        items.append(
-            "The noise of DP-SGD is sampled in floating point from a generator with a seed from "
-            "the operating system. Attacks on its low-order bits are out of scope. Gradients are "
-            "computed in float32. Clipping accounts for the rounding of a record's own gradient. "
-            "The accounting does not include the last bits of other records' gradients, which "
-            "depend on the padding of their batch."
-        )
-    if events:
+    """Return the remarks that mechanisms and methods declare, on the accounting, and on repairs."""
+    items = list(release.remarks)
+    if release.entries:
         items.append(
             "Epsilon is computed in floating point from privacy loss distributions, which are "
             "rounded towards a larger epsilon."
+        )
+    if release.accepted_charges or release.cancelled_charges:
+        items.append(
+            "The user accepted charges that a repair of the ledger found without a valid seal: "
+            f"{release.accepted_charges} count in the total of the dataset, and "
+            f"{release.cancelled_charges} were cancelled."
         )
     return items

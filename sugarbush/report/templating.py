@@ -8,7 +8,7 @@ import hashlib
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.report.plots import interval, number
 
 LOADER = PackageLoader("sugarbush.report", "templates")
@@ -27,12 +27,12 @@ def plain(value: object) -> str:
     return " ".join(text.split())
 
 
-def epsilon(value: float | str) -> str:
-    """Write an epsilon of the card, which is a number or "infinity"."""
-    return value if isinstance(value, str) else rounded_up(value)
+def upper_bound(value: float | str, figures: int = 4) -> str:
+    """Round an upper bound up. An infinite epsilon on the card is the text "infinity"."""
+    return value if isinstance(value, str) else rounded_up(value, figures)
 
 
-TEMPLATES.filters["epsilon"] = epsilon
+TEMPLATES.filters |= {"upper_bound": upper_bound, "lower_bound": rounded_down}
 MARKDOWN.filters = TEMPLATES.filters | {"plain": plain}
 
 

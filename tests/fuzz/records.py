@@ -93,7 +93,7 @@ def prepare(rows: tuple[Row, ...], params: PrepareSettings) -> None:
         bound.add(splitter.kept(records))
     parts = splitter.parts(records, source="rows")
     unmatched_attributes(parts[TRAIN], SCHEMA)
-    with mock.patch.object(fingerprints, "_SAMPLE", 16):  # 1,024 hashes take most of the time
+    with mock.patch.object(fingerprints, "SAMPLE", 16):  # 1,024 hashes take most of the time
         public = json.dumps([fingerprint.values(), splitter.tally(source="rows")])
     assert CANARY not in public
     both = [record for part in parts.values() for record in part]

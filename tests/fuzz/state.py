@@ -26,7 +26,7 @@ from sugarbush.privacy.accounting import gaussian_mu
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
-from sugarbush.privacy.ledger import Entry, Ledger, _seal
+from sugarbush.privacy.ledger import ACCEPTED, Entry, Ledger, _seal
 from sugarbush.privacy.results import open_result_store
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.snapshots import Snapshots
@@ -254,7 +254,10 @@ def _charge(folder: Path) -> None:
 
 def _repair(folder: Path) -> None:
     ledger = ledger_in(folder / "state")
-    ledger.add_missing(entries_of_releases(_roots(folder), PRIVACY))
+    found = entries_of_releases(_roots(folder), PRIVACY, key=KEY)
+    ledger.add_missing(found.sealed.values(), sealed=True)
+    ledger.add_missing(found.unsealed.values(), sealed=False)
+    ledger.cancel_accepted([entry.id for entry in ledger.entries() if entry.repair == ACCEPTED])
     assert not gaussian_mu([entry.event for entry in ledger.entries()]) < 0
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
+from sugarbush.privacy.accounting import rounded_down
 from tests.integration.project import TINY_ENCODER
 from tests.unit.pipeline.small_project import run_stages, write_project
 
@@ -35,7 +36,9 @@ def test_audits_are_on_the_internal_page_only_and_charge_nothing(
     found = json.loads((own / "reports/internal/audit.json").read_text())["mosaic"]
     assert 0 <= found["lower_epsilon"] <= 3 < found["claimed_epsilon"]
     internal = (own / "reports/internal/index.html").read_text()
-    assert f"epsilon is at least {found['lower_epsilon']:.2f} by the attack" in internal
+    assert (
+        f"epsilon is at least {rounded_down(found['lower_epsilon'], 3)} by the attack" in internal
+    )
     assert "An attack that finds nothing shows nothing" in internal
     assert [entry.id for entry in Project(own).ledger().entries()] == before
     assert _files(tmp_path / "state") == state, "an audit leaves the state folder as it is"

@@ -29,7 +29,7 @@ from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.parts import MapParts, Parts, map_parts
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.privacy.unit import Unit
+from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.randomness import public_rng
 from sugarbush.threads import thread_count
 
@@ -82,8 +82,8 @@ def store_of(folder: Path, own: MapParts | None) -> PrivateStore:
     with store.saving_prepared() as files:
         for start in range(0, RECORDS, 45):
             files.add({"train": frame[start : start + 45].reset_index(drop=True)})
-        files.finish(fingerprint=(), tally={})
-    pd.DataFrame({"a": np.arange(RECORDS) % 3}).to_parquet(
+        files.finish(fingerprint=(), tally={}, bounds=ContributionBounds())
+    pd.DataFrame({"a": np.arange(RECORDS) // 50 % 3}).to_parquet(
         store.folder("metadata") / "train.parquet", index=False
     )
     return store
@@ -153,6 +153,22 @@ def test_a_worker_that_is_killed_loses_nothing_and_charges_nothing_twice(
     assert votes_of(dying) == expected
     assert vote.exists()
     assert len(ledger.entries()) == 3
+
+
+def test_parts_that_finished_before_a_kill_are_counted_once(tmp_path: Path) -> None:
+    parts = [10**place for place in range(6)]
+
+    def count(part: int) -> int:
+        if part == parts[-1] and not (tmp_path / "killed").exists():
+            while len(list(tmp_path.iterdir())) < len(parts) - 1:
+                time.sleep(0.01)
+            time.sleep(0.5)  # this process has received the results of all other parts
+            die_once(tmp_path / "killed")
+        (tmp_path / str(part)).touch()
+        return part
+
+    assert ProcessPool(2)(count, parts, operator.add) == sum(parts)
+    assert (tmp_path / "killed").exists()
 
 
 def embedded(store: PrivateStore) -> bytes:

@@ -294,7 +294,9 @@ def test_the_card_states_the_totals_of_the_ledger(
         assert len(own) == 2
         assert card["promise"]["epsilon"] == pytest.approx(composed(own, delta=1e-6), rel=1e-9)
         assert card["promise"]["epsilon"] == pytest.approx(epsilon, rel=1e-3)
-        total = adaptive_epsilon([entry.event for entry in entries], delta=1e-6)
+        several = len(entries) > 2  # the second run may depend on the first release
+        bound = adaptive_epsilon if several else composed
+        total = bound([entry.event for entry in entries], delta=1e-6)
         assert card["budget"]["dataset_total_epsilon"] == pytest.approx(total, rel=1e-9)
     assert len(entries) == 4
     assert total > 1.1

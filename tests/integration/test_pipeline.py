@@ -121,6 +121,7 @@ def test_a_second_clone_restores_every_result_and_spends_nothing(own: Checkout) 
 def test_a_known_corpus_keeps_the_name_of_its_dataset(own: Checkout) -> None:
     before = own.charges()
     own.change("privacy", dataset="fresh")
+    shutil.rmtree(own.path / "data/released")
     with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
         run_pipeline(own, "fingerprint", "synthesize_metadata")
     assert own.charges() == before

@@ -4,13 +4,17 @@ files contain."""
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import shutil
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
 
+from sugarbush.privacy.events import GaussianDp
 from tests.integration.project import PRODUCTS, Checkout, as_lines, letters, make_project
 from tests.pipelines import FinishedPipelines, copied, run_pipeline
 
@@ -152,6 +156,84 @@ def test_every_change_of_the_file_is_a_new_release(project: Checkout) -> None:
     path.write_text(as_lines([r | {"text": r["text"].replace("Dear", "Hello")} for r in rows]))
     assert set(project.repro("evolve@maple")) == NEW_RELEASE
     assert [entry.stage for entry in project.charges()[len(before) :]] == 2 * spent
+
+
+def test_a_card_that_dvc_restores_after_a_charge_of_another_program_is_old(
+    project: Checkout,
+) -> None:
+    """The restored files are newer than the ledger, and DVC calls the stage up to date."""
+    assert "sugarbush:" not in project.run("sugarbush", "report").stderr
+    project.ledger.charge(GaussianDp(mu=0.2), stage="count", run="r")
+    shutil.rmtree(project.path / "reports/public")
+    project.dvc("checkout")
+    for command in (["report"], ["show", "card"], ["show", "metrics"]):
+        assert "this card is older than the ledger" in project.run("sugarbush", *command).stderr
+    assert set(project.repro()) - ALWAYS == {"report"}
+    card = json.loads((project.path / "reports/public/release_card.json").read_text())
+    assert card["budget"]["dataset_total_epsilon"] == project.ledger.total()
+    assert set(project.repro()) <= ALWAYS
+
+
+def test_a_clone_without_the_ledger_of_its_dvc_lock_is_refused(
+    project: Checkout, tmp_path: Path
+) -> None:
+    """git has dvc.lock, but neither data/released nor the ledger."""
+    before = project.charges()
+    project.git("add", "dvc.lock")
+    project.git("commit", "--quiet", "--message=release")
+    clone = Checkout(tmp_path / "clone", tmp_path / "another_state")
+    project.git("clone", "--quiet", str(project.path), str(clone.path))
+    for name in ("letters.jsonl", "donated.jsonl"):
+        shutil.copy(project.path / name, clone.path / name)
+    for command in (
+        ("sugarbush", "check"),
+        ("sugarbush", "run"),
+        (sys.executable, "-m", "tasks.fingerprint"),
+        (sys.executable, "-m", "tasks.evolve", "--method", "maple"),
+        (sys.executable, "-m", "dvc", "repro"),
+    ):
+        refused = clone.run(*command, code=None)
+        assert refused.returncode != 0
+        assert "SUGARBUSH_STATE" in refused.stdout + refused.stderr, command
+    assert clone.charges() == ()
+    clone.change("privacy", dataset="parcels")
+    assert "budget     ok" in clone.run("sugarbush", "check").stdout
+    clone.change("privacy", dataset="letters")
+    known = Checkout(clone.path, project.state)
+    assert "synthesize_metadata" in known.repro()
+    assert project.charges() == before
+
+
+def test_an_older_commit_and_a_copy_on_the_same_machine_are_accepted(
+    project: Checkout, tmp_path: Path
+) -> None:
+    project.git("add", "dvc.lock")
+    project.git("commit", "--quiet", "--message=first")
+    path = project.path / "letters.jsonl"
+    path.write_text(path.read_text().replace("Dear", "Hello"))
+    project.repro()
+    project.git("commit", "--quiet", "--all", "--message=second")
+    project.git("checkout", "--quiet", "HEAD~")
+    copy = Checkout(shutil.copytree(project.path, tmp_path / "copy"), project.state)
+    for checkout in (project, copy):
+        assert "budget     ok" in checkout.run("sugarbush", "check").stdout
+
+
+def test_another_dataset_in_one_project_is_refused(project: Checkout) -> None:
+    """The releases of both would lie in data/released, and the card would count one of them."""
+    project.change("privacy", dataset="parcels")
+    for command in (
+        ("sugarbush", "check"),
+        ("sugarbush", "run"),
+        (sys.executable, "-m", "tasks.report"),
+        (sys.executable, "-m", "dvc", "repro", "-s", "-f", "evolve@maple"),
+    ):
+        refused = project.run(*command, code=None)
+        assert refused.returncode != 0
+        assert "mv data/released ../old-releases" in refused.stdout + refused.stderr, command
+    assert not list(project.state.glob("ledgers/*/parcels.jsonl"))
+    project.run("mv", "data/released", "../old-releases")
+    assert "budget     ok" in project.run("sugarbush", "check").stdout
 
 
 def test_a_short_params_yaml_is_enough(tmp_path: Path) -> None:

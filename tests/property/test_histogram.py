@@ -18,8 +18,8 @@ from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 
 
-def a_ledger(state: Path, cap: float = 50.0) -> Ledger:
-    return Ledger(state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6)
+def a_ledger(state: Path, cap: float = 50.0, unit: Unit = Unit.RECORD) -> Ledger:
+    return Ledger(state, dataset="d", purpose="release", unit=unit, cap=cap, delta=1e-6)
 
 
 def session_of(ledger: Ledger, **changes: int) -> PrivacySession:
@@ -68,7 +68,7 @@ def test_the_charge_is_on_disk_before_the_noise(tmp_path: Path) -> None:
 
 
 def test_a_unit_of_several_records_is_charged_and_confirmed_as_such(tmp_path: Path) -> None:
-    ledger = a_ledger(tmp_path)
+    ledger = a_ledger(tmp_path, unit=Unit.USER)
     with mock.patch.object(
         mechanisms, "discrete_gaussian", wraps=mechanisms.discrete_gaussian
     ) as draw:

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sugarbush.errors import BudgetExceededError, InvariantError
+from sugarbush.evolution import kernel_scores
 from sugarbush.evolution.kernel_scores import FAST, FINE, RESOLUTION, Grid, KernelScores, scores_of
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import exact_sum, noisy_sum
+from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
 from tests.property.test_histogram import a_ledger, session_of
 from tests.property.test_vote_sensitivity import corpus
@@ -106,6 +108,30 @@ def test_scores_are_those_of_exact_integers(dim: int, width: float) -> None:
     for grid, scores in found.items():
         assert scores.tolist() == slow_scores(records, candidates, grid=grid, width=width)
     assert np.abs(found[FAST] - found[FINE]).max() <= 4e-4 / width * RESOLUTION
+
+
+@pytest.mark.parametrize("grid", [FAST, FINE], ids=["FAST", "FINE"])
+@pytest.mark.parametrize("dim", [1, 2, 384, 1536])
+def test_sums_of_products_on_a_grid_are_exact_in_any_order(grid: Grid, dim: int) -> None:
+    """Else the sum depends on the order of a matrix product, and so on the other records."""
+    rng = public_rng(dim, "order")
+    spread = rng.standard_normal((40, dim), dtype=np.float32)
+    ones = np.ones((1, dim), dtype=np.float32)
+    vectors = unit(np.concatenate([spread, ones, np.abs(spread)]))
+    whole = kernel_scores._on_grid(vectors, grid)
+    exact = [[sum(x * y for x, y in zip(a, b, strict=True)) for b in whole] for a in whole[:3]]
+    numbers = whole.astype(np.int64)
+    assert [[int(x) for x in row] for row in exact] == (numbers[:3] @ numbers.T).tolist()
+    for _ in range(5):
+        order = rng.permutation(dim)
+        assert np.array_equal(whole[:, order] @ whole[:, order].T, numbers @ numbers.T)
+
+
+@pytest.mark.parametrize("grid", [FAST, FINE], ids=["FAST", "FINE"])
+def test_the_largest_sum_on_a_grid_has_an_exact_float(grid: Grid) -> None:
+    """By Cauchy-Schwarz, no sum of some of the products of two vectors is larger."""
+    largest = math.ceil(kernel_scores._LONGEST * grid.steps**2)
+    assert largest < 2 ** (np.finfo(grid.dtype).nmant + 1)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 1000, 4000])
@@ -258,11 +284,11 @@ def test_scores_that_the_cap_does_not_allow_are_not_even_made(tmp_path: Path) ->
 def test_scores_are_charged_before_the_noise_and_for_every_record_of_a_user(
     tmp_path: Path,
 ) -> None:
-    ledger = a_ledger(tmp_path)
+    ledger = a_ledger(tmp_path, unit=Unit.USER)
     paid = DiscreteGaussian(stddev=50.0, sensitivity=12)
 
     def die(*_: object, **__: object) -> None:
-        assert [entry.event for entry in a_ledger(tmp_path).entries()] == [paid]
+        assert [entry.event for entry in ledger.entries()] == [paid]
         raise KeyboardInterrupt
 
     with (

@@ -45,6 +45,16 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.pipeline.preflight": "requests planned from settings and donated texts",
 }
 
+# Modules that call `PrivacySession(...)`. A session on the records of a project or of `sb.prepare`
+# comes from `PrivateCorpus.session`, which knows how many records of a user there are.
+BUILDS_SESSIONS: dict[str, str] = {
+    "sugarbush.data.private_store": "the session on prepared records: `PrivateCorpus.session`",
+    "sugarbush.api": "values of the caller, with the caller's `records_per_unit`",
+    "sugarbush.pipeline.canary_runs": "canaries of an audit, on a temporary ledger",
+    "sugarbush.methods.crt": "confidential training: a separate ledger, unit record only",
+    "sugarbush.methods.nonprivate": "no noise, charged as not private",
+}
+
 # Modules that read the elements of a `Private` value.
 OPENS_PRIVATE: dict[str, str] = {
     "sugarbush.privacy.data_types": "the class itself",

@@ -62,6 +62,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     assert old.pop("methods") == ["maple"]  # the default was another one
     assert old["crt"].pop("detectors") == ["regex"]  # the default was another one
     assert old["report"].pop("texts") == 300  # the default was another one
+    assert old["privacy"].pop("cap") == 4.0  # the default is the cap that the ledger stores
     assert parse_params(old) == COMPLETE
     whole = copy.deepcopy(old)
     whole["extract_metadata"]["llm"] = endpoint
@@ -95,6 +96,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     assert new["crt"].pop("must_find") == []
     assert new.pop("audit") == {"enabled": False}
     assert new["evaluate"].pop("show") is True
+    assert new["privacy"].pop("cap") is None
     assert new.pop("release") == {"texts": None}
     assert new["evolve"].pop("mosaic")["candidates_per_record"] == 2
     for name in EmbeddingSettings.removed_settings:
@@ -190,8 +192,8 @@ def test_what_does_not_affect_the_output_is_left_out_of_what_a_stage_depends_on(
 @pytest.mark.parametrize(
     ("setting", "value", "complaint"),
     [
-        ("privacy.epsilon", 0, "greater than 0"),
-        ("privacy.epsilon", -1, "greater than 0"),
+        ("privacy.epsilon", 0, "greater than or equal to 0.001"),
+        ("privacy.epsilon", -1, "greater than or equal to 0.001"),
         ("privacy.epsilon", True, "not numbers"),
         ("release.texts", True, "not numbers"),
         ("initialise.length.words_by_value", {"praise": True}, "not numbers"),

@@ -210,6 +210,13 @@ class TestAProject:
         assert [event["kind"] for event in ran["card"]["budget"]["events"]] == ["discrete_gaussian"]
         assert ran["card"]["promise"]["epsilon"] <= 1
 
+    def test_a_method_that_embeds_nothing_has_no_remark_on_the_encoder(
+        self, ran: dict[str, Any]
+    ) -> None:
+        remarks = " ".join(ran["card"]["remarks"])
+        assert "integer noise" in remarks
+        assert "encoder" not in remarks
+
     def test_a_second_run_restores_its_draws_and_spends_nothing(self, ran: dict[str, Any]) -> None:
         assert ran["charges_after_a_second_run"] == ran["charges"]
 

@@ -16,6 +16,7 @@ from tests.settings import ROOT
 from tests.unit import audited
 
 STORE, PATHS = "sugarbush.data.private_store", "sugarbush.paths"
+CLEANER = "sugarbush.cli.cleaning"
 
 
 @cache
@@ -55,6 +56,12 @@ def test_the_private_root_is_handed_to_the_private_store_alone() -> None:
             if isinstance(node, ast.Call) and _called(node) == "PrivateStore"
             for argument in node.args
         }
+        if name == CLEANER:
+            calls = [_called(node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+            assert not {"open", "read_bytes"} & set(calls), "removes, and opens nothing"
+            assert calls.count("read_text") == 1  # params.yaml
+            assert "(base / FILE).read_text(" in ast.unparse(tree)
+            continue
         for node in _private_roots(tree):
             assert id(node) in handed, f"{name}, line {node.lineno}: uses the private root"
 
@@ -100,6 +107,11 @@ def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
 def test_released_values_are_built_where_listed() -> None:
     built = modules_with(ast.Call, lambda node: _called(node) == "Released")
     assert built == set(audited.BUILDS_RELEASED)
+
+
+def test_sessions_on_prepared_records_have_one_constructor() -> None:
+    built = modules_with(ast.Call, lambda node: _called(node) == "PrivacySession")
+    assert built == set(audited.BUILDS_SESSIONS)
 
 
 def test_private_values_are_opened_where_listed() -> None:

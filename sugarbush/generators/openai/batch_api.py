@@ -39,6 +39,7 @@ from sugarbush.generators.openai.batch_jobs import (
 from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call, call_body, read_completion
 from sugarbush.generators.openai.failures import FAULTS, StopError, call_error, explain, retrying
+from sugarbush.generators.openai.http_client import answers_up_to
 from sugarbush.generators.openai.settings import EndpointSettings
 
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
@@ -51,6 +52,8 @@ _MOST_BYTES = 150_000_000
 _SUBMISSIONS = 2
 _WORTH_RETRYING = {408, 409, 429}
 _ENDED = {"completed", "expired", "cancelled", "failed"}
+# Maximum size of a line in a file of answers: its fields, and the tokens in escaped characters.
+_LINE_BYTES, _TOKEN_BYTES = 4096, 16
 # Maximum time between two attempts to lock a batch that another run polls
 _LOOK_S = 1.0
 POLL_S = 30.0  # time between two polls of a submitted batch
@@ -188,7 +191,9 @@ class BatchApi:
         try:
             content = b"".join(_line(call, self.params) for call in mine.values())
             file = await self.client.files.create(
-                file=(f"{job.name}.jsonl", content), purpose="batch"
+                file=(f"{job.name}.jsonl", content),
+                purpose="batch",
+                timeout=self.params.deadline_s,
             )
             # This request is not retried. If only the response was lost, a retry would create a
             # second batch, and both batches would be billed. The next run finds a lost batch by its
@@ -228,11 +233,12 @@ class BatchApi:
         while batch.status not in _ENDED:
             await asyncio.sleep(POLL_S)
             batch = await self._retried(self.client.batches.retrieve, batch.id)
-        contents = [
-            (await self._retried(self.client.files.content, file_id)).text
-            for file_id in (batch.output_file_id, batch.error_file_id)
-            if file_id is not None
-        ]
+        with answers_up_to(len(job.keys) * (_LINE_BYTES + _TOKEN_BYTES * self.params.max_tokens)):
+            contents = [
+                (await self._retried(self._content, file_id)).text
+                for file_id in (batch.output_file_id, batch.error_file_id)
+                if file_id is not None
+            ]
         missing = dict(mine)
         refused: dict[str, int] = {}
         with self.meter.alone(self.say):
@@ -253,6 +259,9 @@ class BatchApi:
                 f"answer{' (' + met + ')' if met else ''}"
             )
         return mine.keys() - missing.keys() | refused.keys()
+
+    async def _content(self, file_id: str) -> openai.HttpxBinaryResponseContent:
+        return await self.client.files.content(file_id, timeout=self.params.deadline_s)
 
     def _receive_all(self, content: str, missing: dict[str, Call]) -> dict[str, int]:
         """Receive the answers in a file's content, and remove their calls from `missing`.
@@ -278,9 +287,10 @@ class BatchApi:
 
     async def _find(self, name: str) -> Batch | None:
         try:
-            async for batch in self.client.batches.list(limit=100):
-                if (batch.metadata or {}).get(_NAME_FIELD) == name:
-                    return batch
+            async with asyncio.timeout(self.params.deadline_s):  # a list may have endless pages
+                async for batch in self.client.batches.list(limit=100):
+                    if (batch.metadata or {}).get(_NAME_FIELD) == name:
+                        return batch
         except FAULTS as error:
             raise call_error(error, self.params) from None
         return None

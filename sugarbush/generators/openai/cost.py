@@ -30,7 +30,7 @@ from sugarbush.generators.interface import cost_of
 from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
 from sugarbush.generators.openai.batch_jobs import jobs_in
 from sugarbush.generators.openai.settings import EndpointSettings
-from sugarbush.paths import make_owner_only
+from sugarbush.paths import make_owner_only, open_owner_only
 
 FOLDER = "usage"
 
@@ -321,7 +321,7 @@ class _Journal:
         # file is opened.
         if not _is_open(self._descriptor, self._settling):
             self._close()
-            self._descriptor = os.open(self._settling, os.O_WRONLY | os.O_CREAT, 0o600)
+            self._descriptor = open_owner_only(self._settling, os.O_WRONLY)
             self._close = weakref.finalize(self, os.close, self._descriptor)
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, content, 0)
@@ -330,7 +330,7 @@ class _Journal:
         """Write the line in one system call, so that lines of several processes do not mix."""
         with _storage(self.path):
             make_owner_only(self.path.parent)
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            descriptor = open_owner_only(self.path, os.O_RDWR | os.O_APPEND)
             try:
                 if not self._checked_end and not _ends_a_line(descriptor):
                     line = b"\n" + line

@@ -21,6 +21,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.address import may_use_proxy
 from sugarbush.generators.openai.failures import MalformedError
+from sugarbush.generators.openai.http_client import BoundedClient
 from sugarbush.generators.openai.settings import EndpointSettings
 
 _MOST_TOKENS = 2**40
@@ -88,7 +89,7 @@ async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpe
         kept = [(name, value) for name, value in request.headers.raw if name.lower() in own]
         request.headers = type(request.headers)([*kept, authorization])
 
-    http_client = openai.DefaultAsyncHttpxClient(
+    http_client = BoundedClient(
         follow_redirects=False,
         timeout=params.timeout_s,
         trust_env=proxied,

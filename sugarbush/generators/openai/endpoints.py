@@ -79,12 +79,11 @@ class Endpoint:
         clock.params = self.params
         round_, in_flight, started = self.limit.round, self.in_flight, time.monotonic()
         try:
-            async with asyncio.timeout(self.params.timeout_s):
-                completion = await complete(self._client, body)
+            completion = await complete(self._client, body)
             self._failures, self.rests_until = 0, self._resume_at
             self.limit.add(round_, in_flight=in_flight, latency_s=time.monotonic() - started)
         except FAULTS as error:
-            if isinstance(error, TimeoutError | openai.APITimeoutError):
+            if isinstance(error, openai.APITimeoutError):
                 self.limit.time_out(round_)
             self._heed(error, started)
             raise

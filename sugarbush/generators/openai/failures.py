@@ -41,6 +41,11 @@ class CallError(GeneratorError):
     """Raised when one call fails but other calls may succeed."""
 
 
+class RejectedError(CallError):
+    """Raised when the endpoint rejects this request, such as a content filter. Every repetition
+    would be rejected too."""
+
+
 class StopError(GeneratorError):
     """Raised when every later call would fail too."""
 
@@ -49,9 +54,20 @@ class MalformedError(Exception):
     """Raised when a response with status 200 is not a chat completion."""
 
 
+class UnreadableAnswerError(openai.OpenAIError):
+    """Raised when an answer is too large or has an unknown encoding. No message quotes it."""
+
+
 # All expected failures of an attempt. Any other exception is a bug in Sugarbush. The SDK raises
 # ValueError for invalid JSON, and RecursionError for JSON that is nested too deeply.
-FAULTS = (openai.APIError, TimeoutError, MalformedError, ValueError, RecursionError)
+FAULTS = (
+    openai.APIError,
+    UnreadableAnswerError,
+    TimeoutError,
+    MalformedError,
+    ValueError,
+    RecursionError,
+)
 
 
 class Verdict(Enum):
@@ -73,6 +89,8 @@ def verdict_on(error: BaseException) -> Verdict:
             return Verdict.RETRY
         case openai.APIStatusError(status_code=status):
             return Verdict.RETRY if status >= 500 else Verdict.SKIP
+        case UnreadableAnswerError():
+            return Verdict.SKIP
     return Verdict.RETRY if isinstance(error, FAULTS) else Verdict.STOP
 
 
@@ -113,8 +131,12 @@ def wait_s(state: RetryCallState) -> float:
 
 def call_error(error: Exception, params: EndpointSettings) -> CallError | StopError:
     """Turn a failure into an error for the operator."""
-    stop = verdict_on(error) is Verdict.STOP
-    return (StopError if stop else CallError)(explain(error, params))
+    kinds: dict[Verdict, type[CallError | StopError]] = {
+        Verdict.STOP: StopError,
+        Verdict.SKIP: RejectedError,
+        Verdict.RETRY: CallError,
+    }
+    return kinds[verdict_on(error)](explain(error, params))
 
 
 def explain(error: BaseException, params: EndpointSettings) -> str:
@@ -125,9 +147,13 @@ def explain(error: BaseException, params: EndpointSettings) -> str:
             return _explain_status(error, params, where)
         case openai.APITimeoutError() | TimeoutError():
             return (
-                f"{where} gave no answer within {params.setting}.timeout_s={params.timeout_s:g} "
-                "seconds. Raise timeout_s, lower max_tokens or concurrency, or check whether the "
-                "server is overloaded."
+                f"{where} gave no whole answer within {params.setting}.timeout_s="
+                f"{params.timeout_s:g} seconds. Raise timeout_s, lower max_tokens or concurrency, "
+                "or check whether the server is overloaded."
+            )
+        case UnreadableAnswerError():
+            return (
+                f"{where} {error}. Check that base_url is the address of an OpenAI-compatible API."
             )
         case openai.APIConnectionError():
             return (

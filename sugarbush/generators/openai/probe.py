@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import httpx2
 import openai
 from tenacity import stop_after_attempt, stop_before_delay
 
@@ -22,7 +23,13 @@ from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.cost import Meter
 from sugarbush.generators.openai.endpoint import Call, call_body, complete, open_client
-from sugarbush.generators.openai.failures import FAULTS, StopError, explain, retrying
+from sugarbush.generators.openai.failures import (
+    FAULTS,
+    StopError,
+    UnreadableAnswerError,
+    explain,
+    retrying,
+)
 from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 
 _TOKENS = 16  # a cheap limit that is enough for a reasoning model
@@ -147,7 +154,7 @@ async def _ask(
 async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
     """Raise ParamsError if the endpoint has no Batch API. Ignore all other failures."""
     try:
-        await client.batches.list(limit=1)
+        await client.get("/batches?limit=1", cast_to=httpx2.Response)
     except openai.APIStatusError as error:
         if error.status_code in _NO_SUCH_PATH:
             raise ParamsError(
@@ -161,15 +168,20 @@ async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSetting
 async def _offer(client: openai.AsyncOpenAI, params: EndpointSettings) -> _Offer:
     """Request the list of models. If the server has no usable list, the result is empty."""
     try:
-        page = await client.models.list()
-        models = [m for m in page.data or [] if isinstance(getattr(m, "id", None), str)]
-    except (openai.AuthenticationError, openai.APIConnectionError) as error:
+        # The SDK's own types of a list need a hundred times the memory of the answer.
+        answer = (await client.get("/models", cast_to=httpx2.Response)).json()
+        models = [m for m in answer["data"] if isinstance(m, dict) and isinstance(m.get("id"), str)]
+    except (
+        openai.AuthenticationError,
+        openai.APIConnectionError,
+        UnreadableAnswerError,
+    ) as error:
         raise StopError(explain(error, params)) from None
-    except (*FAULTS, AttributeError, TypeError):
+    except (*FAULTS, KeyError, TypeError):
         return _Offer()
-    extra: dict[str, Any] = next((m.model_extra or {} for m in models if m.id == params.model), {})
+    extra: dict[str, Any] = next((m for m in models if m["id"] == params.model), {})
     lengths = [extra[name] for name in _CONTEXT_FIELDS if isinstance(extra.get(name), int)]
-    return _Offer(names=tuple(m.id for m in models), context_tokens=min(lengths, default=None))
+    return _Offer(names=tuple(m["id"] for m in models), context_tokens=min(lengths, default=None))
 
 
 def _not_found(error: openai.NotFoundError, params: EndpointSettings, offer: _Offer) -> str:

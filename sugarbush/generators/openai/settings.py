@@ -83,8 +83,9 @@ class EndpointSettings(Section):
     """Rate limit of one address: tokens per minute. Each call counts with its prompt and
     max_tokens."""
     timeout_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 120
-    """Time limit of one attempt, in seconds. Five times this limit holds for a call with its
-    retries, without waits for rate limits."""
+    """Time limit of one attempt, from the connection to the last byte of the answer, in seconds.
+    Five times this limit holds for a file of a batch, and for a call with its retries, without
+    waits for rate limits."""
     max_retries: Annotated[int, Field(ge=0), NOT_IN_OUTPUT] = 8
     """Maximum number of retries of a failed call."""
     context_tokens: Annotated[int, Field(ge=64)] = 8192

@@ -40,6 +40,7 @@ from sugarbush.settings import Section
 
 NAME = "fingerprint"
 CARD = "release_card.json"
+_SHOW_THE_CARD = (CARD, "release_card.md", "index.html")
 _ACCOUNTING = ("sugarbush.privacy", "sugarbush.pipeline.budget")
 
 
@@ -76,11 +77,12 @@ def run(project: Project, *, only_look: bool = False) -> None:
                 else project.snapshots.of(name, digest=keyed, renew=was_forced())
             )
         write_stamp(project.roots.stamps / f"{name}.json", keyed)
-    with atomic_file(project.roots.stamps / "settings.json") as path:
+    with atomic_file(project.roots.stamps / "settings.json", public=True) as path:
         path.write_text(json.dumps(resolved_settings(project), indent=1, sort_keys=True) + "\n")
     forget_digests_without_files(project)
     if not only_look and has_old_card(project):
-        (project.roots.published / CARD).unlink()  # without a card, DVC writes the report again
+        # without a card, DVC writes the report again
+        (project.roots.published / CARD).unlink(missing_ok=True)
 
 
 def _warn_of_another_project(project: Project) -> None:
@@ -97,9 +99,12 @@ def _warn_of_another_project(project: Project) -> None:
 
 
 def has_old_card(project: Project) -> bool:
-    """Return whether the card is older than the ledger. The total on such a card is too small."""
-    card, ledger = project.roots.published / CARD, project.ledger().path
-    return card.exists() and ledger.exists() and ledger.stat().st_mtime > card.stat().st_mtime
+    """Return whether a public file shows a card of another state of the ledger, or of another
+    ledger. The totals on such a card may be too small. The times of the files say nothing: DVC and
+    git restore old files with new times."""
+    head, folder = project.ledger().head(), project.roots.published
+    shown = (path for name in _SHOW_THE_CARD if (path := folder / name).exists())
+    return any(head not in path.read_text("utf-8", "replace") for path in shown)
 
 
 def resolved_settings(project: Project) -> dict[str, Any]:
@@ -124,7 +129,7 @@ def forget_digests_without_files(project: Project) -> None:
     """Remove the stamps of missing private files, because DVC cannot see these files."""
     store, stamps = project.private, project.roots.stamps
     needs = {
-        "prepare": store.prepared_file(TRAIN),
+        "prepare": store.bounds_file,
         "train_texts": store.prepared_file(TRAIN),
         "evaluate": project.roots.internal / "metrics.json",
     }

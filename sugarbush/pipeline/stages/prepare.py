@@ -2,7 +2,8 @@
 
 Reads    prepare.file, prepare.donated, the schema, the generator's public texts
 Writes   data/private/prepared/      train.parquet, heldout.parquet (id, text, raw_<attribute>;
-                                     user, a keyed hash, if the unit is a user), sketch.json,
+                                     user, a keyed hash, if the unit is a user), bounds.json (the
+                                     unit and the maximum number of its records), sketch.json,
                                      tally.json
          data/stamps/prepare.json, train_texts.json
 Spends   nothing. The id of a record (or its user) alone decides which part gets the record. Only
@@ -23,11 +24,12 @@ def run(project: Project) -> None:
     with store.saving_prepared() as files:
         for frames in corpus.frames():
             files.add(frames)
-        files.finish(fingerprint=corpus.fingerprint, tally=corpus.tally)
+        files.finish(fingerprint=corpus.fingerprint, tally=corpus.tally, bounds=corpus.bounds)
     train, heldout = store.prepared_file(TRAIN), store.prepared_file(HELDOUT)
     whole = keyed_digest_of_files([train, heldout], key=key)
+    store.store_digest(whole)
     project.write_stamp("prepare", digest=whole, within="corpus", stage="prepare")
-    by_user = project.settings.privacy.unit is Unit.USER
+    by_user = corpus.bounds.unit is Unit.USER
     columns = ["text", USER] if by_user else ["text"]
     texts = keyed_digest_of_files([train], columns=columns, key=key)
     project.write_stamp("train_texts", digest=texts, within="corpus", stage="prepare")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from sugarbush.attributes.agreement import Agreement
 from sugarbush.data.private_store import HELDOUT, TRAIN
+from sugarbush.errors import PrivacyError
 from sugarbush.evaluation.interface import read_values
 from sugarbush.evolution.evolve import Round
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
@@ -37,10 +38,14 @@ from sugarbush.pipeline.released import (
     donated_frame,
     final_folder,
     first_folder,
+    methods_of_releases,
     read_ledger_ids,
+    read_release,
     read_rounds,
 )
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.registry import METHODS, plugin_names
 from sugarbush.report.card import card_json, card_markdown, release_card
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.model import (
@@ -201,6 +206,7 @@ def internal_of(project: Project) -> InternalData:
         },
         heldout_map=maps_of(project, real.texts),
         audits=_audits(project),
+        removed=project.private.tally().get("public", 0),
     )
 
 
@@ -230,6 +236,8 @@ def public_data(project: Project) -> PublicData:
     encode = project.encoder(private=False).encode
     folders = [project.roots.released / "metadata"]
     folders += [final_folder(project.roots, method) for method in project.settings.released]
+    for folder in folders:
+        _require_same_bounds(folder, project.settings.privacy)
     ids = [i for folder in folders for i in read_ledger_ids(folder)]
     donated = tuple(donated_frame(project.roots)["text"])
     ledger, table = project.ledger(), dp_table_of(project.base)
@@ -242,8 +250,9 @@ def public_data(project: Project) -> PublicData:
             ledger_ids=ids,
             donated=len(donated),
             engine=None if table is None else table.engine,
-            plan=project.final_plan(),
+            plan=project.plan,
             texts={m.name: _text_counts(project, m) for m in project.settings.released},
+            earlier=_methods_of_earlier_runs(project),
         ),
         methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
         metadata=dp_counts_of(project.base, project.schema),
@@ -251,6 +260,25 @@ def public_data(project: Project) -> PublicData:
         agreements=agreements_of(project.roots),
         donated=donated,
     )
+
+
+def _require_same_bounds(folder: Path, privacy: PrivacySettings) -> None:
+    """Raise PrivacyError if a released folder has another unit or number of records per user."""
+    fields = read_release(folder)
+    made = (fields["unit"], fields["records_per_unit"])
+    if made != (privacy.unit.value, privacy.records_per_user):
+        raise PrivacyError(
+            f"{folder}: was made for unit {made[0]} with at most {made[1]} records per user, but "
+            f"the settings say unit {privacy.unit} with at most {privacy.records_per_user}. Run "
+            "`sugarbush run`, or set privacy.unit and privacy.records_per_user back"
+        )
+
+
+def _methods_of_earlier_runs(project: Project) -> list[Method]:
+    """Return the installed methods of the other folders of data/released, for their remarks."""
+    settings = project.settings
+    names = methods_of_releases(project.roots, settings.privacy) - set(settings.methods)
+    return [settings.method(name) for name in plugin_names(METHODS) if name in names]
 
 
 def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -> list[str]:

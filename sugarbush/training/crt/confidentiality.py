@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sugarbush.errors import ParamsError
-from sugarbush.privacy.accounting import Relation, epsilon
+from sugarbush.privacy.accounting import Relation, epsilon, rounded_up
 from sugarbush.privacy.events import Event, PoissonGaussian
 
 _SMALLEST_DELTA = 1e-18
@@ -82,8 +82,9 @@ def bayesian(
     _require_share(gamma=gamma, delta_2=delta_2)
     if delta_2 >= delta:
         raise ParamsError(
-            f"delta_2={delta_2:g} is not below delta={delta:g}: the conservative policy leaves "
-            "too many secrets in the public part. Leave crt.conservative out, or label more texts."
+            f"delta_2={rounded_up(delta_2)} is not below delta={rounded_up(delta)}: the "
+            "conservative policy leaves too many secrets in the public part. Leave "
+            "crt.conservative out, or label more texts."
         )
     if gamma == 0:
         return Guarantee(epsilon=0.0, delta=delta_2)
@@ -157,12 +158,13 @@ def agreed_gamma(given: float | None, *, measured: float | None) -> float:
         return 1.0 if measured is None else measured
     if measured is None and given < 1:
         raise ParamsError(
-            f"gamma={given:g} is given, but nothing was measured. Name labelled texts in "
+            f"gamma={rounded_up(given)} is given, but nothing was measured. Name labelled texts in "
             "crt.labelled, or leave gamma out."
         )
     if measured is not None and given < measured:
         raise ParamsError(
-            f"gamma={given:g} is given, but the measured upper confidence bound is {measured:.4g}. "
+            f"gamma={rounded_up(given)} is given, but the measured upper confidence bound is "
+            f"{rounded_up(measured)}. "
             "Leave gamma out to use the measured bound, or label more texts."
         )
     return given

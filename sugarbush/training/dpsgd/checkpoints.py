@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from sugarbush.errors import InvariantError, PrivacyError, StorageError
-from sugarbush.paths import atomic_file, make_private
+from sugarbush.paths import atomic_file, make_private, open_owner_only
 from sugarbush.privacy.events import Event, event_from_dict
 
 _STEP = re.compile(r"step-(\d+)\.pt")
@@ -30,7 +30,7 @@ _STEP = re.compile(r"step-(\d+)\.pt")
 
 @dataclass(frozen=True, kw_only=True)
 class RunStart:
-    """The charge of a run, as `start.json` stores it."""
+    """The charge and the steps of a run, as `start.json` stores them."""
 
     ledger_id: str
     event: Event
@@ -80,7 +80,7 @@ class Checkpoints:
         if begun is None:
             raise InvariantError("a noisy step needs a charge")
         try:
-            descriptor = os.open(self._count(begun), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            descriptor = open_owner_only(self._count(begun), os.O_WRONLY | os.O_APPEND)
             try:
                 os.write(descriptor, b".")
                 os.fsync(descriptor)

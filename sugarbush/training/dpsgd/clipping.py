@@ -43,6 +43,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.pytorch_utils import Conv1D
 
 from sugarbush.errors import InvariantError, PrivacyError
+from sugarbush.float32 import float32_problem
 from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
 
 # This constant is added to a norm before the division, as in Opacus. The constant only makes
@@ -251,11 +252,8 @@ def _require_float32(model: nn.Module) -> None:
                 f"weights are {parameter.dtype}; gradients are clipped in float32 or float64. Load "
                 "the model in float32."
             )
-    if torch.get_float32_matmul_precision() != "highest":
-        raise PrivacyError(
-            "float32 matrix products are set to less than float32 precision. Call "
-            "torch.set_float32_matmul_precision('highest')."
-        )
+    if (problem := float32_problem(next(model.parameters()).device)) is not None:
+        raise PrivacyError(f"{problem}.")
 
 
 def _problem(module: Any) -> str | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from sugarbush.privacy.accounting import adaptive_epsilon, epsilon
+from sugarbush.paths import last_part
+from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import Event, NonPrivate
 from sugarbush.privacy.unit import ADJACENCY, Unit
 from sugarbush.training.dpsgd.settings import DpSgdSettings
@@ -32,16 +32,16 @@ def model_card(
 
     `steps_taken` is below `mechanism.steps` if crashes lost more steps than may be repeated.
     `others` are mechanisms that the training depends on, such as the DP record count. Their results
-    decide the rate and the number of steps. So `epsilon` is the bound for adaptive choices, as on
-    the release card.
+    may decide the rate, the number of steps and the noise. `mechanism.charge` covers every result.
     """
     private = not isinstance(mechanism.event, NonPrivate)
+    charge = mechanism.charge
     return {
         "unit": unit.value,
         "records_per_unit": records_per_unit,
         "adjacency": ADJACENCY,
-        "epsilon": _number(adaptive_epsilon([mechanism.event, *others], delta=delta)),
-        "epsilon_of_training_alone": _number(epsilon([mechanism.event], delta=delta)),
+        "epsilon": _number(epsilon([charge, *others], delta=delta)),
+        "epsilon_of_training_alone": _number(epsilon([charge], delta=delta)),
         "delta": delta,
         "mechanism": "DP-SGD: Poisson sampling, clipping of the gradient of one record "
         "per unit and step, Gaussian noise"
@@ -54,7 +54,7 @@ def model_card(
         "repeatable_steps": mechanism.repeatable_steps,
         "clip_norm": mechanism.clip_norm,
         "expected_batch_size": mechanism.expected_batch_size,
-        "starts_from": Path(settings.model).name,
+        "starts_from": last_part(settings.model),
         "trained": "all weights"
         if settings.lora_rank is None
         else f"low-rank factors of rank {settings.lora_rank}, merged",

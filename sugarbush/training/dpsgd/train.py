@@ -6,7 +6,7 @@ micro-batches. The step adds noise once and divides by the *expected* batch size
 empty sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no batch size.
 Progress reports depend only on settings and on numbers of steps.
 
-Guarantee: the weights after every step have the cost that `Mechanism.event` states, under
+Guarantee: the weights after every step have the cost that `Mechanism.charge` states, under
 add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). The run releases the
 weights after the last step, and this choice does not depend on the data.
 """
@@ -24,9 +24,15 @@ import torch
 from torch import nn
 
 from sugarbush.errors import FailureError, InvariantError, PrivacyError, SugarbushError
-from sugarbush.privacy.accounting import Relation, epsilon
+from sugarbush.privacy.accounting import Relation, epsilon, within
 from sugarbush.privacy.data_types import Private, Released
-from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, PoissonGaussian
+from sugarbush.privacy.events import (
+    ConfidentialTraining,
+    DpSgdBound,
+    Event,
+    NonPrivate,
+    PoissonGaussian,
+)
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.device import enough_memory
 from sugarbush.training.dpsgd import exactness
@@ -55,6 +61,8 @@ class Mechanism:
     additional steps are charged beforehand. These steps replace steps that a crash lost. If no
     repeatable step is left, each lost step shortens the training by one step. Under REPLACE_ONE the
     run is charged as confidential training, which has no DP epsilon.
+
+    If a DP count decided `rate` and `steps`, `bound` is the charge. It holds for every count.
     """
 
     rate: float
@@ -64,6 +72,7 @@ class Mechanism:
     clip_norm: float
     expected_batch_size: float
     relation: Relation = Relation.ADD_OR_REMOVE_ONE
+    bound: DpSgdBound | None = None
 
     @property
     def draws(self) -> int:
@@ -72,8 +81,18 @@ class Mechanism:
 
     @property
     def event(self) -> Event:
-        """The cost of the whole run."""
+        """The cost of the whole run, if `rate` and `steps` were fixed in advance."""
         return self.after(self.draws)
+
+    @property
+    def charge(self) -> Event:
+        """The event in the ledger. Raises InvariantError if the run is not within `bound`."""
+        event = self.event
+        if self.bound is None:
+            return event
+        if not (isinstance(event, PoissonGaussian) and within(event, self.bound)):
+            raise InvariantError(f"{event} is not within {self.bound}")
+        return self.bound
 
     def after(self, draws: int) -> Event:
         """Return the cost of `draws` >= 1 steps."""
@@ -156,7 +175,7 @@ def train(
 ) -> Released[nn.Module]:
     """Train `model` in place by DP-SGD, or continue the run in `checkpoints`.
 
-    Guarantee: the run costs `mechanism.event`, which is charged before the first step. After a
+    Guarantee: the run costs `mechanism.charge`, which is charged before the first step. After a
     crash the steps since the last checkpoint run again with new noise. The charge for
     `repeatable_steps` covers these repeated steps.
 
@@ -309,11 +328,11 @@ def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySes
     """Return the id of the run's ledger entry. A continued run is not charged again."""
     begun = checkpoints.start()
     if begun is None:
-        charge = session.charge(mechanism.event)
+        charge = session.charge(mechanism.charge)
         checkpoints.begin(RunStart(ledger_id=charge, event=mechanism.event))
         return charge
     (entry,) = session.ledger.of([begun.ledger_id])
-    if not entry.event == begun.event == mechanism.event:
+    if begun.event != mechanism.event or entry.event != mechanism.charge:
         raise PrivacyError(
             f"{checkpoints.folder}: has a run with other settings of DP-SGD. Restore these "
             "settings to continue, or remove the folder to train again, with a new charge."

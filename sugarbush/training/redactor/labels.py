@@ -148,12 +148,13 @@ class LabelFile:
         ]
 
     def _write(self, labelled: Mapping[str, Sequence[dict[str, Any]]]) -> None:
-        with atomic_file(self.path) as temporary:
-            temporary.touch(mode=0o600)
-            with temporary.open("w", encoding="utf-8") as file:
-                for text, spans in labelled.items():
-                    row = {"text": text, "spans": spans, "use": use_of(text)}
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        with (
+            atomic_file(self.path) as temporary,
+            temporary.open("w", encoding="utf-8") as file,
+        ):
+            for text, spans in labelled.items():
+                row = {"text": text, "spans": spans, "use": use_of(text)}
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def open_labels(

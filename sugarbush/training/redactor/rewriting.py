@@ -7,9 +7,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 from sugarbush.data.reading import stream_rows
 from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.paths import atomic_file
+from sugarbush.paths import atomic_stream
 from sugarbush.privacy.key import state_key
 from sugarbush.training.crt.policies import make_policy
 from sugarbush.training.crt.redact import TextSpan, mask_spans
@@ -71,7 +72,7 @@ def redact_file(
     found: Counter[str] = Counter()
     done = 0
     kind = output.suffix.lower()
-    with atomic_file(output) as temporary, _writer(temporary, kind, columns) as write:
+    with atomic_stream(output) as stream, _writer(stream, kind, columns) as write:
         while some := list(islice(rows, _ROWS)):
             for row in some:
                 if not isinstance(row.fields.get(text), str):
@@ -100,17 +101,16 @@ def redact_file(
 
 @contextmanager
 def _writer(
-    path: Path, kind: str, columns: Sequence[str]
+    stream: BinaryIO, kind: str, columns: Sequence[str]
 ) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
     """Return a function that writes rows as parquet, csv or jsonl. Every column is text."""
     if kind not in {".parquet", ".csv", ".jsonl"}:
         raise ParamsError(
             f"the output has the suffix '{kind}'. Name a .parquet, .csv or .jsonl file"
         )
-    path.touch(mode=0o600)
     if kind == ".parquet":
         schema = pa.schema([(name, pa.string()) for name in columns])
-        with pq.ParquetWriter(path, schema) as parquet:
+        with pq.ParquetWriter(stream, schema) as parquet:
             yield lambda rows: parquet.write_table(
                 pa.table(
                     {n: [None if r[n] is None else str(r[n]) for r in rows] for n in columns},
@@ -118,7 +118,7 @@ def _writer(
                 )
             )
         return
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with TextIOWrapper(stream, encoding="utf-8", newline="") as file:
         if kind == ".jsonl":
             yield lambda rows: file.writelines(
                 json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows

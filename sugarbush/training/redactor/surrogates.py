@@ -42,8 +42,8 @@ _WORD_OR_CHARACTER = re.compile(rf"{_WORD.pattern}|.", re.DOTALL)
 def with_surrogates(text: str, spans: Sequence[TextSpan], *, key: bytes, record: str) -> str:
     """Replace each of `spans` in `text` by a surrogate. The spans are disjoint and in order.
 
-    Equal (key, record, secret) give equal surrogates. No surrogate equals its secret. A span that
-    consists of masks stays.
+    Equal (key, record, secret) give equal surrogates. No surrogate equals its secret in any case or
+    width. A span that consists of masks stays.
     """
     pieces, place = [], 0
     for span in spans:
@@ -66,7 +66,7 @@ def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
             made = rng.choice(pool(rng.choice(_ROMAN_LOCALES), "address")).replace("\n", ", ")
         else:
             made = _same_format(plain, rng)
-        if made.strip() and made.casefold() != secret.casefold():
+        if made.strip() and made.casefold() not in {secret.casefold(), plain.casefold()}:
             return made
     return "X" * len(secret)  # nothing to replace: a secret without a letter or digit
 

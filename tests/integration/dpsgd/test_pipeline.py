@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -29,7 +30,8 @@ from sugarbush.cli.estimates import show_estimate
 from sugarbush.cli.shows import show
 from sugarbush.errors import ParamsError
 from sugarbush.pipeline.project import Project
-from sugarbush.privacy.events import GaussianDp, PoissonGaussian
+from sugarbush.privacy.accounting import within
+from sugarbush.privacy.events import DpSgdBound, GaussianDp, PoissonGaussian
 from tests.integration.project import Checkout, letters
 from tests.pipelines import FinishedPipelines, copied, opened, run_pipeline
 
@@ -65,20 +67,27 @@ def test_the_first_model_has_read_the_donated_examples_twice(project: Checkout) 
 def test_the_training_is_charged_as_a_whole_with_its_repeatable_steps(project: Checkout) -> None:
     table, training = (e.event for e in project.charges())
     assert isinstance(table, GaussianDp)
-    assert isinstance(training, PoissonGaussian)
+    assert isinstance(training, DpSgdBound)
     card = json.loads((project.path / "data/released/finetune/dpft/model_card.json").read_text())
-    assert training.count == card["steps"] + card["repeatable_steps"]
     assert card["repeatable_steps"] == 10
-    assert training.noise_multiplier == card["noise_multiplier"]
+    ran = PoissonGaussian(
+        noise_multiplier=card["noise_multiplier"],
+        rate=card["sampling_rate"],
+        count=card["steps"] + card["repeatable_steps"],
+    )
+    assert within(ran, training)
+    assert not within(replace(ran, count=ran.count + 1), training)
 
 
 def test_the_release_card_lists_what_was_charged(project: Checkout) -> None:
     card = json.loads((project.path / "reports/public/release_card.json").read_text())
     assert [e["id"] for e in card["budget"]["events"]] == [e.id for e in project.charges()]
-    # Sampling rate and steps depend on the DP count, so the card states the bound for adaptive
-    # choices.
+    # Sampling rate and steps depend on the DP count, and the charge holds for every count.
     assert 0.98 < card["budget"]["planned_epsilon"] <= 1.0
-    assert card["budget"]["planned_epsilon"] < card["promise"]["epsilon"] < 1.02
+    spent = pytest.approx(card["budget"]["planned_epsilon"], rel=1e-9)
+    assert card["promise"]["epsilon"] == spent
+    model = json.loads((project.path / "data/released/finetune/dpft/model_card.json").read_text())
+    assert model["epsilon"] == spent
     assert card["publishable"] is True
     assert card["made_by"]["generator"] == {"fine-tuned": "tiny"}
     assert any("fine-tuning starts from (tiny)" in item for item in card["assumed_public"])
@@ -223,9 +232,7 @@ def test_a_preset_trains_a_model_that_is_given_by_its_path(own: Checkout, preset
     card = json.loads((own.path / MODEL / "model_card.json").read_text())
     assert (card["starts_from"], card["steps_taken"], card["sampling_rate"]) == ("gpt2", 4, 1.0)
     assert ("low-rank" in card["trained"]) == (preset == "lora")
-    charged = own.charges()[-1].event
-    assert isinstance(charged, PoissonGaussian)
-    assert (charged.count, charged.noise_multiplier) == (4, card["noise_multiplier"])
+    assert isinstance(own.charges()[-1].event, DpSgdBound)
 
 
 def test_a_method_that_trains_nothing_gets_a_marker(own: Checkout) -> None:

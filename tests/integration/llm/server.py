@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ class Reply:
     delay_s: float = 0.0
     dropped: bool = False
     good: bool = False
+    raw: Callable[[asyncio.StreamWriter], Awaitable[None]] | None = None
+    """Writes the response byte by byte, in place of the other fields."""
 
 
 def completion(
@@ -269,6 +271,9 @@ class FaultServer:
         async with self._slots:
             await asyncio.sleep(reply.delay_s)
         self.under_way -= 1
+        if reply.raw is not None:
+            await reply.raw(writer)
+            return False
         headers = {"content-type": "application/json"} | reply.headers
         head = f"HTTP/1.1 {reply.status} X\r\n"
         head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())

@@ -187,6 +187,23 @@ def test_one_refused_text_among_few_ends_nothing(bench: Start, refused: int, bor
             one.codes(TEXTS)
 
 
+@pytest.mark.parametrize("fault", [dropped(), failure(503, "busy"), failure(429, "slow down")])
+def test_no_label_depends_on_the_load_of_the_endpoint(bench: Start, fault: Reply) -> None:
+    """A call without an answer stops the stage. The next run asks for the missing answer only."""
+    busy = [True]
+
+    def behave(number: int, body: Body) -> Reply:
+        return fault if busy and "canary-2" in question(body) else good(number, body)
+
+    run = bench(behave=behave)
+    with pytest.raises(GeneratorError, match=r"got no answer.*All received answers are cached"):
+        labeller(run, max_retries=0).codes(TEXTS)
+    busy.clear()
+    asked = len(run.server.asked)
+    assert labeller(run).codes(TEXTS).tolist() == CODES
+    assert len(run.server.asked) == asked + 1
+
+
 def echo(status: int) -> Callable[[int, Body], Reply]:
     """Return an endpoint that answers the harmless probe.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import subprocess
 from pathlib import Path
@@ -183,6 +184,28 @@ def test_column_names_that_look_like_data_are_left_out(folder: Path) -> None:
     text = (folder / "own/data/public/schema.yaml").read_text()
     assert "column:" not in text
     assert CANARY not in text
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "ndjson", "jsonl.gz"])
+def test_a_key_of_a_record_is_in_no_file_unless_it_is_declared(folder: Path, suffix: str) -> None:
+    """A key such as the name of a person is data. It is shown on the terminal only."""
+    name = f"tickets.{suffix}"
+    rows = [{"message": "a", "stars": 3, "product": "lamp", CANARY: 1}, {"message": "b"}]
+    content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    (folder / name).write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    (folder / "donated.jsonl").write_text("".join(json.dumps(d) + "\n" for d in DONATED))
+    options = ("--from", name, "--text", "message")
+    said = init("bare", *options).output
+    assert CANARY in said
+    said = init("own", *options, "--columns", "product, wish", "--donated", "donated.jsonl").output
+    assert CANARY in said
+    for project in ("bare", "own"):
+        for path, written in files_of(folder / project).items():
+            assert CANARY.encode() not in written, path
+    schemas = [(folder / p / "data/public/schema.yaml").read_text() for p in ("bare", "own")]
+    assert not any(key in schemas[0] for key in ("stars", "product", "wish"))
+    assert "wish" in schemas[1]
+    assert "stars" not in schemas[1]
 
 
 def test_the_file_is_named_relative_to_the_project(folder: Path) -> None:

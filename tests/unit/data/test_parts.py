@@ -24,13 +24,14 @@ from sugarbush.data.private_store import (
     keyed_digest,
     keyed_digest_of_files,
 )
-from sugarbush.data.reading import Row, column_names, read_rows
+from sugarbush.data.reading import Row, column_names, digest_of_files, read_rows
 from sugarbush.data.records import usable
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages import prepare
+from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.fingerprint import FingerprintBuilder, make_dataset_fingerprint
 from tests.settings import params
 
@@ -226,7 +227,7 @@ def test_a_store_gives_the_same_part_by_part_as_at_once(tmp_path: Path) -> None:
         assert lengths._per_unit.tolist() == texts.str.len().tolist()
         codes = np.arange(len(texts)).reshape(-1, 1)
         store.save_codes(part, store.map_records(lambda own: np.zeros((len(own), 1))), ["t"])
-        pd.DataFrame(codes, columns=["t"]).to_parquet(store.codes_file(part), index=False)
+        store.save_codes(part, Private(codes), ["t"])
         for limit in (None, 5):
             real = store.real_texts(["t"], part=part, limit=limit, seed=3)
             assert list(real.texts) == texts.iloc[real.codes[:, 0]].tolist()
@@ -256,4 +257,25 @@ def test_a_user_whose_name_has_two_encodings_is_one_user() -> None:
     settings = PrepareSettings.model_validate({"user_column": "n"})
     rows = [Row(i, {"n": n, "text": f"letter {i}"}) for i, n in enumerate(["é", "e\u0301 ", "E"])]
     records, _ = usable(rows, settings, ONE, source="f", setting="s")
-    assert [record.user for record in records] == ["é", "é", "E"]
+    assert [record.user for record in records] == ["é", "é", "e"]
+
+
+def test_a_text_that_moves_to_another_file_changes_the_digest(tmp_path: Path) -> None:
+    def digest(first: bytes, second: bytes) -> bytes:
+        (tmp_path / "a.csv").write_bytes(first)
+        (tmp_path / "b.csv").write_bytes(second)
+        return digest_of_files(tmp_path, ["a.csv", "b.csv"], setting="s")
+
+    whole = digest(b"text\none\n", b"two\n")
+    assert digest(b"text\n", b"one\ntwo\n") != whole
+    assert digest(b"text\none\ntwo\n", b"") != whole
+    assert digest(b"text\none\n", b"two\n") == whole
+
+
+@pytest.mark.parametrize("cell", ['"half" a quote', '"one""two" three', '"open'])
+def test_a_cell_with_a_broken_quote_is_refused(tmp_path: Path, cell: str) -> None:
+    """Without strict quotes, Python's reader joins such cells to another text without a word."""
+    (tmp_path / "a.csv").write_text(f"id,text\n1,whole\n2,{cell}\n")
+    with pytest.raises(InputError, match=r"row \d+: is not csv.*open quote") as refusal:
+        read_rows(tmp_path / "a.csv", setting="s", wanted={"text": "s"})
+    assert "half" not in str(refusal.value) and "three" not in str(refusal.value)

@@ -86,9 +86,15 @@ def test_the_stamp_changes_with_the_corpus(tmp_path: Path, corpus: str) -> None:
     if not corpus.startswith("memory"):  # which lists no checksum
         upload(parts, corpus)
         assert stamp_of(tmp_path / "project", corpus) == first
+    size = (parts / "part-000.csv").stat().st_size
+    write(parts / "part-000.csv", [ROWS[1], ROWS[0], *ROWS[2:20]])
+    assert (parts / "part-000.csv").stat().st_size == size
+    upload(parts, corpus)
+    reordered = stamp_of(tmp_path / "project", corpus)
+    assert reordered != first
     write(parts / "part-000.csv", ROWS[1:20])
     upload(parts, corpus)
-    assert stamp_of(tmp_path / "project", corpus) != first
+    assert stamp_of(tmp_path / "project", corpus) not in {first, reordered}
 
 
 def write_schema(base: Path) -> None:
@@ -112,6 +118,21 @@ def test_errors_name_the_url_and_no_credential(
     assert SECRET not in str(refusal.value)
 
 
+def test_the_message_of_a_file_system_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a message may quote a signed URL or a key."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError(f"403 for https://bucket/a.csv?sig={SECRET}")
+
+    monkeypatch.setattr(fsspec, "filesystem", refuse)
+    with pytest.raises(InputError, match=r"RuntimeError.*credentials") as refusal:
+        prepared(tmp_path, prepare__file="memory://corpus/a.csv")
+    assert SECRET not in str(refusal.value)
+    assert refusal.value.__cause__ is None and refusal.value.__suppress_context__
+
+
 def test_a_folder_inside_a_remote_corpus_is_an_error(tmp_path: Path) -> None:
     fsspec.filesystem("memory").pipe("/corpus/below.csv/a.csv", b"id,text,topic\n1,a,b\n")
     with pytest.raises(InputError, match=r"memory://corpus/below\.csv"):
@@ -130,7 +151,11 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     "url",
-    ["s3://key:hunter2@bucket/a.csv", "https://host/a.csv?sig=hunter2", "simplecache::s3://b/a"],
+    [
+        "s3://key:hunter2@bucket/a.csv",
+        "https://host/a.csv?sig=hunter2",
+        "simplecache::s3://me:hunter2@b/a",
+    ],
 )
 def test_a_url_with_credentials_is_refused_and_not_shown(url: str) -> None:
     fields: dict[str, Any] = {"prepare": {"file": url}, "privacy": {"dataset": "d"}}

@@ -1,14 +1,17 @@
 """Tests of the embedding cache: it is exact, private, shared by processes, and survives damage."""
 
+import copy
+import pickle
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sugarbush.embedding.cache import EmbeddingCache
+from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.errors import StorageError
 from sugarbush.randomness import public_rng
 
@@ -129,3 +132,29 @@ def test_a_disk_that_refuses_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "embeddings.sqlite").mkdir()
     with pytest.raises(StorageError, match=r"embeddings\.sqlite"):
         cache.add("model", texts(1), vectors_for(1))
+
+
+def test_a_vector_under_the_key_of_another_text_counts_as_absent(tmp_path: Path) -> None:
+    """Otherwise a record would vote with the embedding of another record."""
+    cache = EmbeddingCache(tmp_path)
+    cache.add("model", texts(3), vectors_for(3))
+    with sqlite3.connect(file_in(tmp_path)) as connection:
+        rows = connection.execute("SELECT key, crc, vector FROM embedding").fetchall()
+        (first, *_), (second, *_) = rows[:2]
+        for key, (_, crc, vector) in ((first, rows[1]), (second, rows[0])):
+            connection.execute(
+                "UPDATE embedding SET crc = ?, vector = ? WHERE key = ?", (crc, vector, key)
+            )
+    connection.close()
+    found = cache.find("model", texts(3))
+    assert len(found) == 1
+    assert all(np.array_equal(vector, vectors_for(3)[i]) for i, vector in found.items())
+
+
+@pytest.mark.parametrize("leave", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_embeddings_in_memory_are_not_copied_or_pickled(leave: Callable[[object], object]) -> None:
+    """A worker of a cluster or a log must not receive the texts."""
+    memory = EmbeddingsInMemory()
+    memory.add("model", texts(1), vectors_for(1))
+    with pytest.raises(TypeError, match="cannot be copied or pickled"):
+        leave(memory)

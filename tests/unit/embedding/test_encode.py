@@ -22,6 +22,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, T5Config, T5EncoderModel
 
 from sugarbush.embedding import encoder as encode
+from sugarbush.embedding import transformer
 from sugarbush.embedding.cache import EmbeddingCache
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
@@ -89,7 +90,7 @@ def embedded_texts() -> Iterator[list[str]]:
         return spy
 
     with (
-        mock.patch.object(encode._Model, "embed", spy_on(encode._Model.embed)),
+        mock.patch.object(transformer.Transformer, "embed", spy_on(transformer.Transformer.embed)),
         mock.patch.object(encode._WholeTexts, "embed", spy_on(encode._WholeTexts.embed)),
     ):
         yield given
@@ -118,14 +119,10 @@ def test_a_text_s_vector_does_not_depend_on_the_other_texts(
     assert np.abs(backwards[::-1] - embedded).max() < FLOAT_NOISE
 
 
-def test_no_batch_mixes_lengths_or_passes_its_budget() -> None:
+def test_no_batch_mixes_lengths_or_passes_its_size() -> None:
     lengths = [5, 9, 5, 5, 40, 9, 5]
-    batches = list(encode._batches(lengths, 15))
-    assert sorted(i for batch in batches for i in batch) == list(range(7))
-    for batch in batches:
-        assert len({lengths[i] for i in batch}) == 1
-        assert len(batch) == 1 or sum(lengths[i] for i in batch) <= 15
-    assert len(batches) == 5
+    batches = list(transformer._batches(lengths, {5: 3, 9: 1, 40: 2}))
+    assert batches == [[4], [1], [5], [0, 2, 3], [6]]
 
 
 def test_equal_texts_are_embedded_once_and_to_the_bit(embedded_texts: list[str]) -> None:
@@ -217,25 +214,104 @@ def test_what_was_embedded_before_a_failure_is_kept(
     assert len(embedded_texts) == 40 - writes[0]
 
 
-@pytest.mark.skipif(
-    not torch.backends.mkldnn.is_available() or torch.backends.cpu.get_cpu_capability() != "AVX512",
-    reason="measured for oneDNN on a CPU with AVX-512",
-)
-@pytest.mark.parametrize("others", [1, 2, 7, 40])
-def test_a_vector_is_equal_to_the_bit_in_every_batch(others: int) -> None:
-    """The texts have few distinct lengths, so they share batches.
+def embeddings(texts: list[str]) -> dict[str, bytes]:
+    """Embed `texts` in batches as large as the encoder allows, and return the bits."""
+    with mock.patch.object(transformer, "_LEAST_TEXTS", 2):
+        return {t: v.tobytes() for t, v in zip(texts, an_encoder().encode(texts), strict=True)}
 
-    Each vector must equal the vector of the same text embedded alone.
-    """
-    rng = public_rng(1, "texts")
-    texts = [" ".join(rng.choice(WORDS, length)) for length in (3, 14, 15, 60) for _ in range(3)]
-    beside = [" ".join(rng.choice(WORDS, length)) for length in (3, 14, 15, 60)] * others
-    last = rng.choice(WORDS, len(beside))
-    beside = [f"{text} {word}" for text, word in zip(beside, last, strict=True)]
-    encoder = an_encoder()
-    alone = np.concatenate([encoder.encode([text]) for text in texts])
-    assert np.array_equal(encoder.encode(beside + texts)[-len(texts) :], alone)
-    assert np.array_equal(encoder.encode(texts), alone)
+
+@pytest.fixture(params=["oneDNN", "PyTorch's products"])
+def linear_layers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Loads the bundled encoder with and without oneDNN. Without oneDNN, rows of a matrix product
+    depend on the number of rows."""
+    encode._load.cache_clear()
+    with mock.patch.object(
+        torch.backends.mkldnn, "is_available", lambda: request.param == "oneDNN"
+    ):
+        yield
+    encode._load.cache_clear()
+
+
+@pytest.mark.usefixtures("linear_layers")
+def test_a_vector_depends_on_its_own_text_alone_bit_for_bit(texts: list[str]) -> None:
+    alone = {text: an_encoder().encode([text])[0].tobytes() for text in texts[:30]}
+    lengths = [len(text.split()) for text in texts[:30]]
+    rng = public_rng(3, "companions")
+    for beside in (0, 1, 2, 5):
+        others = [" ".join(rng.choice(WORDS, n)) for n in lengths for _ in range(beside)]
+        together = list(dict.fromkeys([*others[::2], *texts[:30], *others[1::2]]))
+        found = embeddings(together)
+        assert [t for t in texts[:30] if found[t] != alone[t]] == []
+
+
+@pytest.mark.usefixtures("linear_layers")
+def test_a_shape_is_batched_only_if_its_rows_have_the_bits_of_single_texts() -> None:
+    """The shapes are random. The texts are others than those of the encoder's own test."""
+    model, rng = encode._load(encode.model_folder("bundled")), public_rng(4, "shapes")
+    assert isinstance(model, transformer.Transformer)
+    with transformer._workers("cpu") as pool:
+        for length in range(4, 64, 7):
+            rows = 256 // length
+            ids = rng.integers(1000, 20000, (rows, length)).tolist()
+            size = model._batch_sizes([length] * 64, pool)[length]
+            assert size in (1, rows)
+            if size > 1:
+                together = pool.submit(model._forward, ids, rows).result()
+                alone = [pool.submit(model._forward, [row], 1).result()[0] for row in ids]
+                assert np.array_equal(together, alone)
+
+
+class Rounding(torch.nn.Module):
+    """A network with other last bits in some rows of a batch, as a matrix product may have."""
+
+    def __init__(self, rows: Callable[[int], Any]) -> None:
+        super().__init__()
+        self.rows, self.shapes = rows, set[int]()
+
+    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        ids = features["input_ids"].float()
+        self.shapes.add(len(ids))
+        vectors = torch.stack([ids.mean(1), ids.std(1), ids[:, 1]], 1)
+        vectors[self.rows(len(ids)), 1] *= 1 + 1e-6
+        return {"sentence_embedding": vectors}
+
+
+@pytest.mark.parametrize(
+    ("rows", "batched_on"),
+    [
+        (lambda count: slice(0), ["cpu", "cuda"]),  # no row differs
+        (lambda count: slice(0 if count == 1 else None), ["cuda"]),  # single rows differ
+        (lambda count: slice(1, None), []),
+        (lambda count: slice(count - 1, None) if count > 1 else slice(0), []),
+        (lambda count: slice(1, None, 2), []),
+    ],
+)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_texts_share_a_batch_only_if_no_position_changes_a_bit(
+    rows: Callable[[int], Any],
+    batched_on: list[str],
+    device: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A text keeps its bits beside other texts, for any dependence on positions and sizes."""
+    real = encode._load(encode.model_folder("bundled"))
+    assert isinstance(real, transformer.Transformer)
+    network = Rounding(rows)
+    model = replace(real, network=network, dim=3, tested={}, alone=device == "cpu")
+    texts = [f"a lamp {word} {other}" for word in WORDS for other in WORDS]
+    monkeypatch.setattr(transformer, "_LEAST_TEXTS", 2)
+
+    def embed(texts: list[str]) -> dict[str, bytes]:
+        network.shapes.clear()
+        found: dict[str, bytes] = {}
+        for places, vectors in model.embed(texts, 32):
+            found |= {texts[i]: v.tobytes() for i, v in zip(places, vectors, strict=True)}
+        return found
+
+    expected = {text: embed([text])[text] for text in texts}
+    assert embed(texts) == expected
+    assert embed(texts[7:] + texts[:3]) == {text: expected[text] for text in texts[7:] + texts[:3]}
+    assert (max(network.shapes) > 1) == (device in batched_on)
 
 
 def test_the_precision_of_older_settings_has_no_effect() -> None:
@@ -305,8 +381,8 @@ def save_transformer(folder: Path) -> None:
         decoder_start_token_id=0,
     )  # fmt: skip
     T5EncoderModel(config).save_pretrained(folder / "plain")
-    transformer = Transformer(str(folder / "plain"))
-    SentenceTransformer(modules=[transformer, Pooling(16)], device="cpu").save(str(folder))
+    plain = Transformer(str(folder / "plain"))
+    SentenceTransformer(modules=[plain, Pooling(16)], device="cpu").save(str(folder))
 
 
 @pytest.mark.parametrize("save", [save_static_model, save_transformer])

@@ -94,6 +94,22 @@ def test_copies_are_counted_by_corpus() -> None:
     assert 0.1 < found["nearer_to_training", "encoder"] < 0.9
 
 
+def test_many_training_texts_are_not_nearer_than_few_heldout_texts() -> None:
+    """All samples are independent, so a synthetic text is near to one side as often as to the
+    other. With 40 times as many training texts, the share would be 97%."""
+    figures = copy_values(
+        sample(200, seed=1),
+        training=sample(1200, seed=2),
+        heldout=sample(30, seed=3),
+        donated=[],
+        public=[],
+        space="encoder",
+        settings=SETTINGS,
+    )
+    (nearer,) = (f.value for f in figures if f.metric == "nearer_to_training")
+    assert 0.2 < nearer < 0.8
+
+
 def test_a_model_trained_on_synthetic_texts_has_the_majority_as_baseline() -> None:
     figures = downstream_values(
         sample(80, seed=1), sample(80, seed=2), space="encoder", settings=SETTINGS

@@ -19,6 +19,7 @@ from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, count_votes
 from sugarbush.generators.interface import Answer, Problem, Request, VariationRequest
+from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.ledger import Ledger
@@ -91,7 +92,8 @@ def voting(
     records_per_unit: int = 1,
     run: str = "r",
 ) -> VotingSession:
-    ledger = Ledger(state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6)
+    unit = Unit.RECORD if records_per_unit == 1 else Unit.USER
+    ledger = Ledger(state, dataset="d", purpose="release", unit=unit, cap=cap, delta=1e-6)
     places = encode([str(float(TARGET))] * records)
     return VotingSession(
         embeddings=Private(PrivateEmbeddings(places, np.zeros(records, dtype=np.int64))),
@@ -146,6 +148,15 @@ def test_votes_of_persons_are_checked_and_charged_as_such(tmp_path: Path) -> Non
     tight = voting(tmp_path / "tight", stddev=8.0, cap=1.0, records_per_unit=3)
     with pytest.raises(BudgetExceededError):
         run(tmp_path / "tight", rounds=1, own=tight)
+    assert not tight.session.ledger.entries()
+
+
+def test_a_plan_that_the_cap_refuses_for_users_charges_no_round(tmp_path: Path) -> None:
+    """The cap has room for both rounds at one record per user, and for one round at three."""
+    one_round = epsilon([DiscreteGaussian(stddev=8.0, sensitivity=3)], delta=1e-6)
+    tight = voting(tmp_path, stddev=8.0, cap=1.05 * one_round, records_per_unit=3)
+    with pytest.raises(BudgetExceededError):
+        run(tmp_path, rounds=2, own=tight)
     assert not tight.session.ledger.entries()
 
 

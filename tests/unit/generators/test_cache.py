@@ -115,3 +115,18 @@ def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path) -> No
     with pytest.raises(StorageError, match="cannot be used"), open_cache(tmp_path):
         pass
     assert (tmp_path / FOLDER / "cache.db").read_bytes().startswith(b"this is no database")
+
+
+def test_a_folder_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    """The answers may be about private texts, and an older version may have made the folder."""
+    (tmp_path / FOLDER).mkdir(mode=0o755)
+    (tmp_path / FOLDER).chmod(0o755)
+    with open_cache(tmp_path):
+        pass
+    assert stat.S_IMODE((tmp_path / FOLDER).stat().st_mode) == 0o700
+
+
+def test_equal_calls_have_equal_keys_in_any_order() -> None:
+    """Otherwise a call would be paid again after a change that only reorders its parts."""
+    first = call_key(model="m", schema={"a": {"type": "string"}, "b": 1}, sample=1)
+    assert call_key(sample=1, schema={"b": 1, "a": {"type": "string"}}, model="m") == first

@@ -1,12 +1,18 @@
 import json
+import tempfile
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sugarbush.data.records import Record
+from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.randomness import hash_share
+from tests.splits import split
 
 TEXTS = [f"letter {i}, on the loss of parcel {7 * i}" for i in range(300)]
 
@@ -38,6 +44,27 @@ def test_a_share_and_what_prepare_keeps_are_disjoint_and_leave_nothing_out(folde
     assert public
     assert not public & private
     assert public | private == set(TEXTS)
+
+
+@given(st.integers(0, 299))
+def test_a_text_at_the_limit_of_a_share_is_private_alone(place: int) -> None:
+    """`prepare` and the pool compare the same hash with the same number, so no text is in both."""
+    share = hash_share(TEXTS[place])
+    records = [Record(number=i, id=str(i), text=t, raw=(), user=None) for i, t in enumerate(TEXTS)]
+    settings = PrepareSettings(exclude_share=share, heldout_share=0.3, min_records=2)
+    with tempfile.TemporaryDirectory() as base:
+        pd.DataFrame({"body": TEXTS}).to_csv(Path(base) / "a.csv", index=False)
+        try:
+            public = load_pool([_source("a.csv", share=share)], base=Path(base))
+        except InputError:  # no hash is lower
+            public = ()
+    try:
+        parts, _ = split(records, settings)
+        private = {record.text for part in parts.values() for record in part}
+    except InputError:  # too few records remain
+        private = set(TEXTS) - set(public)
+    assert TEXTS[place] not in public
+    assert private.isdisjoint(public) and private | set(public) == set(TEXTS)
 
 
 def test_a_share_is_the_same_slice_whatever_else_the_file_holds(folder: Path) -> None:

@@ -18,6 +18,7 @@ from sugarbush.pipeline import budget
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
+from sugarbush.privacy.events import DpSgdBound
 from sugarbush.privacy.rounding import as_charged
 from sugarbush.training.crt import confidentiality
 from tests.integration.project import (
@@ -87,9 +88,12 @@ def round_noise_as_charged(monkeypatch: pytest.MonkeyPatch, charged: frozenset[f
     def rounded(own: BudgetAllocation) -> BudgetAllocation:
         if own.subsampled is not None:
             others = as_charged(own.subsampled.noise_multiplier, charged)
+            event = own.subsampled
+            if isinstance(event, DpSgdBound):
+                mus = as_charged(event.mu, charged)
+                event = replace(event, mu=next((mu for mu in mus if mu in charged), event.mu))
             candidates = (
-                replace(own, subsampled=replace(own.subsampled, noise_multiplier=value))
-                for value in others
+                replace(own, subsampled=replace(event, noise_multiplier=value)) for value in others
             )
         else:
             candidates = (replace(own, mu=value) for value in as_charged(own.mu, charged))
@@ -110,3 +114,4 @@ def round_noise_as_charged(monkeypatch: pytest.MonkeyPatch, charged: frozenset[f
     monkeypatch.setattr(confidentiality, "noise_for", noise_for)
     monkeypatch.setattr(budget, "make_plan", rounding(budget.make_plan))
     monkeypatch.setattr(dpft, "with_subsampling", rounding(dpft.with_subsampling))
+    monkeypatch.setattr(dpft, "with_bound", rounding(dpft.with_bound))

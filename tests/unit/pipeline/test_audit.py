@@ -5,14 +5,18 @@ from __future__ import annotations
 import ast
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from sugarbush.pipeline import audit as audit_module
 from sugarbush.pipeline import noise_faults
 from sugarbush.pipeline.audit import MECHANISMS, Size, audit, size_for
+from sugarbush.pipeline.canary_runs import CanaryRun, Coins, Observation
 from sugarbush.pipeline.noise_faults import Fault, broken_noise
 from sugarbush.privacy import mechanisms
+from sugarbush.randomness import public_rng
 from sugarbush.tables import marginal_measurer
 from sugarbush.training.dpsgd import optimizer
 from tests.settings import ROOT
@@ -93,6 +97,50 @@ def test_stronger_claims_bring_higher_bounds(mechanism: str) -> None:
     weak, strong = (audit(mechanism, epsilon=e, size=size) for e in (0.1, 10.0))
     assert weak.lower_epsilon < 0.5
     assert 1.5 < strong.lower_epsilon < strong.claimed_epsilon
+
+
+def observations(attacks: int, *, mus: tuple[float, ...]) -> CanaryRun:
+    """A mechanism that shows nearly all coins. Its runs claim `mus`, one after the other."""
+    claims = iter(mus)
+
+    def run(included: Coins, *, epsilon: float, delta: float) -> Observation:
+        noise = public_rng(0, "observations").normal(0, 0.3, (attacks, len(included)))
+        mu = next(claims)
+        return Observation(scores=included + noise, epsilon=10 * mu, mu=mu)
+
+    return run
+
+
+@pytest.mark.parametrize("attacks", [1, 2, 3])
+def test_all_tests_of_an_audit_share_one_error_probability(
+    monkeypatch: pytest.MonkeyPatch, attacks: int
+) -> None:
+    """By the union bound, both lower bounds of all attacks hold with probability `confidence`."""
+    errors: list[float] = []
+    for name in ("epsilon_lower_bound", "mu_lower_bound"):
+        original = getattr(audit_module, name)
+
+        def watched(*given: Any, confidence: float, original: Any = original, **more: Any) -> float:
+            errors.append(1 - confidence)
+            found: float = original(*given, confidence=confidence, **more)
+            return found
+
+        monkeypatch.setattr(audit_module, name, watched)
+    run = observations(attacks, mus=(1.0,))
+    found = audit("votes", epsilon=1.0, size=SMALL, confidence=0.9, run=run)
+    assert len(errors) == 2 * attacks
+    assert sum(errors) <= 0.1 * (1 + 1e-9)
+    assert found.lower_mu > 0
+
+
+@pytest.mark.parametrize("mus", [(1.0, 9.0, 2.0), (9.0, 1.0, 1.0)])
+def test_the_claim_of_an_audit_is_that_of_its_run_with_the_highest_cost(
+    mus: tuple[float, ...],
+) -> None:
+    """Otherwise a bound on the costliest run would look like a violation of a cheaper one."""
+    size = Size(canaries=100, guesses=100, runs=3)
+    found = audit("votes", epsilon=1.0, size=size, run=observations(1, mus=mus))
+    assert (found.claimed_mu, found.claimed_epsilon) == (9.0, 90.0)
 
 
 @pytest.mark.parametrize("fault", Fault)

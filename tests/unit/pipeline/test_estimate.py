@@ -32,7 +32,7 @@ EVOLVING = [name for name in plugin_names(METHODS) if method_class(name).asks_ge
 def params(*, candidates: int | None = 400, **openai: Any) -> ProjectSettings:
     fields = settings()
     fields["generator"]["openai"] |= openai
-    for method in EVOLVING:
+    for method in set(EVOLVING) - ({"public"} if candidates is None else set()):
         fields["evolve"][method]["candidates"] = candidates
     return parse_params(fields)
 

@@ -28,10 +28,10 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def own(**changes: Any) -> ProjectSettings:
+def own(dataset: str = "letters", **changes: Any) -> ProjectSettings:
     return params(
         privacy__purpose="release",
-        privacy__dataset="letters",
+        privacy__dataset=dataset,
         prepare__file="letters.jsonl",
         prepare__donated="donated.jsonl",
         prepare__schema="schema.yaml",
@@ -108,13 +108,17 @@ def test_a_stamp_tells_neither_size_nor_hash(base: Path) -> None:
 def test_a_stamp_whose_private_files_are_gone_is_taken_away(base: Path) -> None:
     folder = base / "data" / "private" / "prepared"
     folder.mkdir(parents=True)
-    (folder / "train.parquet").write_bytes(b"")
+    for name in ("train.parquet", "bounds.json"):
+        (folder / name).write_bytes(b"")
     (base / "data/stamps").mkdir()
     for name in ("prepare", "evaluate"):
         (base / "data/stamps" / f"{name}.json").write_text("{}")
     fingerprint.run(Project(base, settings=own()))
     assert (base / "data/stamps/prepare.json").exists()
     assert not (base / "data/stamps/evaluate.json").exists()
+    (folder / "bounds.json").unlink()  # an earlier version prepared the records
+    fingerprint.run(Project(base, settings=own()))
+    assert not (base / "data/stamps/prepare.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -192,22 +196,61 @@ def test_a_redactor_that_is_trained_again_in_its_folder_makes_crt_stale(
     assert len(seen) == 4
 
 
-def test_a_card_that_is_older_than_the_ledger_is_written_again(base: Path) -> None:
-    """Otherwise `sugarbush run` would print a total without the charges of other programs."""
+SHOW_THE_CARD = ("release_card.json", "release_card.md", "index.html")
+
+
+def write_card(project: Project) -> dict[str, Path]:
+    """Write files that name the present state of the ledger, as stage report does."""
+    folder = project.base / "reports/public"
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {name: folder / name for name in SHOW_THE_CARD}
+    for file in files.values():
+        file.write_text(f"State of the ledger: {project.ledger().head()}\n")
+    return files
+
+
+def charge(project: Project) -> None:
+    project.ledger().charge(GaussianDp(mu=0.1), stage="evolve", run="r")
+
+
+def test_a_card_of_an_earlier_state_of_the_ledger_is_written_again(base: Path) -> None:
+    """Otherwise a restored card, which has a new time, would count too few charges."""
     project = Project(base, settings=own())
-    card = base / "reports/public/release_card.json"
-    card.parent.mkdir(parents=True)
-    ledger = project.ledger()
-    ledger.charge(GaussianDp(mu=0.1), stage="evolve", run="r")
-    card.write_text("{}")
+    charge(project)
+    files = write_card(project)
     fingerprint.run(project)
-    assert card.exists()
-    later = card.stat().st_mtime + 1
-    os.utime(ledger.path, (later, later))
+    assert files[fingerprint.CARD].exists()
+    charge(project)
+    later = project.ledger().path.stat().st_mtime + 100
+    for file in files.values():
+        os.utime(file, (later, later))
     fingerprint.run(project, only_look=True)
-    assert card.exists() and fingerprint.has_old_card(project)
+    assert files[fingerprint.CARD].exists() and fingerprint.has_old_card(project)
     fingerprint.run(project)
-    assert not card.exists()
+    assert not files[fingerprint.CARD].exists()
+
+
+@pytest.mark.parametrize("name", SHOW_THE_CARD)
+def test_every_public_file_with_the_card_is_compared_with_the_ledger(base: Path, name: str) -> None:
+    project = Project(base, settings=own())
+    charge(project)
+    old = write_card(project)[name].read_text()
+    charge(project)
+    files = write_card(project)
+    assert not fingerprint.has_old_card(project)
+    for content in (old, "a card of an earlier version"):
+        files[name].write_text(content)
+        assert fingerprint.has_old_card(project)
+
+
+def test_a_card_of_another_dataset_is_old(base: Path) -> None:
+    project = Project(base, settings=own())
+    charge(project)
+    write_card(project)
+    other = Project(base, settings=own(dataset="parcels"))
+    assert fingerprint.has_old_card(other)
+    charge(other)
+    assert fingerprint.has_old_card(other) and not fingerprint.has_old_card(project)
 
 
 def test_two_projects_with_one_dataset_are_warned(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect.cache_policies import NO_CACHE
 
 from sugarbush.pipeline import flow
 
@@ -49,3 +50,12 @@ def test_only_the_cap_is_a_reason_that_prefect_may_store(
     assert flow._passed_cap(last, ["evolve@maple"]) is None
     last.write_text(json.dumps({"stage": stage, "type": kind, "message": "the reason"}))
     assert flow._passed_cap(last, ["--single-item", "evolve@maple"]) == shown
+
+
+def test_no_stage_and_no_flow_is_retried() -> None:
+    """A second try of a stage that spends budget would charge and draw again."""
+    from flows import pipeline  # slow
+
+    assert pipeline.stage.retries == 0
+    assert pipeline.pipeline.retries == 0
+    assert pipeline.stage.cache_policy is NO_CACHE

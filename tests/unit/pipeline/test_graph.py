@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from sugarbush import registry
+from sugarbush.data.private_store import CorpusInMemory
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.generators.interface import Price
@@ -124,6 +125,14 @@ def with_subsampling(
     return replace(plan, allocations=tuple(map(known, plan.allocations)))
 
 
+class PreparedProject(Project):
+    """A project with records that were prepared for its settings."""
+
+    def _records(self) -> CorpusInMemory:
+        bounds = self.settings.contribution_bounds
+        return CorpusInMemory({}, {}, fingerprint=(), bounds=bounds)
+
+
 class World:
     """A project with fixed data and changing settings."""
 
@@ -153,7 +162,7 @@ class World:
         return found
 
     def _project(self, settings: ProjectSettings) -> Project:
-        project = Project(self._base, settings=settings)
+        project = PreparedProject(self._base, settings=settings)
         project.__dict__["schema"] = SCHEMA
         return project
 
@@ -166,8 +175,7 @@ def _key_of(method: Method, inputs: MethodInputs) -> Mapping[str, Any]:
     if isinstance(method, GeneratingMethod):
         return method.cache_key(inputs, FIRST)
     assert isinstance(method, DPFT)
-    plan = method.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
-    return method._cache_key(inputs, method._mechanism(inputs, plan))
+    return method._cache_key(inputs, method._mechanism(inputs))
 
 
 def _replaced(inputs: MethodInputs, **changes: Any) -> MethodInputs:
@@ -393,6 +401,33 @@ def test_every_setting_without_a_mark_makes_some_stage_stale_or_is_a_cap(world: 
         if world.tracked(settings) == world.tracked(changed(settings, place)):
             unseen.append(setting)
     assert not unseen
+
+
+def test_the_number_of_records_per_user_is_in_every_cache_key_and_makes_prepare_stale(
+    world: World,
+) -> None:
+    """The names of the records are equal here. They would also change if the records changed."""
+
+    def of_users(records: int) -> ProjectSettings:
+        return params(
+            methods=["mosaic", "maple", "augpe", "dpft"],
+            privacy__purpose="benchmark",
+            privacy__epsilon=4.0,
+            finetune__dpft__model="folder/gpt2",
+            privacy__unit="user",
+            privacy__records_per_user=records,
+            prepare__user_column="writer",
+        )
+
+    two, three = of_users(2), of_users(3)
+    keys = [world.keys(settings) for settings in (two, three)]
+    assert keys[0].keys() == {"metadata", "mosaic", "maple", "augpe", "dpft"}
+    privacy = [{name: json.loads(key)["privacy"] for name, key in found.items()} for found in keys]
+    assert {tuple(said) for said in privacy[0].values()} == {("user", 2, two.privacy.delta)}
+    assert {tuple(said) for said in privacy[1].values()} == {("user", 3, two.privacy.delta)}
+    tracked = [world.tracked(settings) for settings in (two, three)]
+    stale = {name for name, values in tracked[0].items() if tracked[1][name] != values}
+    assert stale >= {"prepare", "synthesize_metadata", "evolve@maple", "finetune@dpft"}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import prepare
 from sugarbush.privacy.fingerprint import is_same_dataset, stored_part
+from sugarbush.privacy.unit import ContributionBounds, Unit
 from tests.settings import params
 from tests.splits import split
 
@@ -262,6 +263,36 @@ def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
         run(tmp_path, settings)
         left.add(stamp.read_text())
     assert len(left) == 2
+
+
+def test_equal_records_have_another_name_for_another_number_of_records_per_user(
+    tmp_path: Path,
+) -> None:
+    """Otherwise a result with the noise for another number of records could be restored."""
+    stamps: dict[str, set[str]] = {"prepare": set(), "train_texts": set()}
+    tables = []
+    for records in (3, 3, 5):  # no author has more than three letters
+        own = jsonl(by_authors())
+        run(tmp_path, corpus(tmp_path, own, privacy__records_per_user=records, **PERSONS))
+        tables.append((tmp_path / "data/private/prepared/train.parquet").read_bytes())
+        for name, found in stamps.items():
+            path = tmp_path / f"data/stamps/{name}.json"
+            found.add(path.read_text())
+            path.unlink()  # DVC removes the outputs of a stage that it runs
+    assert len(set(tables)) == 1
+    assert {name: len(found) for name, found in stamps.items()} == {"prepare": 2, "train_texts": 2}
+
+
+@pytest.mark.parametrize("records", [1, 2, 7])
+def test_no_user_has_more_records_than_the_bounds_say(tmp_path: Path, records: int) -> None:
+    own = jsonl([{**row, "author": f"author {min(i, 40) % 25}"} for i, row in enumerate(rows(120))])
+    run(tmp_path, corpus(tmp_path, own, privacy__records_per_user=records, **PERSONS))
+    store = PrivateStore(tmp_path / "data/private")
+    kept = pd.read_parquet(store.prepared_file("train"))["user"].value_counts()
+    assert store.bounds() == ContributionBounds(
+        unit=Unit.USER, user_column="author", records_per_unit=records
+    )
+    assert kept.max() <= records
 
 
 def test_a_corpus_is_known_again_however_little_of_each_person_is_used(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError, SchemaError
 from sugarbush.pipeline.metadata import MetadataRequest
 from sugarbush.pipeline.project import Project
+from sugarbush.privacy.unit import ContributionBounds
 from tests.settings import params
 
 NAMES = ("a", "b", "c")
@@ -39,6 +40,7 @@ class SmallProject(Project):
         {},
         {"train": pd.DataFrame(np.zeros((40, 3), dtype=np.int64), columns=list(NAMES))},
         fingerprint=("f",),
+        bounds=ContributionBounds(),
     )
 
     def data_names(self) -> dict[str, str]:

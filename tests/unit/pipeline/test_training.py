@@ -4,19 +4,19 @@ The number of steps is computed from the DP record count, and the noise from the
 """
 
 import math
-from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from sugarbush.errors import MissingInputError
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import TRAINING, MetadataRelease
 from sugarbush.pipeline.budget import plan_for
-from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetPlan
-from sugarbush.training.dpsgd.sampling import Schedule
+from sugarbush.privacy.events import DpSgdBound, PoissonGaussian
+from sugarbush.training.dpsgd.train import Mechanism
 from tests.settings import params
 
 SETTINGS = {"methods": ["dpft"], "finetune__dpft__batch_size": 256, "finetune__dpft__epochs": 4}
@@ -32,73 +32,72 @@ COUNTED = MetadataRelease(record_count=4000.0)
 NOTHING_COUNTED = MetadataRelease()
 
 
-def schedule_of(settings: ProjectSettings, metadata: MetadataRelease = COUNTED) -> Schedule:
-    method = settings.method("dpft")
-    assert isinstance(method, DPFT)
-    return method._schedule(metadata, records_per_user=settings.privacy.records_per_user)
-
-
-def first_plan(settings: ProjectSettings) -> BudgetPlan:
+def plan_of(settings: ProjectSettings) -> BudgetPlan:
     return plan_for(settings.privacy, settings.chosen)
 
 
-def final_plan(settings: ProjectSettings, metadata: MetadataRelease = COUNTED) -> BudgetPlan:
-    plan = first_plan(settings)
-    for method in settings.chosen:
-        plan = method.final_plan(plan, metadata, settings.privacy)
-    return plan
+def mechanism_of(settings: ProjectSettings, metadata: MetadataRelease = COUNTED) -> Mechanism:
+    method = settings.method("dpft")
+    assert isinstance(method, DPFT)
+    inputs: Any = SimpleNamespace(
+        budget=plan_of(settings), metadata=metadata, privacy=settings.privacy
+    )
+    return method._mechanism(inputs)
 
 
 def test_rate_and_steps_follow_from_the_dp_record_count() -> None:
-    schedule = schedule_of(params(**SETTINGS))
+    schedule = mechanism_of(params(**SETTINGS))
     assert schedule.rate == pytest.approx(256 / 4000)
     assert schedule.steps == round(4 * 4000 / 256)
 
 
 def test_persons_are_reckoned_as_few_as_the_dp_record_count_allows() -> None:
     """If each user has at most 5 of the 4,000 records, there are at least 800 users."""
-    schedule = schedule_of(params(**SETTINGS, **PERSONS))
+    schedule = mechanism_of(params(**SETTINGS, **PERSONS))
     assert schedule.rate == pytest.approx(256 / 800)
     assert schedule.steps == round(4 * 800 / 256)
-    few = schedule_of(params(**SETTINGS, **PERSONS | {"privacy__records_per_user": 100}))
+    few = mechanism_of(params(**SETTINGS, **PERSONS | {"privacy__records_per_user": 100}))
     assert few.rate == 1.0
 
 
 def test_training_is_planned_for_a_person_without_more_noise_a_step() -> None:
     """A step uses one record of a sampled user, so the noise depends only on rate and steps."""
-    settings = params(**SETTINGS, **PERSONS)
-    own = params(**SETTINGS, finetune__dpft__records=800)
-    (person, record) = (final_plan(s).of(TRAINING).subsampled for s in (settings, own))
-    assert person == record
+    person = mechanism_of(params(**SETTINGS, **PERSONS))
+    assert person == mechanism_of(params(**SETTINGS), MetadataRelease(record_count=800.0))
 
 
 def test_a_setting_takes_the_place_of_the_count() -> None:
-    schedule = schedule_of(params(**SETTINGS, finetune__dpft__records=2000), NOTHING_COUNTED)
-    assert schedule.rate == pytest.approx(256 / 2000)
-
-
-def test_without_a_count_the_stage_that_leaves_it_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingInputError, match="synthesize_metadata"):
-        Project(tmp_path, settings=params(**SETTINGS)).final_plan()
+    settings = params(**SETTINGS, finetune__dpft__records=2000)
+    mechanism = mechanism_of(settings, NOTHING_COUNTED)
+    assert mechanism.rate == pytest.approx(256 / 2000)
+    # These steps are fixed in advance, so their own cost is charged.
+    assert mechanism.charge == mechanism.event == plan_of(settings).of(TRAINING).event
 
 
 @pytest.mark.parametrize("methods", [["dpft"], ["maple", "dpft"]])
-def test_the_whole_plan_meets_epsilon_and_nobody_elses_noise_moves(
+def test_the_charge_does_not_depend_on_the_dp_count_and_the_plan_meets_epsilon(
     methods: list[str],
 ) -> None:
     settings = params(**SETTINGS | {"methods": methods})
-    before, after = first_plan(settings), final_plan(settings)
-    spent = epsilon([a.event for a in after.allocations], delta=settings.privacy.delta)
-    assert 0.995 < spent <= 1.0
-    others = [a for a in before.allocations if a.name != TRAINING]
-    assert [a for a in after.allocations if a.name != TRAINING] == others
+    plan = plan_of(settings)
+    events = [a.event for a in plan.allocations]
+    assert 0.985 < epsilon(events, delta=settings.privacy.delta) <= 1.0
+    for count in (300.0, 4_000.0, 300_000.0):
+        ran = mechanism_of(settings, MetadataRelease(record_count=count))
+        assert ran.rate == min(1.0, 256 / count)
+        assert ran.charge == plan.of(TRAINING).event
 
 
 def test_repeatable_steps_are_paid_for_beforehand() -> None:
-    settings = params(**SETTINGS, finetune__dpft__repeatable_steps=10)
-    event = final_plan(settings).of(TRAINING).subsampled
-    assert event is not None
-    assert event.count == schedule_of(settings).steps + 10
+    few, many = (
+        mechanism_of(params(**SETTINGS, finetune__dpft__repeatable_steps=steps))
+        for steps in (0, 60)
+    )
+    assert many.noise_multiplier > 1.2 * few.noise_multiplier
+    own = params(**SETTINGS, finetune__dpft__records=4000, finetune__dpft__repeatable_steps=10)
+    mechanism = mechanism_of(own)
+    assert isinstance(mechanism.charge, PoissonGaussian)
+    assert mechanism.charge.count == mechanism.steps + 10
 
 
 @pytest.mark.slow
@@ -113,8 +112,8 @@ def test_the_preset_of_the_paper_is_planned_as_published() -> None:
         privacy__delta=1 / (1.9e6 * math.log(1.9e6)),
         privacy__shares={"metadata": 1e-4, "synthesis": 1 - 1e-4},
     )
-    event = final_plan(settings, NOTHING_COUNTED).of(TRAINING).subsampled
-    assert event is not None
+    event = plan_of(settings).of(TRAINING).event
+    assert isinstance(event, PoissonGaussian)
     assert (event.count, event.rate) == (23193, pytest.approx(4096 / 1.9e6))
     assert event.noise_multiplier == pytest.approx(0.774, rel=0.01)
     assert settings.finetune.chosen.learning_rate == 1e-4
@@ -123,13 +122,8 @@ def test_the_preset_of_the_paper_is_planned_as_published() -> None:
 
 def test_the_preset_of_low_rank_factors_is_planned_by_the_dp_count() -> None:
     settings = params(methods=["dpft"], finetune__preset="lora")
-    event = final_plan(settings).of(TRAINING).subsampled
-    assert event is not None
-    assert (event.count, event.rate) == (78, 1024 / 4000)
+    assert isinstance(plan_of(settings).of(TRAINING).event, DpSgdBound)
+    mechanism = mechanism_of(settings)
+    assert (mechanism.steps, mechanism.rate) == (78, 1024 / 4000)
     assert 8 <= (settings.finetune.chosen.lora_rank or 0) <= 16
     assert 3e-4 <= settings.finetune.chosen.learning_rate <= 3e-3
-
-
-def test_without_fine_tuning_the_plan_is_as_it_was() -> None:
-    settings = params(methods=["maple"])
-    assert final_plan(settings) == first_plan(settings)

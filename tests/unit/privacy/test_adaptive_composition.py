@@ -109,7 +109,7 @@ def test_the_divergence_is_that_of_the_library(event: PoissonGaussian | Discrete
 def test_the_divergence_is_nowhere_above_the_gaussians_by_more_than_the_slack(
     event: PoissonGaussian | DiscreteGaussian, slack: float
 ) -> None:
-    mu = _mu_with_slack(event, slack)
+    mu = _mu_with_slack((event,), slack)
     x = np.sort(np.random.default_rng(1).uniform(-8, 12, 5000))
     assert (divergence(event, x) - _gaussian_delta(mu, x) <= slack + 1e-13).all()
     smaller = mu * (1 - 1e-3)
@@ -125,13 +125,13 @@ def test_the_bound_is_at_least_the_composed_distributions_and_close_to_them() ->
         [DiscreteGaussian(stddev=20.0, sensitivity=3)],
     ):
         exact, bound = (f(events, delta=DELTA) for f in (epsilon, adaptive_epsilon))
-        assert exact - 2e-4 <= bound <= 1.01 * exact, events
+        assert exact - 2e-4 <= bound <= 1.02 * exact, events
 
 
 def test_gaussian_dp_at_full_rate_is_gaussian_dp() -> None:
     """DP-SGD at rate 1 is exactly mu-GDP, so the computed mu must equal this mu."""
     event = PoissonGaussian(noise_multiplier=2.0, rate=1.0, count=4)
-    assert _mu_with_slack(event, 1e-9) == pytest.approx(1.0, rel=2e-3)
+    assert _mu_with_slack((event,), 1e-9) == pytest.approx(1.0, rel=2e-3)
     assert adaptive_epsilon([event], delta=DELTA) == pytest.approx(
         gaussian_epsilon(1.0, delta=DELTA), rel=2e-3
     )

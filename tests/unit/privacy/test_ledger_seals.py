@@ -14,10 +14,13 @@ from sugarbush.errors import LedgerError, StorageError
 from sugarbush.paths import Roots, atomic_file
 from sugarbush.pipeline.released import charges_of_releases, entries_of_releases, write_release
 from sugarbush.privacy.events import DiscreteGaussian
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.fingerprint import make_dataset_fingerprint
+from sugarbush.privacy.key import state_key
+from sugarbush.privacy.ledger import Entry, Ledger
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
 from tests.settings import ROOT, params
+from tests.stand_ins import KEY, write_key
 
 STATE_0_1 = ROOT / "tests/fixtures/state_0_1/state"
 
@@ -189,11 +192,14 @@ def test_a_release_that_another_process_is_writing_stops_nothing(
     (own / ".maple.x1").mkdir()
     (own / ".maple.x1" / "release.json").write_text(content)
     assert charges_of_releases(roots, privacy) == named
-    assert len(entries_of_releases(roots, privacy)) == 4
+    assert len(sealed_entries(roots, privacy, tmp_path)) == 4
     (own / "maple" / "release.json").write_text(content)
-    for read in (charges_of_releases, entries_of_releases):
+    for read in (
+        lambda: charges_of_releases(roots, privacy),
+        lambda: sealed_entries(roots, privacy, tmp_path),
+    ):
         with pytest.raises(LedgerError, match="damaged"):
-            read(roots, privacy)
+            read()
 
 
 def test_a_damaged_charge_of_a_release_cannot_be_repaired_from(tmp_path: Path) -> None:
@@ -201,7 +207,7 @@ def test_a_damaged_charge_of_a_release_cannot_be_repaired_from(tmp_path: Path) -
     path = roots.released / "evolve/maple/release.json"
     path.write_text(path.read_text().replace("discrete_gaussian", "no_such_noise"))
     with pytest.raises(LedgerError, match="damaged"):
-        entries_of_releases(roots, privacy)
+        sealed_entries(roots, privacy, tmp_path)
 
 
 def test_a_ledger_of_0_1_is_continued_and_sealed_from_there(tmp_path: Path) -> None:
@@ -231,6 +237,12 @@ def test_a_finished_result_whose_charge_is_missing_stops_every_charge(tmp_path: 
         charged(tmp_path, 1)
     with pytest.raises(LedgerError, match="lacks 1 charges"):
         ledger.check([DiscreteGaussian(stddev=9.0)])
+
+
+def sealed_entries(roots: Roots, privacy: PrivacySettings, state: Path) -> tuple[Entry, ...]:
+    found = entries_of_releases(roots, privacy, key=state_key(state))
+    assert not found.unsealed
+    return tuple(found.sealed.values())
 
 
 def released(tmp_path: Path, ledger: Ledger) -> tuple[Roots, PrivacySettings]:
@@ -267,8 +279,8 @@ def test_a_repair_only_adds_and_makes_the_totals_equal(tmp_path: Path) -> None:
         tmp_path / "theirs",
         paid_for=lambda: charges_of_releases(roots, privacy),
     )
-    entries = entries_of_releases(roots, privacy)
-    assert [other.add_missing(entries), other.add_missing(entries)] == [4, 0]
+    entries = sealed_entries(roots, privacy, tmp_path / "mine")
+    assert [other.add_missing(entries, sealed=True) for _ in range(2)] == [4, 0]
     assert other.total() == first.total()
     assert other.missing_charges() == {}
     other.charge(DiscreteGaussian(stddev=9.0), stage="evolve", run="r")
@@ -279,3 +291,31 @@ def test_a_charge_names_its_day_and_no_more(tmp_path: Path) -> None:
     """The second at which a long sum ends depends on the number of records."""
     (entry,) = charged(tmp_path, 1).entries()
     assert len(entry.time) == len("2026-11-22")
+
+
+def test_every_line_changes_the_head_and_a_snapshot_keeps_it(tmp_path: Path) -> None:
+    heads = [ledger_at(tmp_path).head()]
+    for _ in range(3):
+        heads.append(charged(tmp_path, 1).head())
+    assert len(set(heads)) == 4
+    assert {len(head) for head in heads} == {16}
+    old = ledger_at(tmp_path).snapshot()
+    charged(tmp_path, 1)
+    assert (old.head(), len(old.entries())) == (heads[-1], 3)
+    assert charged(tmp_path, 3, "other").head() not in heads
+
+
+def test_the_head_does_not_depend_on_the_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key may leak after a card with the head was published."""
+    heads = set()
+    for corpus in ("one", "other"):
+        monkeypatch.setattr("secrets.token_hex", lambda n: "0" * 2 * n)
+        state = write_key(tmp_path / corpus)
+        fingerprint = make_dataset_fingerprint([corpus], key=KEY)
+        ledger_at(state).charge(
+            DiscreteGaussian(stddev=8.0), stage="s", run="r", dataset_fingerprint=fingerprint
+        )
+        heads.add(ledger_at(state).head())
+    assert len(heads) == 1

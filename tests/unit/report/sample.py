@@ -13,6 +13,7 @@ import numpy as np
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.evaluation.interface import FINAL, REAL, MetricValue
 from sugarbush.generators.interface import Usage
+from sugarbush.methods.maple import Maple
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
@@ -74,6 +75,7 @@ def entry(id_: str, event: Any, stage: str) -> Entry:
         event=event,
         delta=1e-6,
         dataset_fingerprint=("secret-sketch",),
+        plan="abc.1",
     )
 
 
@@ -100,6 +102,7 @@ def release(**changes: Any) -> Release:
             *(entry(i, vote, "evolve@maple") for i in VOTE_IDS),
         ),
         "dataset_epsilon": 1.9,
+        "ledger_head": "0123456789abcdef",
         "cap": 4.0,
         "plan": plan,
         "schema": SCHEMA,
@@ -111,6 +114,7 @@ def release(**changes: Any) -> Release:
         "created": "2026-11-20",
         "engine": "sugarbush",
         "settings": {"evolve": {"rounds": 2, "variations": 4}},
+        "remarks": Maple().card_remarks(SCHEMA),
     }
     return Release(**(fields | changes))
 

@@ -4,13 +4,15 @@ from dataclasses import replace
 import pytest
 
 from sugarbush.data.schema import Attribute, Schema
+from sugarbush.methods.dpft import DPFT
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import NonPrivate, PoissonGaussian, event_from_dict
+from sugarbush.privacy.ledger import CapRaise
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.card import card_json, card_markdown, release_card
 from sugarbush.report.model import GeneratorFacts
-from tests.unit.report.sample import AIM_ID, VOTE_IDS, entry, release, the_plan
+from tests.unit.report.sample import AIM_ID, SCHEMA, VOTE_IDS, entry, release, the_plan
 
 EVENT_FIELDS = {"kind", "stddev", "sensitivity", "count", "mu", "noise_multiplier", "rate"}
 
@@ -72,17 +74,25 @@ def test_the_card_states_what_all_releases_of_a_dataset_promise_together(
     assert "against an observer who sees every release" in said
 
 
-def test_where_records_vote_the_card_names_the_rounding_of_the_encoder() -> None:
-    assert "encoder's own rounding" in card_markdown(release_card(release()))
+def test_the_card_states_every_raise_of_the_cap() -> None:
+    raised = CapRaise(time="2026-11-20", raised_from=1.0, raised_to=2.5)
+    said = card_markdown(release_card(release(cap_raises=(raised,))))
+    assert "The cap was raised on 2026-11-20 from 1 to 2.5." in said
+
+
+def test_where_records_vote_the_card_states_what_an_embedding_depends_on() -> None:
+    assert "bits of its text alone" in card_markdown(release_card(release()))
     table = (entry(AIM_ID, the_plan().of("metadata").event, "synthesize_metadata"),)
-    assert "encoder's own" not in card_markdown(release_card(release(entries=table)))
+    trained = release(entries=table, remarks=DPFT().card_remarks(SCHEMA))
+    assert "bits of its text alone" not in card_markdown(release_card(trained))
     mood = Attribute(
         name="mood",
         values=("angry", "calm"),
         zero_shot={"angry": ("furious",), "calm": ("polite",)},
     )
-    read = release(entries=table, schema=Schema(subject="calls", attributes=(mood,)))
-    assert "encoder's own" in card_markdown(release_card(read))
+    schema = Schema(subject="calls", attributes=(mood,))
+    read = release(entries=table, schema=schema, remarks=DPFT().card_remarks(schema))
+    assert "bits of its text alone" in card_markdown(release_card(read))
 
 
 def test_without_a_charge_the_card_says_that_nothing_private_was_used() -> None:
@@ -164,8 +174,9 @@ def test_a_pool_names_the_public_corpora_that_it_draws_on() -> None:
 @pytest.mark.slow
 def test_the_card_names_floating_point_noise_where_it_is_used() -> None:
     sgd = entry("d0", PoissonGaussian(noise_multiplier=1.0, rate=0.01, count=10), "finetune")
-    said = " ".join(release_card(release(entries=(sgd,)))["remarks"])
-    assert "sampled in floating point" in said and "integer noise" not in said
+    remarks = DPFT().card_remarks(SCHEMA)
+    said = " ".join(release_card(release(entries=(sgd,), remarks=remarks))["remarks"])
+    assert "sampled in floating point" in said
     assert "sampled in floating point" not in " ".join(release_card(release())["remarks"])
 
 

@@ -43,7 +43,7 @@ def settings_of(engine=Engine.SUGARBUSH, **changes):
     return SynthesizeMetadataSettings(**{**fields, **changes})
 
 
-def ledger_in(folder: Path, *, cap: float = 1e6) -> Ledger:
+def ledger_in(folder: Path, *, cap: float = math.inf) -> Ledger:
     return Ledger(folder, dataset="d", purpose="benchmark", unit=Unit.RECORD, cap=cap, delta=1e-6)
 
 
@@ -53,7 +53,7 @@ def free_ledger() -> Ledger:
     The computation of epsilon for a mu of several hundred would take minutes.
     """
     ledger = mock.create_autospec(Ledger, instance=True)
-    ledger.charge.return_value = "id"
+    ledger.charge.return_value, ledger.unit = "id", Unit.USER
     return ledger
 
 

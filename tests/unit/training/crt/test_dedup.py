@@ -67,3 +67,11 @@ def test_every_sentence_is_left_once_and_where_it_stood_first(documents):
     kept = [s.text for t in deduplicated(texts) for s in split(t) if s.text != MASK]
     first = dict.fromkeys(s for sentences in documents for s in sentences)
     assert kept == list(first)
+
+
+@pytest.mark.parametrize(
+    "other", ["my pin is 7.", "My  PIN is 7.", "My PIN is 7", "\uff2dy PIN is 7."]
+)
+def test_only_an_equal_sentence_is_a_duplicate(other):
+    """The theorem needs this: a looser comparison lets one secret change other sentences."""
+    assert deduplicated(["My PIN is 7.", other]) == ["My PIN is 7.", other]

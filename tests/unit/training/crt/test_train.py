@@ -139,6 +139,20 @@ def test_texts_that_everybody_may_read_come_in_each_public_pass(tmp_path, order)
     assert [examples for kind, examples in order if kind == "public"] == [known] * 2
 
 
+def test_every_epoch_has_its_own_order_of_the_public_part(tmp_path, monkeypatch):
+    seeds, ordinary = [], crt_module.train_on_public
+
+    def public(*arguments, seed, **settings):
+        seeds.append(seed)
+        return ordinary(*arguments, seed=seed, **settings)
+
+    monkeypatch.setattr(crt_module, "train_on_public", public)
+    run(tmp_path / "a")
+    run(tmp_path / "b")
+    assert seeds == seeds[:2] * 2
+    assert len(set(seeds)) == 2
+
+
 def test_a_corpus_that_is_all_public_is_refused(tmp_path):
     with pytest.raises(PrivacyError, match="calls every text public"):
         run(tmp_path, private=[])

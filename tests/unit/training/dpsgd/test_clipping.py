@@ -351,6 +351,18 @@ def test_the_check_refuses_a_clipper_that_forgets_a_use(monkeypatch):
         run_check(tiny_gpt2())
 
 
+def test_the_check_refuses_a_sum_with_other_scales_than_its_norms(monkeypatch):
+    """The norms are right here: only the clipped sum shows the fault."""
+    add_scaled = record_gradients.RecordGradients.add_scaled
+    monkeypatch.setattr(
+        record_gradients.RecordGradients,
+        "add_scaled",
+        lambda self, scales, *, out: add_scaled(self, 1.01 * scales, out=out),
+    )
+    with pytest.raises(PrivacyError, match="cannot be clipped exactly"):
+        run_check(tiny_gpt2())
+
+
 def test_the_check_refuses_a_loss_that_is_a_mean_over_the_tokens_of_the_batch():
     def token_mean(model, batch):
         counts = batch.labels[:, 1:].ne(-100).sum(1)

@@ -1,9 +1,10 @@
 """Tests what the card of a trained model says."""
 
 import json
+from dataclasses import replace
 
-from sugarbush.privacy.accounting import adaptive_epsilon, epsilon
-from sugarbush.privacy.events import GaussianDp
+from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.events import DpSgdBound, GaussianDp
 from sugarbush.privacy.unit import Unit
 from sugarbush.training.dpsgd.model_card import model_card
 from sugarbush.training.dpsgd.train import Mechanism
@@ -45,11 +46,17 @@ def test_it_states_the_mechanism_and_what_it_costs_together_with_the_count() -> 
     assert told["epsilon"] > told["epsilon_of_training_alone"]
 
 
-def test_its_epsilon_allows_for_a_rate_and_steps_that_follow_from_the_count() -> None:
-    """As on the release card: a composed distribution assumes that they are fixed beforehand."""
-    events = [mechanism(1.5).event, AIM]
-    assert card(1.5)["epsilon"] == adaptive_epsilon(events, delta=1e-6)
-    assert card(1.5)["epsilon"] > epsilon(events, delta=1e-6)
+def test_its_epsilon_holds_for_every_rate_and_steps_that_the_count_can_give() -> None:
+    """The card states the cost of the bound that was charged, as the release card does."""
+    bound = DpSgdBound(mu=1.0, noise_multiplier=1.0, rate=0.05, steps=100)
+    followed = replace(mechanism(1.5), bound=bound)
+    told = model_card(
+        followed, steps_taken=80, others=[AIM], unit=Unit.RECORD, records_per_unit=1, delta=1e-6,
+        settings=params().finetune.dpft,
+    )  # fmt: skip
+    assert told["epsilon"] == epsilon([bound, AIM], delta=1e-6)
+    assert told["epsilon"] > card(1.5)["epsilon"]
+    assert told["noise_multiplier"] == 1.5
 
 
 def test_it_says_how_many_records_of_a_person_were_used() -> None:

@@ -8,10 +8,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sugarbush.errors import BudgetExceededError, FailureError, LedgerError, PrivacyError
+from sugarbush.errors import (
+    BudgetExceededError,
+    FailureError,
+    InvariantError,
+    LedgerError,
+    PrivacyError,
+)
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Private
-from sugarbush.privacy.events import NonPrivate, PoissonGaussian
+from sugarbush.privacy.events import DpSgdBound, NonPrivate, PoissonGaussian
 from sugarbush.training.dpsgd import train as train_module
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Mechanism, train
@@ -87,6 +93,19 @@ def test_the_whole_run_is_charged_once_and_before_its_first_sample(tmp_path, led
     event = PoissonGaussian(noise_multiplier=20.0, rate=0.5, count=8)
     assert charged == [[event]] * 6
     assert released.ledger_ids == tuple(entry.id for entry in ledger.entries())
+
+
+def test_a_run_for_a_dp_count_is_charged_with_its_bound_and_never_outside_it(tmp_path, ledger):
+    bound = DpSgdBound(mu=0.1, noise_multiplier=1.0, rate=0.001, steps=100)
+    with pytest.raises(InvariantError, match="not within"):
+        run(tmp_path, ledger, mechanism=replace(MECHANISM, noise_multiplier=10.0, bound=bound))
+    assert not ledger.entries()
+    mechanism = replace(MECHANISM, bound=bound)
+    released = run(tmp_path, ledger, mechanism=mechanism)
+    assert [entry.event for entry in ledger.entries()] == [bound]
+    assert run(tmp_path, ledger, mechanism=mechanism).ledger_ids == released.ledger_ids
+    with pytest.raises(PrivacyError, match="other settings"):
+        run(tmp_path, ledger, mechanism=replace(mechanism, noise_multiplier=30.0))
 
 
 def test_a_run_beyond_the_cap_takes_no_sample(tmp_path, monkeypatch):

@@ -1,14 +1,16 @@
 """Redaction alone: files row by row, masks and surrogates, and one clear message for bad input."""
 
 import json
+import os
 import re
+import stat
 import unicodedata
 
 import pandas as pd
 import pytest
 
 import sugarbush as sb
-from sugarbush.errors import InputError, ParamsError
+from sugarbush.errors import InputError, ParamsError, StorageError
 from sugarbush.training.crt.redact import TextSpan
 from sugarbush.training.redactor import rewriting
 from sugarbush.training.redactor.rewriting import Rewriter, redact_file
@@ -207,3 +209,53 @@ def test_the_surrogate_of_a_spelled_number_does_not_show_the_lengths_of_its_word
 def test_letters_that_are_symbols_do_not_survive(secret, label):
     made = with_surrogates(secret, [TextSpan(0, len(secret), label)], key=KEY, record="1")
     assert not set(secret) & set("Ⓐⓝⓐ🅰🇦") & set(made)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_redaction_in_a_shared_folder_writes_through_no_file_of_another_user(tmp_path, kind):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    (tmp_path / "in.csv").write_text("text\ncall 555-010-2345\n")
+    stolen = shared / "stolen"
+    stolen.touch()
+    stolen.chmod(0o666)
+    output = shared / f"out.{kind}"
+    planted = shared / f".out.{kind}.{os.getpid()}"  # the name of earlier versions
+    planted.symlink_to(stolen)
+    output.symlink_to(stolen)
+    if os.geteuid() == 0:
+        for path in (shared, stolen, planted, output):
+            os.chown(path, 12345, 12345, follow_symlinks=False)
+    redact_file(tmp_path / "in.csv", output, rewriter(), text="text")
+    assert stolen.read_bytes() == b""
+    status = output.lstat()
+    assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (os.geteuid(), 0o600)
+    assert stat.S_ISREG(status.st_mode)
+
+
+def test_redacted_text_never_reaches_a_file_that_replaced_the_temporary_file(tmp_path):
+    (tmp_path / "in.csv").write_text("text\ncall 555-010-2345\n")
+    output, stolen = tmp_path / "out.csv", tmp_path / "stolen"
+    stolen.touch()
+
+    def replace(rows):
+        (temporary,) = tmp_path.glob(".out.csv.*")
+        stolen.replace(temporary)
+
+    with pytest.raises(StorageError, match="replaced"):
+        redact_file(tmp_path / "in.csv", output, rewriter(), text="text", report=replace)
+    assert not output.exists()
+    assert all(path.name == "in.csv" or path.read_bytes() == b"" for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("label", ["ORDER_NUMBER", "PIN"])
+@pytest.mark.parametrize("secret", ["7", "q", "Q", "b2", "Seven", "\uff17", "\uff51", "\u2460"])
+def test_no_surrogate_equals_its_secret_in_any_case(secret, label):
+    """A short secret has few surrogates, so chance alone would return it."""
+    for record in range(1500):
+        made = with_surrogates(
+            secret, [TextSpan(0, len(secret), label)], key=KEY, record=str(record)
+        )
+        plain = (unicodedata.normalize("NFKC", one).casefold() for one in (made, secret))
+        assert next(plain) != next(plain)

@@ -1,0 +1,187 @@
+"""Computes a text's vector by a transformer that reads token ids. No other text can change it.
+
+The vector of a text is the vector of the *reference shape*. On a CPU, the reference shape is the
+text alone. On a GPU, it is a batch of fixed size for each number of tokens, filled up with copies.
+Texts share a batch only in a shape that passed a test in this process: at every position, and
+beside other texts, public token ids have the bits of the reference shape. In all other shapes, each
+text is embedded alone.
+
+Assumption: a matrix library chooses the order of its sums by shapes and positions, never by the
+numbers. Then the test with public texts holds for private texts too (docs/decisions/embeddings.md).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.embedding.vectors import PROBE, require_float32, unit, well_formed
+
+# More tokens are not faster (docs/decisions/embeddings.md).
+_BATCH_TOKENS = {"cpu": 256, "cuda": 16384}
+# On a CPU, smaller batches and fewer texts cost less time alone than the test of their shape.
+_LEAST_ROWS = 4
+_LEAST_TEXTS = 64
+_TEST_ROWS = 3  # the number has no factor in common with the widths of blocks of rows
+# English has about five characters per token, so most texts are tokenized only once.
+_CHARACTERS_PER_TOKEN = 16
+_SAME_COSINE = 0.999
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """A transformer that reads token ids. `alone`: whether the reference shape is a single text."""
+
+    network: Any
+    tokenizer: Any
+    device: str
+    dim: int
+    most_tokens: int
+    alone: bool
+    # whether a shape (rows, tokens) passed the test
+    tested: dict[tuple[int, int], bool] = field(default_factory=dict, repr=False)
+
+    def embed(
+        self, texts: Sequence[str], max_tokens: int
+    ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
+        """Yield batches of indices in `texts` with the unit vectors of these texts.
+
+        Guarantee: a vector depends on its own text alone, bit for bit (see the module).
+        """
+        require_float32(self.device)
+        tokens = self._tokenize(texts, max_tokens)
+        with _workers(self.device) as pool:
+            sizes = self._batch_sizes([len(t) for t in tokens], pool)
+            batches = _batches([len(t) for t in tokens], sizes)
+            yield from pool.map(
+                lambda batch: (
+                    batch,
+                    self._forward([tokens[i] for i in batch], sizes[len(tokens[batch[0]])]),
+                ),
+                batches,
+            )
+
+    def _batch_sizes(self, lengths: Sequence[int], pool: ThreadPoolExecutor) -> dict[int, int]:
+        """Return the number of rows of a batch, by the number of tokens."""
+        counts: dict[int, int] = defaultdict(int)
+        for length in lengths:
+            counts[length] += 1
+        sizes = {length: self._largest(length, count) for length, count in counts.items()}
+        shapes = [(s, n) for n, s in sizes.items() if s > 1 and (s, n) not in self.tested]
+        self.tested.update(zip(shapes, pool.map(self._is_independent, shapes), strict=True))
+        return {n: s if s == 1 or self.tested[s, n] else 1 for n, s in sizes.items()}
+
+    def _largest(self, length: int, count: int) -> int:
+        """Return the number of rows of a batch that passes the test. If the batch is the reference
+        shape, its size must not depend on `count`."""
+        rows = max(1, _BATCH_TOKENS[self.device] // max(1, length))
+        if self.alone and (rows < _LEAST_ROWS or count < _LEAST_TEXTS):
+            return 1
+        return rows
+
+    def _is_independent(self, shape: tuple[int, int]) -> bool:
+        """Return whether vectors of public token ids have equal bits at all positions of `shape`,
+        beside equal and beside other rows."""
+        rows, length = shape
+        ids = self._tokenize([PROBE], min(self.most_tokens, 64))[0]
+        tests = [[ids[(i + j) % len(ids)] for j in range(length)] for i in range(_TEST_ROWS)]
+        reference_rows = 1 if self.alone else rows
+        references = [self._whole_batch([test], reference_rows) for test in tests]
+        mixed = self._forward([tests[i % _TEST_ROWS] for i in range(rows)], rows)
+        return all(bool((r == r[0]).all()) for r in references) and all(
+            np.array_equal(row, references[i % _TEST_ROWS][0]) for i, row in enumerate(mixed)
+        )
+
+    def _forward(self, tokens: list[list[int]], rows: int) -> NDArray[np.float32]:
+        """Return the unit vectors of `tokens` in a batch of `rows`.
+
+        Copies of the first row fill the batch, and their vectors are left out.
+        """
+        return self._whole_batch(tokens, rows)[: len(tokens)]
+
+    def _whole_batch(self, tokens: list[list[int]], rows: int) -> NDArray[np.float32]:
+        import torch
+
+        if not tokens[0]:
+            return unit(np.zeros((rows, self.dim), dtype=np.float32))
+        filled = tokens + [tokens[0]] * (rows - len(tokens))
+        ids = torch.tensor(filled, device=self.device)
+        with torch.inference_mode():
+            features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            vectors = self.network(features)["sentence_embedding"].float().cpu().numpy()
+        return unit(vectors)
+
+    def agrees_with_library(self) -> bool:
+        """Return whether the library's own `encode` gives the same vector for a test text."""
+        try:
+            own = self._forward(self._tokenize([PROBE], min(self.most_tokens, 64)), 1)
+            expected = unit(np.asarray(self.network.encode([PROBE], show_progress_bar=False)))
+        except Exception:  # the model needs more than token ids
+            return False
+        return own.shape == expected.shape and bool((own * expected).sum() > _SAME_COSINE)
+
+    def _tokenize(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
+        """Return at most `max_tokens` token ids of each text.
+
+        A long text is cut before the tokenizer reads it, because tokenizing all of it is slow.
+        """
+        tokens: list[list[int]] = [[] for _ in texts]
+        open_places = list(range(len(texts)))
+        characters = _CHARACTERS_PER_TOKEN * max_tokens
+        while open_places:
+            encoded = self.tokenizer(
+                [well_formed(texts[i][:characters]) for i in open_places],
+                truncation=True,
+                max_length=max_tokens,
+                padding=False,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+            )["input_ids"]
+            for i, ids in zip(open_places, encoded, strict=True):
+                tokens[i] = ids
+            open_places = [
+                i for i in open_places if len(texts[i]) > characters and len(tokens[i]) < max_tokens
+            ]
+            characters *= 4
+        return tokens
+
+
+@contextmanager
+def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
+    """Open a pool of threads that compute one batch each. On a CPU, each thread uses one core.
+
+    Cores that share a batch wait for each other hundreds of times. The waits take longer than the
+    computation.
+    """
+    import torch
+
+    cores = torch.get_num_threads()
+    if device == "cpu":
+        pool = ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,))
+    else:
+        pool = ThreadPoolExecutor(1)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(cores)
+
+
+def _batches(lengths: Sequence[int], sizes: Mapping[int, int]) -> Iterator[list[int]]:
+    """Yield batches of indices of equally long texts, the longest texts first.
+
+    `sizes` contains the number of rows of a batch by the number of tokens.
+    """
+    equal: dict[int, list[int]] = defaultdict(list)
+    for i, length in enumerate(lengths):
+        equal[length].append(i)
+    for length in sorted(equal, reverse=True):
+        for start in range(0, len(equal[length]), sizes[length]):
+            yield equal[length][start : start + sizes[length]]

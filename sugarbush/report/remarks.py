@@ -1,0 +1,35 @@
+"""Sentences for the card about the exactness of mechanisms. Mechanisms and methods declare them.
+
+A method of another package can declare these and its own sentences (`Method.card_remarks`).
+"""
+
+INTEGER_NOISE = (
+    "Noise on counts is integer noise. It is sampled exactly, with a seed from the "
+    "operating system. Floating-point attacks on the noise do not apply."
+)
+METADATA_TABLE = (
+    "The metadata table is one adaptive mechanism: noisy marginals and private selections under "
+    "one privacy filter."
+)
+EMBEDDINGS = (
+    "The votes, the scores and the attributes by zero_shot of a record depend only on its "
+    "embedding, exactly. The encoder computes in float32. An embedding has the bits of its "
+    "text alone: texts share a batch only in shapes where public texts kept every bit at "
+    "all positions, tested on the machine of the run. The promise assumes that the matrix "
+    "library orders its sums by shapes and positions, and not by the numbers. An encoder "
+    "of another package must keep this promise itself."
+)
+LABELS_BY_LLM = (
+    "Attributes with `source: llm`: the guarantee assumes that the endpoint's answer about a "
+    "record does not depend on other records. A server that answers several calls in one batch may "
+    "round differently. The accounting does not include this. A record gets the value `other` if "
+    "the endpoint rejects its text or gives no usable answer. A call without any answer stops the "
+    "run before any charge."
+)
+DPSGD_NOISE = (
+    "The noise of DP-SGD is sampled in floating point from a generator with a seed from "
+    "the operating system. Attacks on its low-order bits are out of scope. Gradients are "
+    "computed in float32. Clipping accounts for the rounding of a record's own gradient. "
+    "The accounting does not include the last bits of other records' gradients, which "
+    "depend on the padding of their batch."
+)

@@ -1,0 +1,108 @@
+"""Tests that the card shows the remarks that methods and mechanisms declare, and no others."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.methods.augpe import AugPE
+from sugarbush.methods.crt import CRT
+from sugarbush.methods.dpft import DPFT
+from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.methods.interface import Method, ShareRequest
+from sugarbush.methods.maple import Maple
+from sugarbush.methods.mosaic import Mosaic
+from sugarbush.methods.public import Public
+from sugarbush.report.card import release_card
+from sugarbush.report.remarks import (
+    DPSGD_NOISE,
+    EMBEDDINGS,
+    INTEGER_NOISE,
+    LABELS_BY_LLM,
+    METADATA_TABLE,
+)
+from tests.unit.report.sample import SCHEMA, release
+
+
+def schema_with(**source: object) -> Schema:
+    return Schema(
+        subject="letters",
+        attributes=(Attribute(name="mood", values=("angry", "calm"), **source),),  # type: ignore[arg-type]
+    )
+
+
+BY_LLM = schema_with(source="llm")
+BY_ZERO_SHOT = schema_with(zero_shot={"angry": ("an angry text",), "calm": ("a calm text",)})
+
+
+class Counts(Method):
+    """A method of another package that embeds nothing. Its stage has the name `evolve`."""
+
+    name: ClassVar[str] = "counts"
+    stages: ClassVar[tuple[str, ...]] = ("evolve",)
+
+    def share_requests(self) -> tuple[ShareRequest, ...]:
+        return (ShareRequest(name="counts:counts", share="synthesis", count=1),)
+
+
+class WithItsOwnMechanism(Method):
+    name: ClassVar[str] = "own"
+    reads_codes: ClassVar[bool] = False
+
+    def share_requests(self) -> tuple[ShareRequest, ...]:
+        remarks = ("Laplace noise is sampled exactly.",)
+        return (ShareRequest(name="own:own", share="synthesis", count=0, remarks=remarks),)
+
+
+class Voting(EvolvingMethod):
+    name: ClassVar[str] = "voting"
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        (Mosaic(), {INTEGER_NOISE, METADATA_TABLE, EMBEDDINGS}),
+        (Maple(), {INTEGER_NOISE, METADATA_TABLE, EMBEDDINGS}),
+        (AugPE(), {INTEGER_NOISE, EMBEDDINGS}),
+        (AugPE(rounds=0), {INTEGER_NOISE}),
+        (Public(), set()),
+        (DPFT(), {INTEGER_NOISE, METADATA_TABLE, DPSGD_NOISE}),
+        (CRT(), set()),
+        (Voting(), {INTEGER_NOISE, EMBEDDINGS}),
+        (Counts(), {INTEGER_NOISE}),
+        (WithItsOwnMechanism(), {"Laplace noise is sampled exactly."}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Method) else "",
+)
+def test_a_method_declares_the_remarks_of_its_mechanisms(
+    method: Method, expected: set[str]
+) -> None:
+    declared = method.card_remarks(SCHEMA)
+    assert set(declared) == expected
+    assert len(declared) == len(expected)
+
+
+@pytest.mark.parametrize("method", [Mosaic(), Counts(), DPFT()])
+def test_attributes_that_a_model_reads_have_a_remark_with_its_assumption(method: Method) -> None:
+    assert LABELS_BY_LLM not in method.card_remarks(SCHEMA)
+    assert LABELS_BY_LLM not in method.card_remarks(BY_ZERO_SHOT)
+    assert LABELS_BY_LLM in method.card_remarks(BY_LLM)
+    assert EMBEDDINGS in method.card_remarks(BY_ZERO_SHOT)
+    assert "does not depend on other records" in LABELS_BY_LLM
+
+
+@pytest.mark.parametrize("method", [Public(), CRT(), WithItsOwnMechanism()])
+def test_attributes_that_no_mechanism_uses_have_no_remark(method: Method) -> None:
+    for schema in (BY_LLM, BY_ZERO_SHOT):
+        assert not {LABELS_BY_LLM, EMBEDDINGS} & set(method.card_remarks(schema))
+
+
+def test_the_card_shows_declared_remarks_only() -> None:
+    """The stage of these entries has the name `evolve`, but no method declares embeddings."""
+    remarks = release_card(release(remarks=Counts().card_remarks(SCHEMA)))["remarks"]
+    assert remarks[0] == INTEGER_NOISE
+    assert EMBEDDINGS not in remarks
+    own = release_card(release(remarks=WithItsOwnMechanism().card_remarks(SCHEMA)))["remarks"]
+    assert own[0] == "Laplace noise is sampled exactly."

@@ -1,0 +1,82 @@
+"""Every small value of a method's settings is a run or one clear message, never a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+import sugarbush as sb
+from sugarbush.errors import ParamsError
+from sugarbush.methods.interface import Method
+from sugarbush.pipeline.settings import parse_params
+
+SCHEMA: dict[str, Any] = {
+    "subject": "letters",
+    "attributes": [{"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}],
+}
+VALUES: dict[str, tuple[Any, ...]] = {
+    "rounds": (0, 1, 2),
+    "variations": (1, 9),
+    "candidates": (None, 1, 2),
+    "examples": (0, 1),
+    "max_candidates": (1,),
+    "candidates_per_record": (0.001,),
+    "by_label": (False, True),
+    "distinct": (True,),
+    "selection": ("rank", "kernel_herding"),
+    "threshold": (50.0,),
+    "mask_share": (0.01, 1.0),
+    "tones": (("angry",),),
+    "word_scale": (5.0,),
+    "min_words": (1, 1000),
+    "score_width": (0.005, 5.0),
+    "prompt": ("independent", "metadata", "examples", "both"),
+}
+TINY: dict[type[Method], dict[str, Any]] = {
+    sb.Public: {"candidates": 4},
+    sb.Maple: {"candidates": 4, "rounds": 1, "variations": 2, "prompt": "metadata"},
+    sb.AugPE: {"candidates": 4, "rounds": 1, "variations": 2},
+    sb.Mosaic: {"candidates": 4, "prompt": "metadata"},
+}
+CASES = [
+    pytest.param(kind, tiny | {name: value}, id=f"{kind.name}-{name}-{value}")
+    for kind, tiny in TINY.items()
+    for name, values in VALUES.items()
+    if name in kind.model_fields
+    for value in values
+]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> sb.Corpus:
+    frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(120)]})
+    privacy = sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=1000)
+    state: Path = tmp_path_factory.mktemp("state")
+    return sb.prepare(frame, text="message", schema=SCHEMA, state=state, privacy=privacy)
+
+
+@pytest.mark.parametrize(("kind", "fields"), CASES)
+def test_every_small_setting_is_a_run_or_a_message(
+    corpus: sb.Corpus, kind: type[Method], fields: dict[str, Any]
+) -> None:
+    try:
+        method = kind(**fields)
+        release = sb.synthesize(corpus, method=method, texts=3)
+    except (ParamsError, ValidationError):
+        return
+    assert len(release.texts) == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [({"rounds": 1}, "has no rounds. Remove"), ({"candidates": None}, "Set candidates")],
+)
+def test_public_refuses_rounds_and_a_missing_number_of_candidates(
+    fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ParamsError, match=rf"evolve\.public: .*{message}"):
+        parse_params({"methods": ["public"], "evolve": {"public": fields}})
