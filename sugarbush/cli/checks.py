@@ -9,6 +9,7 @@ from sugarbush.data.split import unmatched_attributes
 from sugarbush.errors import FailureError, InputError
 from sugarbush.generators.openai.address import is_unencrypted
 from sugarbush.pipeline.corpus import read_corpus
+from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import read_stages, stale_stages
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.preflight import check_generator
@@ -39,6 +40,7 @@ def generator_has_another_domain(settings: ProjectSettings) -> bool:
 def check(project: Project, console: Console) -> None:
     """Print one line for each passed check. Raises the error of the first failed check."""
     settings = project.settings
+    restore_lock(project.base)
     project.refuse_foreign_releases()
     console.print("settings   ok")
     if not example_is_made(project):

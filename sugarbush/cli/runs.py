@@ -15,6 +15,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point, run_with_parent
 from sugarbush.pipeline.dvc import require_current_stages
+from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import environment_of_dvc, is_needed, only_run
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
@@ -50,6 +51,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
             "params.yaml names your own data, and --only-example runs the embedded example only. "
             "For your own data: sugarbush run. For the example: sugarbush init in another folder"
         )
+    restore_lock(base)
     project.refuse_foreign_releases()
     require_current_stages(base)
     _ = project.plan

@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 from sugarbush.errors import BudgetExceededError, FailureError
 from sugarbush.paths import Roots, make_owner_only
 from sugarbush.pipeline import run_with_parent
+from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
@@ -92,6 +93,7 @@ def read_stages(folder: Path = Path()) -> PipelineStages:
     """Read the stages of the project in `folder`."""
     from dvc.repo import Repo
 
+    restore_lock(folder)
     graph = nx.DiGraph()
     with Repo(str(folder)) as repo:
         edges = repo.index.graph.edges
@@ -166,6 +168,7 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
     terminal. `say` does not receive the reason, because `say` may store its lines. Raises
     BudgetExceededError if the reason is the cap, and StageFailedError for any other reason.
     """
+    restore_lock(folder)
     errors = Roots(folder).internal / LOG
     errors.with_name(LAST).unlink(missing_ok=True)
     old_size = errors.stat().st_size if errors.exists() else 0

@@ -22,12 +22,12 @@ import yaml
 from sugarbush.data.private_store import stamp_content
 from sugarbush.errors import LedgerError
 from sugarbush.paths import Roots
+from sugarbush.pipeline.dvc_lock import LOCK
 from sugarbush.pipeline.graph import STAGES, STAMPS
 from sugarbush.pipeline.released import all_releases
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.snapshots import Snapshots
 
-LOCK = "dvc.lock"
 _SETTINGS = f"{STAMPS}/settings.json"
 _STAMPS = (f"{STAMPS}/train_texts.json", f"{STAMPS}/train_codes.json")
 
@@ -98,7 +98,8 @@ def _stages_of(path: Path) -> Mapping[str, Any]:
             _ = entry.get("params", {}).get(_SETTINGS, {}).items()
     except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, AttributeError):
         raise LedgerError(
-            f"{path}: cannot be read, so its releases are unknown. Restore the file with git"
+            f"{path}: cannot be read, so its releases are unknown. Restore the file with git, or "
+            "delete it if all of its releases were made on this machine"
         ) from None
     return dict(stages)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sugarbush.paths import atomic_directory
+from sugarbush.pipeline.dvc_lock import copy_lock
 
 if TYPE_CHECKING:
     from sugarbush.methods.interface import Method
@@ -88,6 +89,7 @@ class Stage:
         if not self.is_needed(project.settings, method):
             self.skip(project.base, method)
             return
+        copy_lock(project.base)
         project.refuse_foreign_releases()
         if self.reads_records:
             project.require_prepared()

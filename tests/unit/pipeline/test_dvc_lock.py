@@ -1,0 +1,122 @@
+"""Tests that a dvc.lock which a kill cut off does not stop the next run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from dvc.repo import Repo
+
+from sugarbush.pipeline.dvc_lock import COPY, LOCK, copy_lock, restore_lock
+from sugarbush.pipeline.flow import run_dvc
+from tests.unit.pipeline.test_foreign_releases import write_lock
+
+STAGES = {"stages": {
+    "first": {"cmd": "echo 1 > first.txt", "outs": [{"first.txt": {"cache": False}}]},
+    "second": {
+        "cmd": "cp first.txt second.txt", "deps": ["first.txt"],
+        "outs": [{"second.txt": {"cache": False}}],
+    },
+}}  # fmt: skip
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    Repo.init(str(tmp_path)).close()
+    (tmp_path / "dvc.yaml").write_text(yaml.safe_dump(STAGES))
+    return tmp_path
+
+
+def run(base: Path) -> list[str]:
+    lines: list[str] = []
+    run_dvc("repro", say=lines.append, folder=base)
+    return [line for line in lines if line.startswith("Running")]
+
+
+@pytest.mark.filterwarnings("ignore:dvc.lock was cut off")
+def test_after_each_cut_dvc_reads_the_lock_again(base: Path) -> None:
+    write_lock(base, "name")
+    whole = (base / LOCK).read_bytes()
+    copy_lock(base)
+    restored = 0
+    for size in range(0, len(whole), 11):
+        (base / LOCK).write_bytes(whole[:size])
+        restore_lock(base)
+        restored += (base / LOCK).read_bytes() == whole
+        with Repo(str(base)) as repo:
+            repo.stage.load_all()
+    assert restored > len(whole) // 11 // 4  # at the other cuts, DVC reads the file as it is
+
+
+def test_a_run_continues_after_a_kill_while_dvc_wrote_its_lock(base: Path) -> None:
+    assert len(run(base)) == 2
+    copy_lock(base)
+    whole = (base / LOCK).read_bytes()
+    (base / LOCK).write_bytes(whole[:30])
+    with pytest.warns(UserWarning, match="cut off"):
+        assert run(base) == []
+    assert (base / LOCK).read_bytes() == whole
+
+
+def test_an_empty_first_lock_is_deleted(base: Path) -> None:
+    (base / LOCK).touch()
+    read_lock(base)
+    assert not (base / LOCK).exists()
+    assert len(run(base)) == 2
+
+
+def test_a_copy_that_is_cut_off_replaces_nothing(base: Path) -> None:
+    (base / LOCK).write_text("schema: '2.0'\nstages:\n  fi")
+    copy_lock(base)
+    restore_lock(base)
+    assert (base / LOCK).read_text().endswith("fi")
+
+
+def test_a_merge_conflict_stays(base: Path) -> None:
+    run(base)
+    copy_lock(base)
+    conflict = f"<<<<<<< ours\n{(base / LOCK).read_text()}=======\n>>>>>>> theirs\n"
+    (base / LOCK).write_text(conflict)
+    restore_lock(base)
+    assert (base / LOCK).read_text() == conflict
+
+
+def test_a_deleted_lock_does_not_come_back(base: Path) -> None:
+    run(base)
+    copy_lock(base)
+    (base / LOCK).unlink()
+    restore_lock(base)
+    assert not (base / LOCK).exists()
+    assert len(run(base)) == 2
+
+
+def test_a_lock_that_dvc_is_writing_stays(base: Path) -> None:
+    run(base)
+    copy_lock(base)
+    (base / LOCK).write_text("")
+    hold = (
+        "from dvc.repo import Repo\nwith Repo() as repo, repo.lock:\n print(flush=True)\n input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold], cwd=base, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdout.readline()
+        restore_lock(base)
+        assert (base / LOCK).read_text() == ""
+        other.communicate(b"\n")
+
+
+def test_the_copy_is_in_no_commit(base: Path) -> None:
+    subprocess.run(["git", "check-ignore", "--quiet", COPY], cwd=base, check=True)
+
+
+def read_lock(base: Path) -> None:
+    restore_lock(base)
+    with Repo(str(base)) as repo:
+        assert len(repo.index.stages) == 2
