@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -78,6 +79,7 @@ def round_noise_as_charged(monkeypatch: pytest.MonkeyPatch, charged: frozenset[f
     """Give plans the `charged` noise, where it differs from the planned noise only by rounding.
 
     CPUs without AVX-512 round differently, by a relative 1e-12, and cache keys contain the noise.
+    The noise of DpSgdBound differs by up to 1e-5, the tolerance of its search.
     """
 
     def noise(own: BudgetAllocation) -> float:
@@ -87,9 +89,12 @@ def round_noise_as_charged(monkeypatch: pytest.MonkeyPatch, charged: frozenset[f
 
     def rounded(own: BudgetAllocation) -> BudgetAllocation:
         if own.subsampled is not None:
-            others = as_charged(own.subsampled.noise_multiplier, charged)
             event = own.subsampled
+            others = as_charged(event.noise_multiplier, charged)
             if isinstance(event, DpSgdBound):
+                # A search with tolerance _NOISE_TOLERANCE finds this noise.
+                sigma = event.noise_multiplier
+                others = (c for c in charged if math.isclose(c, sigma, rel_tol=1e-5))
                 mus = as_charged(event.mu, charged)
                 event = replace(event, mu=next((mu for mu in mus if mu in charged), event.mu))
             candidates = (

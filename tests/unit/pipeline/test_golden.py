@@ -143,7 +143,9 @@ def test_a_run_charges_draws_and_writes_what_0_1_did(
             del files["released/metadata/release.json"]["run"]
     assert paid_by(releases, charged) == paid_by(promised, golden["ledgers"])
     card = numbers(release_card(public_data(Project(base)).release)) if golden["card"] else {}
-    assert without_settings(card) == pytest.approx(without_settings(golden["card"]))
+    # Other CPUs find the noise of DpSgdBound with another rounding (see `round_noise_as_charged`).
+    error = 1e-6 if case != "dpft" or same_arithmetic() else 1e-4
+    assert without_settings(card) == pytest.approx(without_settings(golden["card"]), rel=error)
     card_of_model = data / "released/finetune/dpft/model_card.json"
     assert read_numbers(card_of_model) == pytest.approx(golden["model_card"])
     confidential = base / "reports/internal/confidentiality.json"
