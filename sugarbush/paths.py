@@ -116,14 +116,29 @@ def make_owner_only(folder: Path) -> None:
         part.mkdir(mode=0o700, exist_ok=True)
 
 
+_OF_A_PROJECT = (
+    ".git", ".dvc", "params.yaml", "dvc.yaml", "private", "released", "public", "internal",
+)  # fmt: skip
+
+
 def make_state(state: Path) -> None:
     """Make the state folder, accessible to the owner only. Raises OSError.
 
     The folder may be inside a git repository. So its .gitignore names every file, and `git add`
-    adds no key, ledger or result.
+    adds no key, ledger or result. Raises StorageError for a folder of a project, because that
+    .gitignore would also cover the project's files.
     """
+    ignored = state / ".gitignore"
+    known = ignored.exists() and "*" in ignored.read_text("utf-8", "replace").split()
+    others = [name for name in _OF_A_PROJECT if (state / name).exists()]
+    if not known and (others or ignored.exists()):
+        raise StorageError(
+            f"{state}: SUGARBUSH_STATE names a folder with other files "
+            f"({', '.join(others or [ignored.name])}), and git could add the key of the ledger. "
+            "Choose a folder that contains nothing else"
+        )
     make_owner_only(state)
-    if not (ignored := state / ".gitignore").exists():
+    if not known:
         ignored.write_text("*\n")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args
+from urllib.parse import unquote
 
 from pydantic import (
     BaseModel,
@@ -114,11 +115,13 @@ SECRET = (
     "the environment"
 )
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://(\S*)", re.IGNORECASE)
+_LOGIN = re.compile(r"[^\s/@:]+:[^\s/@]+@[\w.-]+:\d+")  # an address without a scheme
 _HOST_AND_PATH = re.compile(r"(\[[^]]*\]|[^:/]*)(:\d+)?(/[^:]*)?")
 _QUERY_NAME = re.compile(r"[?&;#]([^=&;#]+)=")
 _SECRET_NAME = re.compile(
-    r"(?<![a-z])(sig|key|auth|pwd|pass)(?![a-z])"
-    r"|token|passw|secret|credential|signature|accesskey|apikey|authorization",
+    r"(?<![a-z])(sig|key|auth|pwd|pass|pw|sas|jwt|bearer|access)(?![a-z])|^code$"
+    r"|token|passw|passphrase|secret|credential|signature|accesskey|apikey|authorization"
+    r"|sharedkey|privatekey",
     re.IGNORECASE,
 )
 
@@ -133,7 +136,7 @@ def has_secret(value: Any) -> bool:
     (False, False)
     """
     if isinstance(value, str):
-        return any(map(_is_secret, _URL.findall(value)))
+        return bool(_LOGIN.fullmatch(value)) or any(map(_is_secret, _URL.findall(value)))
     if isinstance(value, Mapping):
         return any(has_secret(part) for pair in value.items() for part in pair)
     return isinstance(value, list | tuple | set | frozenset) and any(map(has_secret, value))
@@ -146,7 +149,7 @@ def _is_secret(rest: str) -> bool:
     """
     before, at, _ = rest.partition("@")
     has_user = bool(at) and ("/" not in before or not _HOST_AND_PATH.fullmatch(before))
-    return has_user or any(map(_SECRET_NAME.search, _QUERY_NAME.findall(rest)))
+    return has_user or any(map(_SECRET_NAME.search, map(unquote, _QUERY_NAME.findall(rest))))
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

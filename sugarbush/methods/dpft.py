@@ -239,7 +239,8 @@ class DPFT(Method):
             return records
         if metadata.record_count is None:
             raise InvariantError("dpft needs the DP record count")
-        return metadata.record_count / records_per_user
+        # The bound covers the rounding errors of at most as many steps as are planned.
+        return min(metadata.record_count / records_per_user, _MANY_UNITS)
 
     def _schedule(self, units: float) -> Schedule:
         from sugarbush.training.dpsgd.sampling import make_schedule

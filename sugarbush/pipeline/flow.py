@@ -18,7 +18,7 @@ from pathlib import Path
 import networkx as nx
 from filelock import FileLock, Timeout
 
-from sugarbush.errors import BudgetExceededError, FailureError
+from sugarbush.errors import BudgetExceededError, FailureError, ParamsError
 from sugarbush.paths import Roots, make_owner_only
 from sugarbush.pipeline import run_with_parent
 from sugarbush.pipeline.dvc_lock import restore_lock
@@ -91,11 +91,19 @@ class PipelineStages:
 
 def read_stages(folder: Path = Path()) -> PipelineStages:
     """Read the stages of the project in `folder`."""
+    from dvc.exceptions import NotDvcRepoError
     from dvc.repo import Repo
 
     restore_lock(folder)
     graph = nx.DiGraph()
-    with Repo(str(folder)) as repo:
+    try:
+        opened = Repo(str(folder))
+    except NotDvcRepoError:
+        raise ParamsError(
+            f"{folder}: the project has no folder .dvc, so DVC cannot run its stages. Run: "
+            "git init; dvc init"
+        ) from None
+    with opened as repo:
         edges = repo.index.graph.edges
         graph.add_nodes_from(_name(node.addressing) for node in repo.index.graph.nodes)
         graph.add_edges_from((_name(a.addressing), _name(b.addressing)) for a, b in edges)

@@ -52,6 +52,7 @@ from sugarbush.errors import BudgetExceededError, InvariantError, LedgerError, P
 from sugarbush.paths import atomic_file, make_owner_only
 from sugarbush.privacy.accounting import (
     SLACK_SHARE,
+    adaptive_epsilon,
     epsilon,
     filtered_epsilon,
     gaussian_mu,
@@ -611,17 +612,23 @@ class Ledger:
         cap = self._cap_after(chain)
         known = (*chain.entries, *others)
         entries = (*known, *planned)
-        # A second group is only valid if the filter also allows the rest of the first group.
-        first = known[0].planned if known and len({entry.group for entry in entries}) > 1 else ()
+        # A result decides whether the rest of the first plan is drawn, so the whole plan counts. A
+        # second group is only valid if the filter also allows the rest of the first group.
+        several = len({entry.group for entry in entries}) > 1
+        first = entries[0].planned if entries else ()
         plan = PlannedEvents(id="first", events=first)
         whole = self._planned_entries((), _singles(first), plan)
         delta = self._smallest_delta(entries)
         if cap == math.inf or all(_clearly_below(cap, each, delta) for each in (entries, whole)):
             return  # skips the exact total, which takes seconds
         after = self._total(entries)
-        rest = _filtered(whole, delta=delta)
+        rest = _filtered(whole, delta=delta) if several else self._total(whole)
         if max(after, rest) <= cap:
             return
+        if not several:  # part of a plan is only valid if it may be chosen by earlier results
+            after = max(after, adaptive_epsilon((e.event for e in entries), delta=delta))
+            if after <= cap:
+                return
         advice = (
             "raise privacy.cap if you are allowed to"
             if chain.cap is None or cap < chain.cap
@@ -630,7 +637,7 @@ class Ledger:
         )
         why = (
             ""
-            if after > cap
+            if after > cap or not several
             else "  The first run was planned to use the whole cap, so no other run is possible "
             f"below epsilon {rounded_up(rest)}.\n"
         )

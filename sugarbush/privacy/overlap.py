@@ -1,28 +1,46 @@
 """Tests whether public texts are copies of private records.
 
 A pool releases its texts word for word, so a pool of private texts would release these texts. A
-public text counts as common if it has at least eight words (`_PHRASE` of the fingerprint), and
+public text counts as common if
 
-    its words are equal to the words of a private record, or
-    at least half of its sampled phrases are in private records (with at least four sampled phrases)
+    its words are equal to the words of a private record, and are at least eight words,
+    at least half of its phrases of eight words are in private records, or
+    one record has at least half of its phrases of eight words in this text
 
-Case, punctuation, spaces and invisible characters are ignored. Shorter texts, such as "ok thanks",
-are equal by chance and never count. As for the fingerprint, two corpora overlap if they share about
-2% of their texts, and at least five.
+Texts with fewer than four phrases, which have up to ten words, are compared by the first rule only.
+Phrases of many public texts, such as a signature, are ignored. So are case, punctuation, spaces and
+invisible characters. In scripts without spaces, each character is a word, and texts of fewer than
+16 words are not compared. Short texts, such as "ok thanks", are equal by chance and never count. As
+for the fingerprint, two corpora overlap if they share about 2% of their texts, and at least five.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from zlib import crc32
 
-from sugarbush.privacy.fingerprint import ENOUGH, PHRASE, SAMPLE, Anchors, words_of
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.privacy.fingerprint import ENOUGH, PHRASE, SAMPLE, words_of
 
 _SHARE = ENOUGH / SAMPLE  # about 2%
-_PHRASES = 4  # minimum number of sampled phrases of a text that is compared by phrases
-_MOST_PHRASES = 8  # the phrases of a longer text are sampled
+_PHRASES = 4  # minimum number of phrases of a text that is compared by phrases
 _COMPARED_BY_PHRASES = 20_000  # texts; more texts are sampled
+_MOST_PHRASES = 256  # the first phrases of a longer public text are compared
+_MOST_TEXTS = 20  # a phrase of more public texts, or of more than 1% of them and three, is ignored
+_COMMON_SHARE, _FEW_TEXTS = 0.01, 3
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so the hash of a phrase depends on every word
+# Thai, Lao, Myanmar, Khmer, Kana, and Chinese characters.
+_UNSPACED = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff])"
+)
+
+Hashes = NDArray[np.uint64]
+Indices = NDArray[np.int64]
 
 
 class PublicTexts:
@@ -41,55 +59,112 @@ class PublicTexts:
     def __init__(self, texts: Iterable[str]) -> None:
         every = tuple(texts)
         sample = set(nsmallest(_COMPARED_BY_PHRASES, every, key=_order))
-        self._anchors = Anchors()
         self._left: set[int] = set()  # hashes of the words of a text that no record has so far
         self._equal: set[int] = set()
-        self._phrases: dict[int, list[int]] = {}  # the indices of the sampled texts with a phrase
-        self._texts: list[int] = []
-        self._missing: list[int] = []  # the number of phrases until half of them are found
+        self._texts: list[int] = []  # hashes of the words of the texts that have phrases
+        phrases: list[Hashes] = []
         for text in every:
-            words = words_of(text)
+            words = _words(text)
             named = hash(" ".join(words))
-            if len(words) >= PHRASE and named not in self._left:
+            if _is_long(words) and named not in self._left:
                 self._left.add(named)
-                if text in sample:
-                    self._add_phrases(words, named)
+                if text in sample and len(words) >= PHRASE + _PHRASES - 1:
+                    own, _ = _phrases([words])
+                    phrases.append(np.unique(own[:_MOST_PHRASES]))
+                    self._texts.append(named)
         self._count = len(self._left)
+        self._index(phrases)
+        self._contained = np.zeros(len(self._texts), dtype=bool)
 
-    def _add_phrases(self, words: list[str], text: int) -> None:
-        own = nsmallest(_MOST_PHRASES, {hash(p) for p in self._anchors.phrases([words])})
-        if len(own) < _PHRASES:
-            return
-        for phrase in own:
-            self._phrases.setdefault(phrase, []).append(len(self._texts))
-        self._texts.append(text)
-        self._missing.append((len(own) + 1) // 2)
+    def _index(self, phrases: Sequence[Hashes]) -> None:
+        """Sort the phrases of all texts, without the phrases of many texts."""
+        of_text = np.repeat(np.arange(len(phrases)), [len(own) for own in phrases])
+        every = np.concatenate([*phrases, np.zeros(0, dtype=np.uint64)])
+        order = np.argsort(every, kind="stable")
+        values, counts = np.unique(every, return_counts=True)
+        most = max(_FEW_TEXTS, min(_MOST_TEXTS, int(_COMMON_SHARE * len(phrases))))
+        used = np.repeat(counts <= most, counts)
+        self._values: Hashes = values[counts <= most]
+        self._counts: Indices = counts[counts <= most]
+        self._starts: Indices = np.cumsum(self._counts) - self._counts
+        self._of_text: Indices = of_text[order][used]
+        self._found = np.zeros(len(self._values), dtype=bool)
 
     def compare(self, records: Sequence[str]) -> None:
         """Compare the texts of a batch of private records."""
         if not self._count:
             return
-        words = [words_of(text) for text in records]
+        words = [_words(text) for text in records]
         equal = {hash(" ".join(own)) for own in words} & self._left
         self._left -= equal
         self._equal |= equal
-        if self._phrases:
-            for phrase in self._anchors.phrases(words):
-                for index in self._phrases.pop(hash(phrase), ()):
-                    self._missing[index] -= 1
+        if len(self._values):
+            self._compare_phrases([own for own in words if len(own) >= PHRASE])
+
+    def _compare_phrases(self, words: Sequence[list[str]]) -> None:
+        phrases, of_record = _phrases(words)
+        index = np.minimum(np.searchsorted(self._values, phrases), len(self._values) - 1)
+        known = self._values[index] == phrases
+        index, of_record = index[known], of_record[known]
+        self._found[index] = True
+        counts = self._counts[index]
+        pairs = (
+            np.repeat(of_record, counts) * len(self._texts)
+            + self._of_text[
+                np.repeat(self._starts[index] - np.cumsum(counts) + counts, counts)
+                + np.arange(counts.sum())
+            ]
+        )
+        pair, times = np.unique(pairs, return_counts=True)
+        of_pair = np.array([len(own) - PHRASE + 1 for own in words], dtype=np.int64)[
+            pair // len(self._texts)
+        ]
+        contained = (of_pair >= _PHRASES) & (2 * times >= of_pair)
+        self._contained[pair[contained] % len(self._texts)] = True
 
     def overlap(self, records: int) -> bool:
         """Return whether the public texts and all `records` compared records overlap."""
-        by_phrases = {
-            text
-            for text, missing in zip(self._texts, self._missing, strict=True)
-            if missing <= 0 and text not in self._equal
-        }
+        most = np.bincount(self._of_text, minlength=len(self._texts))
+        in_records = np.repeat(self._found, self._counts)
+        found = np.bincount(self._of_text[in_records], minlength=len(self._texts))
+        common = ((most >= _PHRASES) & (2 * found >= most)) | self._contained
+        by_phrases = {self._texts[i] for i in np.flatnonzero(common)} - self._equal
         # If the texts are sampled, each one represents several.
         sampled = max(1.0, self._count / _COMPARED_BY_PHRASES)
-        common = len(self._equal) + sampled * len(by_phrases)
+        number = len(self._equal) + sampled * len(by_phrases)
         enough = _SHARE * min(self._count, records)
-        return len(self._equal) + len(by_phrases) >= ENOUGH and common >= enough
+        return len(self._equal) + len(by_phrases) >= ENOUGH and number >= enough
+
+
+def _words(text: str) -> list[str]:
+    words = words_of(text)
+    if text.isascii():
+        return words
+    return [part for word in words for part in _UNSPACED.sub(r" \1 ", word).split()]
+
+
+def _is_long(words: Sequence[str]) -> bool:
+    """Return whether equal texts of this length are copies, and not equal by chance."""
+    if len(words) >= 2 * PHRASE:
+        return True
+    return len(words) >= PHRASE and not any(map(_UNSPACED.fullmatch, words))
+
+
+def _phrases(texts: Sequence[list[str]]) -> tuple[Hashes, Indices]:
+    """Hash every phrase of eight words of texts with at least eight words.
+
+    Returns the hashes, and the index of the text of each phrase.
+    """
+    hashes = np.array([hash(word) for words in texts for word in words], dtype=np.int64)
+    values = hashes.view(np.uint64)
+    lengths = np.array([len(words) for words in texts], dtype=np.int64)
+    of_text = np.repeat(np.arange(len(texts)), lengths)
+    number = max(len(values) - PHRASE + 1, 0)
+    whole = np.zeros(number, dtype=np.uint64)
+    for place in range(PHRASE):
+        whole = whole * _FACTOR + values[place : place + number]
+    inside = of_text[:number] == of_text[PHRASE - 1 :][:number]
+    return whole[inside], of_text[:number][inside]
 
 
 def _order(text: str) -> int:

@@ -15,8 +15,9 @@ from uuid import UUID
 # Invisible characters that are not in category Cf or Cc: fillers, joiners, variation selectors.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
-    "\U000e0000-\U000e0fff]"
+    "\ufffc\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
 )
+_UNSEEN = ("Cf", "Cc", "Cn", "Co", "Cs")
 _WHOLE = re.compile(r"(-?\d+)\.0+")
 
 
@@ -40,8 +41,8 @@ def is_user_name(value: Any) -> bool:
 def normalised_user(name: str) -> str:
     """Return the same text for all spellings of a user.
 
-    The function ignores case, width (Unicode NFKC), invisible characters, spaces at the ends and
-    repeated spaces. A whole number may end with `.0`, as in a file that was written from floats.
+    The function ignores case, width (Unicode NFKC), spaces, and invisible, private and unassigned
+    characters. A whole number may end with `.0`, as in a file that was written from floats.
 
     >>> len({normalised_user(name) for name in ("Ana", " ANA", "A\u200bna", "\uff21na")})
     1
@@ -49,10 +50,12 @@ def normalised_user(name: str) -> str:
     ('17', '17')
     """
     while True:
-        plain = unicodedata.normalize("NFKC", name).upper().casefold()  # `upper` merges ı and i
+        # Case changes decomposed characters, because iota subscript becomes a letter of its own.
+        apart = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", name))
+        plain = unicodedata.normalize("NFKC", apart.upper().casefold())  # `upper` merges ı and i
         plain = "".join(map(_plain_character, plain.replace("i\u0307", "i")))  # İ
         visible = "".join(c for c in _INVISIBLE.sub("", plain) if _is_visible(c))
-        folded = unicodedata.normalize("NFKC", " ".join(visible.split()))
+        folded = unicodedata.normalize("NFKC", "".join(visible.split()).replace("\u2212", "-"))
         if folded == name:
             break
         name = folded
@@ -66,4 +69,4 @@ def _plain_character(character: str) -> str:
 
 
 def _is_visible(character: str) -> bool:
-    return character.isspace() or unicodedata.category(character) not in ("Cf", "Cc")
+    return character.isspace() or unicodedata.category(character) not in _UNSEEN

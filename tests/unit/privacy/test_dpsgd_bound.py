@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sugarbush.errors import ParamsError
+from sugarbush.methods.dpft import DPFT
+from sugarbush.methods.interface import MetadataRelease
 from sugarbush.privacy.accounting import Relation, _distribution, delta, epsilon, within
 from sugarbush.privacy.budget import (
     BudgetPlan,
@@ -88,7 +90,7 @@ def profiles(event: Event, x: np.ndarray) -> list[np.ndarray]:
 @example(count=4_000.0)
 @example(count=30_000.0)
 @example(count=3e6)
-@example(count=1e9)
+@example(count=1e7)
 def test_for_every_dp_count_the_training_costs_at_most_what_is_charged(count: float) -> None:
     """The divergences are compared in both orders, also between the grid points.
 
@@ -215,3 +217,9 @@ def test_a_delta_below_the_rounding_errors_is_refused() -> None:
     plan = make_plan(REQUESTS, epsilon=1.0, delta=1e-11)
     with pytest.raises(ParamsError, match="records"):
         with_bound(plan, "training", steps_for(1e5), epsilon=1.0)
+
+
+def test_a_count_above_the_planned_one_trains_with_the_planned_steps() -> None:
+    method = DPFT.from_project(params())
+    inputs = [MetadataRelease(record_count=count) for count in (1e7, 1e9)]
+    assert len({method._units_of(each, records_per_user=1) for each in inputs}) == 1

@@ -36,6 +36,7 @@ from sugarbush.privacy.events import (
 )
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.reservation import Reservation
+from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
 
 DELTA = 1e-6
@@ -531,3 +532,25 @@ def test_two_entries_with_one_id_are_refused(tmp_path: Path) -> None:
     ledger.path.with_suffix(".head").unlink()
     with pytest.raises(LedgerError, match="not an entry"):
         ledger.entries()
+
+
+@pytest.mark.parametrize("lowered", [False, True])
+def test_part_of_a_plan_above_the_cap_is_an_adaptive_choice(tmp_path: Path, lowered: bool) -> None:
+    """A result may decide which of two mechanisms of one plan is drawn. PLDs do not cover that."""
+    both = plan_for(PrivacySettings(epsilon=16, dataset="x"), [sb.Mosaic(), sb.Maple()])
+    table, *others = events = [allocation.event for allocation in both.allocations]
+    plan = PlannedEvents(id="plan", events=tuple(events))
+    cap = 1.0000001 * max(epsilon([table, other], delta=DELTA) for other in others)
+    drawn = [table, others[0]]
+    assert adaptive_epsilon(drawn, delta=DELTA) > cap > epsilon(drawn, delta=DELTA)
+
+    def ledger(cap: float) -> Ledger:
+        return Ledger(
+            tmp_path, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=DELTA
+        )
+
+    first = ledger(100.0 if lowered else cap)
+    first.charge(table, stage="a", run="1", plan=plan)
+    with pytest.raises(BudgetExceededError):
+        for one in single_events(others[0]):
+            ledger(cap).charge(one, stage="b", run="1", plan=plan)

@@ -40,6 +40,31 @@ SAME: dict[str, Callable[[str], str]] = {
 }
 
 
+SHORT: dict[str, Callable[[str], str]] = {
+    "a word before": lambda text: "Customer: " + text,
+    "a word after": lambda text: text + " thanks",
+    "own words after": lambda text: text + " " + " ".join(texts(text, 1, words=60)),
+    "a disclaimer after": lambda text: text + " " + " ".join(texts("disclaimer", 1, words=60)),
+    "without the last words": lambda text: " ".join(text.split()[:-3]),
+}
+
+
+@pytest.mark.parametrize("change", SHORT)
+@pytest.mark.parametrize("words", [14, 27])
+def test_copies_of_short_records_are_found(change: str, words: int) -> None:
+    every = texts("records", 400, words=words)
+    assert overlap([SHORT[change](text) for text in every[:200]], every)
+
+
+@pytest.mark.parametrize("before", ["", "\u5ba2\u6237\uff1a"])
+def test_copies_are_found_in_a_script_without_spaces(before: str) -> None:
+    rng = random.Random("characters")
+    every = ["".join(chr(rng.randrange(0x4E00, 0x9FA5)) for _ in range(30)) for _ in range(200)]
+    assert overlap([before + text for text in every[:100]], every)
+    other = ["".join(chr(rng.randrange(0x4E00, 0x9FA5)) for _ in range(30)) for _ in range(200)]
+    assert not overlap(other, every)
+
+
 @pytest.mark.parametrize("change", SAME)
 @pytest.mark.parametrize(("public", "private"), [(400, 400), (20, 400), (400, 20)])
 def test_copies_of_private_records_are_found_in_a_public_file(

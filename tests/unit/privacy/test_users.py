@@ -42,11 +42,16 @@ def full_width(text: str) -> str:
 
 
 FORMS = [
-    str, str.upper, str.lower, str.casefold, full_width,
+    str, str.upper, str.lower, str.casefold, str.title, full_width,
     lambda text: f"  {text}\t\u3000", lambda text: text.replace(" ", "\u00a0  "),
     *[lambda text, form=form: unicodedata.normalize(form, text)
       for form in ("NFC", "NFD", "NFKC", "NFKD")],
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("letter", ["\u1fb7", "\u1fc7", "\u1ff7", "\u1f80"])
+def test_greek_letters_with_iota_subscript_are_one_user_in_every_case(letter: str) -> None:
+    assert len({normalised_user(form(f"Th{letter}")) for form in FORMS}) == 1
 
 
 @st.composite
