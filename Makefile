@@ -22,7 +22,7 @@ demo test test-fast stress mutants fuzz: export SUGARBUSH_STATE := $(CURDIR)/.st
 demo test test-fast stress mutants fuzz: export PREFECT_HOME := $(CURDIR)/.state/prefect
 demo test test-fast stress mutants fuzz: export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: env demo test test-fast stress mutants fuzz docs clean
+.PHONY: env demo test test-fast lint stress mutants fuzz docs clean
 
 env: $(STAMP)
 
@@ -38,6 +38,11 @@ test: $(STAMP)
 test-fast: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m pytest $(IN_TWO) -m "not slow" tests/unit tests/property
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
 
 # Kills at random moments, a full disk, no network and a clock that goes back.
 stress: $(STAMP)

@@ -7,9 +7,10 @@ needs no server. prefect.yaml and flows/weekly.py run the flow every week.
 Prefect stores each line that a stage prints, so a stage prints public lines only. The reason of a
 failure goes to the terminal and to reports/internal. If the reason is the cap on the dataset's
 budget, the reason is public and becomes the state of the run.
-"""
 
-from __future__ import annotations
+`from __future__ import annotations` is missing on purpose. It would make each type a string. Then
+flows/weekly.py fails, because Prefect sends the flow to a new process without the names of types.
+"""
 
 import sys
 from pathlib import Path

@@ -96,7 +96,7 @@ class RemotePath:
         except ImportError as error:
             raise InputError(
                 f"{self.url}: needs the package {error.name or 'of its file system'} (for s3: pip "
-                f"install 'sugarbush[s3]') (setting {self.setting})"
+                f"install dvc-s3) (setting {self.setting})"
             ) from None
         except InputError:
             raise

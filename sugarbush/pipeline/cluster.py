@@ -112,7 +112,7 @@ class Dask:
         except ImportError:
             raise ParamsError(
                 f"params.yaml: run.cluster={self.address} needs Dask: pip install "
-                "'sugarbush[cluster]'"
+                "distributed"
             ) from None
         try:
             client = Client(self.address, set_as_default=False)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +22,11 @@ from urllib.parse import urlsplit
 import pandas as pd
 import pytest
 import yaml
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.exceptions import ObjectNotFound
 from prefect.settings import get_current_settings
 
 from flows import pipeline as flow_module
@@ -195,6 +201,57 @@ def test_what_is_up_to_date_is_skipped(own: Checkout) -> None:
     assert names == {"fingerprint"}
     assert set(shown_stages(artifacts).values()) == {"up to date"}
     assert len(own.charges()) == 2
+
+
+def test_a_schedule_of_the_served_flow_starts_a_run_that_completes(
+    own: Checkout, tmp_path: Path
+) -> None:
+    with served(own, tmp_path / "weekly.log") as (client, deployment):
+        (weekly,) = deployment.schedules
+        assert isinstance(weekly.schedule, CronSchedule) and weekly.active
+        assert weekly.schedule.cron == "0 3 * * 1"
+        soon = datetime.now(UTC) + timedelta(seconds=3)
+        once = IntervalSchedule(interval=timedelta(hours=1), anchor_date=soon)
+        client.create_deployment_schedules(deployment.id, [(once, True)])
+        # The server of the tests has no service that reads schedules. This request replaces it.
+        client._client.post(f"/deployments/{deployment.id}/schedule", json={}).raise_for_status()
+        run = finished_run(client, deployment)
+    assert run.state is not None
+    assert run.state.is_completed(), run.state.message
+    assert run.auto_scheduled
+    assert len(own.charges()) == 2
+
+
+@contextlib.contextmanager
+def served(project: Checkout, log: Path) -> Iterator[tuple[SyncPrefectClient, DeploymentResponse]]:
+    """Run `python -m flows.weekly` in the project, and wait for its deployment."""
+    address = str(get_current_settings().api.url)
+    with log.open("wb") as output, get_client(sync_client=True) as client:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "flows.weekly"], cwd=project.path, stdout=output, stderr=output,
+            env=project.environment | {"OPENAI_API_KEY": KEY, "PREFECT_API_URL": address},
+        )  # fmt: skip
+        try:
+            while True:
+                assert process.poll() is None, log.read_text()
+                with contextlib.suppress(ObjectNotFound):
+                    deployment = client.read_deployment_by_name("sugarbush/weekly")
+                    break
+                time.sleep(0.5)
+            yield client, deployment
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def finished_run(client: SyncPrefectClient, deployment: DeploymentResponse) -> FlowRun:
+    """Wait for the first run of a deployment that ends."""
+    while True:
+        for run in client.read_flow_runs():
+            ended = run.state is not None and run.state.is_final()
+            if run.deployment_id == deployment.id and ended:
+                return run
+        time.sleep(0.5)
 
 
 def test_a_failing_stage_runs_once_and_is_explained_outside_prefect(

@@ -20,7 +20,7 @@ class PresidioDetector:
             from presidio_analyzer import PatternRecognizer, RecognizerRegistry
         except ImportError:
             raise ParamsError(
-                "the detector 'presidio' needs a package: pip install 'sugarbush[redaction]'"
+                "the detector 'presidio' needs a package: pip install presidio-analyzer"
             ) from None
         self.identity = f"presidio {version('presidio-analyzer')}"
         logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)
