@@ -34,6 +34,7 @@ from sugarbush.paths import atomic_file
 from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import charges_of_releases
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.results import digest_of
 from sugarbush.settings import Section
@@ -100,11 +101,19 @@ def _warn_of_another_project(project: Project) -> None:
 
 def has_old_card(project: Project) -> bool:
     """Return whether a public file shows a card of another state of the ledger, or of another
-    ledger. The totals on such a card may be too small. The times of the files say nothing: DVC and
-    git restore old files with new times."""
+    ledger, or a card without a charge of a released folder. The totals on such a card may be too
+    small. The times of the files say nothing: DVC and git restore old files with new times."""
     head, folder = project.ledger().head(), project.roots.published
-    shown = (path for name in _SHOW_THE_CARD if (path := folder / name).exists())
-    return any(head not in path.read_text("utf-8", "replace") for path in shown)
+    shown = {
+        name: path.read_text("utf-8", "replace")
+        for name in _SHOW_THE_CARD
+        if (path := folder / name).exists()
+    }
+    charges = charges_of_releases(project.roots, project.settings.privacy)
+    lacks_charge = CARD in shown and any(
+        f'"id": "{i}"' not in shown[CARD] and f'"id": {i},' not in shown[CARD] for i in charges
+    )
+    return lacks_charge or any(head not in text for text in shown.values())
 
 
 def resolved_settings(project: Project) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from sugarbush.errors import InputError
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy.events import GaussianDp
@@ -268,3 +269,22 @@ def test_two_projects_with_one_dataset_are_warned(
     assert not capsys.readouterr().out
     fingerprint.run(project)
     assert "another project or experiment has run on dataset 'letters'" in capsys.readouterr().out
+
+
+def test_a_card_without_a_charge_of_a_released_folder_is_old(base: Path) -> None:
+    """Otherwise somebody could put back the folders of an earlier release beside a new card."""
+    project = Project(base, settings=own())
+    charge(project)
+    files = write_card(project)
+    (entry,) = project.ledger().entries()
+    folder = project.roots.released / "evolve/mosaic"
+    folder.mkdir(parents=True)
+    write_release(
+        folder, stage="evolve", ledger_ids=[entry.id], run="r", privacy=project.settings.privacy,
+        ledger=project.ledger(),
+    )  # fmt: skip
+    assert fingerprint.has_old_card(project)
+    head = project.ledger().head()
+    card = {"ledger_head": head, "events": [{"id": entry.id}]}
+    files[fingerprint.CARD].write_text(json.dumps(card, indent=2))
+    assert not fingerprint.has_old_card(project)
