@@ -14,7 +14,8 @@ from typing import Any
 
 from rich.console import Console
 
-from sugarbush.attributes.draft import TONE, draft_schema, schema_yaml
+from sugarbush.attributes.draft import draft_schema, schema_yaml
+from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.cli.drafts import donated_examples
 from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
@@ -140,7 +141,7 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
     column with unknown values becomes a comment. From a jsonl file, only declared names are
     written, because git tracks the schema and a key of a record may be data. Raises ParamsError if
     the donated file is the private file."""
-    subject = own.subject or "texts"
+    subject = own.subject or SUBJECT
     attributes: tuple[Attribute, ...] = ()
     if own.donated is not None:
         if own.donated.resolve() == own.file.resolve():

@@ -27,6 +27,7 @@ def release(state: Path, **changes: Any) -> sb.Release:
     fields: dict[str, Any] = {
         "schema": SCHEMA,
         "method": MOSAIC,
+        "generator": sb.Simulator(any_texts=True),
         "donated": LETTERS[:6],
         "privacy": sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=50),
         "settings": SETTINGS,
