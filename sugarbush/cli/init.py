@@ -245,9 +245,13 @@ def _print_next_steps(
         say(f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(other)}")
     subject = "" if own.subject else "say in `subject` what the texts are, "
     say(f"  edit {SCHEMA}: {subject}list public values")
+    say(f"  edit {FILE}: set generator.provider to openai, huggingface or pool")
     say("  sugarbush check            settings, schema and every row of the data; spends nothing")
     say("  sugarbush run")
-    say("The generator is a simulator of customer-service texts. Choose yours in params.yaml.")
+    say(
+        "`check` and `run` refuse an unedited schema and the simulator, before any budget is spent:"
+    )
+    say("the simulator writes about customer service, whatever your texts are.")
 
 
 def own_data(file: Path | None, fields: Mapping[str, Any]) -> OwnData | None:
