@@ -28,7 +28,6 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InputError, ParamsError, PrivacyError, SchemaError
 from sugarbush.evolution.evolve import Evolution
-from sugarbush.examples.generator import Simulator
 from sugarbush.generators.interface import GeneratorSettings
 from sugarbush.methods.interface import (
     LABELS,
@@ -42,6 +41,7 @@ from sugarbush.paths import atomic_directory, named_state, state_root
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
 from sugarbush.pipeline.released import readable, write_release, write_texts
 from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.usable_inputs import require_usable_inputs
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.budget import BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private, Released
@@ -68,6 +68,7 @@ SchemaLike = Schema | Mapping[str, Any] | Path | str
 _TEXT = "text"
 _MOST_RECORDS = 10**6
 _MOST_VALUES = 2**20  # largest number of values of one column
+_A_GENERATOR = 'sb.OpenAI(model="my-model")'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,22 +170,16 @@ def prepare(
     >>> corpus.schema.names
     ('topic',)
     """
-    _require_kind("the corpus", frame, pd.DataFrame, "a pandas DataFrame")
-    _require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
-    writer = Simulator() if generator is None else generator
-    _require_kind("generator", writer, GeneratorSettings, "sb.Simulator()")
-    sections = {
-        "privacy": privacy.model_dump(mode="json"),
-        "prepare": {
-            "file": "a frame",
-            "text_column": text,
-            "id_column": record_id,
-            "user_column": user,
-            "donated": None if donated is None else "a frame",
-        },
-        "generator": _generator_section(writer),
-    }
-    found = project_settings(sections, settings)
+    found = _settings_of_frame(
+        frame,
+        text=text,
+        privacy=privacy,
+        generator=generator,
+        donated=donated,
+        user=user,
+        record_id=record_id,
+        settings=settings,
+    )
     examples = donated
     if donated is not None and not isinstance(donated, pd.DataFrame):
         _require_texts("donated", donated)
@@ -199,6 +194,36 @@ def prepare(
     return prepare_corpus(
         frame, found, own, donated=examples, state=None if state is None else _state(state)
     )
+
+
+def _settings_of_frame(
+    frame: pd.DataFrame,
+    *,
+    text: str,
+    privacy: PrivacySettings,
+    generator: GeneratorSettings | None,
+    donated: pd.DataFrame | Sequence[str] | None,
+    user: str | None,
+    record_id: str | None,
+    settings: Mapping[str, Any] | None,
+) -> ProjectSettings:
+    """Return the settings that prepare a frame. Without `generator`, none is set."""
+    _require_kind("the corpus", frame, pd.DataFrame, "a pandas DataFrame")
+    _require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
+    sections: dict[str, Any] = {
+        "privacy": privacy.model_dump(mode="json"),
+        "prepare": {
+            "file": "a frame",
+            "text_column": text,
+            "id_column": record_id,
+            "user_column": user,
+            "donated": None if donated is None else "a frame",
+        },
+    }
+    if generator is not None:
+        _require_kind("generator", generator, GeneratorSettings, _A_GENERATOR)
+        sections["generator"] = _generator_section(generator)
+    return project_settings(sections, settings)
 
 
 def synthesize(
@@ -228,12 +253,15 @@ def synthesize(
 
     `corpus` is a frame or a prepared `Corpus`. A frame needs the column `text` and the columns that
     the schema names. A prepared corpus already has a schema, donated examples, a unit and a state
-    folder. The default `method` is Mosaic(). The default `generator` is the simulator, which only
-    writes customer-service texts. The `donated` examples are not protected. `texts` is the size of
-    the release, at most 100,000. The default size is about the DP record count, at most 5,000. The
-    size does not affect the privacy cost. `settings` contains further sections of params.yaml.
-    `seed` is public. Raises BudgetExceededError before a charge that would exceed the cap. Also
-    raises InputError, ParamsError and GeneratorError.
+    folder. The default `method` is Mosaic(). A method that asks a generator needs `generator`, here
+    or in `prepare`. The `donated` examples are not protected. `texts` is the size of the release,
+    at most 100,000. The default size is about the DP record count, at most 5,000. The size does not
+    affect the privacy cost of a call. A call with another size is charged again if the method then
+    scores another number of texts (see `Mosaic`). `settings` contains further sections of
+    params.yaml. `seed` is public. Raises BudgetExceededError before a charge that would exceed the
+    cap. Raises SchemaError for an unedited draft, and ParamsError for a missing generator or a
+    simulator without `any_texts`, before the frame is read. Also raises InputError and
+    GeneratorError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -243,6 +271,7 @@ def synthesize(
     ...     release = sb.synthesize(
     ...         frame, text="message", schema=topics, state=Path(state),
     ...         method=sb.Mosaic(candidates=20, prompt="metadata"),
+    ...         generator=sb.Simulator(any_texts=True),  # only to try it: no model, no good texts
     ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"), texts=12)
     >>> len(release.texts), release.epsilon <= 1
     (12, True)
@@ -250,12 +279,36 @@ def synthesize(
     chosen = Mosaic() if method is None else method
     _require_kind("method", chosen, Method, "sb.Mosaic()")
     if generator is not None:
-        _require_kind("generator", generator, GeneratorSettings, "sb.Simulator()")
+        _require_kind("generator", generator, GeneratorSettings, _A_GENERATOR)
     if privacy is not None:
         _require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
-    if not isinstance(corpus, Corpus):
+    run_settings = partial(
+        _run_settings,
+        method=chosen,
+        generator=generator,
+        privacy=privacy,
+        texts=texts,
+        seed=seed,
+        settings=settings,
+    )
+    if isinstance(corpus, Corpus):
+        found = run_settings(corpus.settings)
+        _require_usable(found, corpus.schema)
+    else:
         if schema is None or privacy is None:
             raise ParamsError("synthesize needs schema= and privacy=, or a prepared corpus")
+        of_frame = _settings_of_frame(
+            corpus,
+            text=text,
+            privacy=privacy,
+            generator=generator,
+            donated=donated,
+            user=user,
+            record_id=record_id,
+            settings=settings,
+        )
+        found, schema = run_settings(of_frame), open_schema(schema)
+        _require_usable(found, schema)  # before the frame is read
         corpus = prepare(
             corpus,
             text=text,
@@ -268,10 +321,8 @@ def synthesize(
             settings=settings,
             state=state,
         )
-    project = _project(
-        corpus, chosen, generator, privacy, texts=texts, seed=seed, settings=settings
-    )
-    configured = project.settings.method(chosen.name)
+    project = InMemoryProject(corpus, found)
+    configured = found.method(chosen.name)
     with Reservation() as project.reservation:
         return _run(project, configured, new_draw=new_draw, report=report)
 
@@ -756,17 +807,29 @@ def _generator_section(generator: GeneratorSettings) -> dict[str, Any]:
     }
 
 
-def _project(
-    corpus: Corpus,
+def _require_usable(settings: ProjectSettings, schema: Schema) -> None:
+    """Raise an error at once if a method has no generator, or if no release can be good."""
+    asking = [method.name for method in settings.chosen if method.asks_generator]
+    if asking and "provider" not in settings.generator.model_fields_set:
+        raise ParamsError(
+            f"generator: method {asking[0]} needs a generator, which writes the texts. No budget "
+            f"was spent. Give generator={_A_GENERATOR}, sb.HuggingFace(...) or sb.Pool(...)"
+        )
+    require_usable_inputs(settings, schema, source="the schema")
+
+
+def _run_settings(
+    prepared: ProjectSettings,
+    *,
     method: Method,
     generator: GeneratorSettings | None,
     privacy: PrivacySettings | None,
-    *,
     texts: int | None,
     seed: int,
     settings: Mapping[str, Any] | None,
-) -> InMemoryProject:
-    fields = corpus.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+) -> ProjectSettings:
+    """Return the settings of a run on a corpus that was prepared with the settings `prepared`."""
+    fields = prepared.model_dump(mode="json", by_alias=True, exclude_unset=True)
     changes: dict[str, Any] = {"methods": [method.name], **method.as_sections()}
     if privacy is not None:
         changes["privacy"] = privacy.model_dump(mode="json")
@@ -778,8 +841,8 @@ def _project(
         for section in ("initialise", "evolve", "generator", "synthesize_metadata", "generate"):
             changes[section] = {**changes.get(section, {}), "seed": seed}
     found = project_settings({**fields, **_merged(fields, changes)}, settings)
-    _refuse_other_preparation(corpus.settings, found)
-    return InMemoryProject(corpus, found)
+    _refuse_other_preparation(prepared, found)
+    return found
 
 
 def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings) -> None:

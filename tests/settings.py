@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    """Return all settings, as in a complete params.yaml.
+    """Return all settings, as in a complete params.yaml. The simulator may write for any texts.
 
     `section__key__key=value` changes one setting.
     """
@@ -19,6 +19,7 @@ def settings(**changes: Any) -> dict[str, Any]:
     fields["methods"] = ["maple"]  # it has rounds, votes and variations
     fields["generator"]["openai"] |= {"model": "my-model"}
     fields["generator"]["huggingface"] |= {"model": "gpt2"}
+    fields["generator"]["simulator"] |= {"any_texts": True}  # it is quick, and needs no model
     for name, value in changes.items():
         *path, last = name.split("__")
         section = fields

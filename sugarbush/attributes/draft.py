@@ -20,6 +20,7 @@ from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import silhouette_score
 
+from sugarbush.attributes.placeholders import VALUES
 from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
 from sugarbush.errors import SchemaError
 from sugarbush.generators.interface import Embed
@@ -41,19 +42,6 @@ _UNKNOWN: Final = """\
 # The private file has the columns below. Their values were not read. To use a column, list its
 # possible values (or `bins: [2, 4]` for numbers), and remove the marks '#'.
 """
-# A draft without donated examples has only this attribute, because any text has a tone.
-TONE: Final = Attribute.model_validate(
-    {
-        "name": "tone",
-        "description": "how the writer feels",
-        "values": ["negative", "neutral", "positive"],
-        "zero_shot": {
-            "negative": ["a complaint by an unhappy writer", "an angry or sad text"],
-            "neutral": ["a plain statement of facts", "a question without emotion"],
-            "positive": ["praise by a happy writer", "a grateful or cheerful text"],
-        },
-    }
-)
 
 
 def draft_schema(
@@ -103,8 +91,7 @@ def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
 
 def _as_comments(columns: Sequence[str]) -> str:
     drafts = [
-        {"name": _name(column), "column": column, "values": ["first value", "second value"]}
-        for column in columns
+        {"name": _name(column), "column": column, "values": list(VALUES)} for column in columns
     ]
     if not drafts:
         return ""

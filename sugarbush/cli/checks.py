@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from sugarbush.data.misspellings import misspellings
 from sugarbush.data.schema import Schema
 from sugarbush.data.split import unmatched_attributes
 from sugarbush.errors import FailureError, InputError
@@ -14,13 +15,14 @@ from sugarbush.pipeline.flow import read_stages, stale_stages
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.preflight import check_generator
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
+from sugarbush.pipeline.settings import FILE, load_params
 from sugarbush.pipeline.stages import fingerprint
+from sugarbush.pipeline.usable_inputs import writes_another_domain
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.settings import Purpose
 
 DOMAIN_NOTICE = (
-    "           but the simulator writes customer-service texts, whatever your texts are.\n"
+    "           but this generator writes texts of one domain, whatever your texts are.\n"
     "           Set generator.provider to openai, huggingface or pool for texts like yours"
 )
 
@@ -30,15 +32,17 @@ UNMATCHED_NOTICE = (
 )
 
 
-def generator_has_another_domain(settings: ProjectSettings) -> bool:
-    """Return whether a generator of one fixed domain writes for the user's own data."""
-    own = settings.privacy.purpose is not Purpose.EXAMPLE
-    asked = any(method.asks_generator for method in settings.chosen)
-    return own and asked and settings.generator.chosen.one_domain
+MISSPELLING_NOTICE = (
+    "           '{0.attribute}': no row has the listed value '{0.listed}', but {0.records:,} "
+    "row(s) have '{0.found}'"
+)
 
 
-def check(project: Project, console: Console) -> None:
-    """Print one line for each passed check. Raises the error of the first failed check."""
+def check(project: Project, console: Console, *, internal: bool = False) -> None:
+    """Print one line for each passed check. Raises the error of the first failed check.
+
+    With `internal`, also print the listed values that look misspelt. These lines are not DP.
+    """
     settings = project.settings
     restore_lock(project.base)
     project.refuse_foreign_releases()
@@ -49,12 +53,15 @@ def check(project: Project, console: Console) -> None:
         return
     schema = project.schema
     count = len(schema.attributes)
+    project.require_usable_inputs()
     console.print(f"schema     ok: {count} attribute{'s' if count != 1 else ''}")
     project.label()
     unmatched = unmatched_attributes(read_corpus(project).records(), schema)
     console.print("data       ok")
     for name in unmatched:
         console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
+    if internal:
+        _print_misspellings(project, console)
     if (labeller := project.labeller()) is not None:
         labeller.check()
         for base_url in settings.extract_metadata.label_endpoint.base_urls:
@@ -71,9 +78,17 @@ def check(project: Project, console: Console) -> None:
         method.preflight(schema)
         if not method.asks_generator:
             console.print(f"method     ok: {method.name}")
-    if generator_has_another_domain(settings):
+    if writes_another_domain(settings):  # the settings allow it
         console.print(DOMAIN_NOTICE, soft_wrap=True)
     _check_budget(project, console)
+
+
+def _print_misspellings(project: Project, console: Console) -> None:
+    found = misspellings(read_corpus(project).records(), project.schema)
+    what = "listed values that look misspelt" if found else "no listed value looks misspelt"
+    console.print(f"spelling   {what} (not DP: do not share)")
+    for one in found:
+        console.print(MISSPELLING_NOTICE.format(one), markup=False, soft_wrap=True)
 
 
 def _check_budget(project: Project, console: Console) -> None:

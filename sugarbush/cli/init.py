@@ -14,7 +14,8 @@ from typing import Any
 
 from rich.console import Console
 
-from sugarbush.attributes.draft import TONE, draft_schema, schema_yaml
+from sugarbush.attributes.draft import draft_schema, schema_yaml
+from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.cli.drafts import donated_examples
 from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
@@ -140,7 +141,7 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
     column with unknown values becomes a comment. From a jsonl file, only declared names are
     written, because git tracks the schema and a key of a record may be data. Raises ParamsError if
     the donated file is the private file."""
-    subject = own.subject or "texts"
+    subject = own.subject or SUBJECT
     attributes: tuple[Attribute, ...] = ()
     if own.donated is not None:
         if own.donated.resolve() == own.file.resolve():
@@ -244,9 +245,13 @@ def _print_next_steps(
         say(f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(other)}")
     subject = "" if own.subject else "say in `subject` what the texts are, "
     say(f"  edit {SCHEMA}: {subject}list public values")
+    say(f"  edit {FILE}: set generator.provider to openai, huggingface or pool")
     say("  sugarbush check            settings, schema and every row of the data; spends nothing")
     say("  sugarbush run")
-    say("The generator is a simulator of customer-service texts. Choose yours in params.yaml.")
+    say(
+        "`check` and `run` refuse an unedited schema and the simulator, before any budget is spent:"
+    )
+    say("the simulator writes about customer service, whatever your texts are.")
 
 
 def own_data(file: Path | None, fields: Mapping[str, Any]) -> OwnData | None:

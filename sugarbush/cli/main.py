@@ -157,7 +157,17 @@ def init(
 
 
 @app.command()
-def check(settings: Settings = None, assignments: Assignments = None) -> None:
+def check(
+    settings: Settings = None,
+    assignments: Assignments = None,
+    internal: Annotated[
+        bool,
+        typer.Option(
+            "--internal",
+            help="Also show listed values that look misspelt (not DP: do not share).",
+        ),
+    ] = False,
+) -> None:
     """Check settings, schema, data, generator and budget. Spends nothing.
 
     Reads every row of the data file, and may send one call to the generator. Changes no setting.
@@ -165,7 +175,7 @@ def check(settings: Settings = None, assignments: Assignments = None) -> None:
     """
     from sugarbush.cli import checks
 
-    checks.check(_changed_project(settings, assignments), Console())
+    checks.check(_changed_project(settings, assignments), Console(), internal=internal)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from sugarbush.cli.checks import example_is_made
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point, run_with_parent
@@ -42,7 +43,8 @@ _STAGE_LINES = {
 def run(base: Path, *, force: bool, only_example: bool) -> int:
     """Run the pipeline, print where its results are, and return the exit code. If a stage fails,
     the result is the exit code of the stage. Raises ParamsError if another version generated
-    dvc.yaml. With `only_example`, raises ParamsError for data other than the example. Raises
+    dvc.yaml. Raises ParamsError or SchemaError for inputs with which no release can be good. With
+    `only_example`, raises ParamsError for data other than the example. Raises
     FailureError while another run on the same dataset has not ended."""
     project = Project(base)
     settings = project.settings
@@ -55,6 +57,8 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
     project.refuse_foreign_releases()
     require_current_stages(base)
     _ = project.plan
+    if example_is_made(project):
+        project.require_usable_inputs()
     last_error = Roots(base).internal / entry_point.LAST
     last_error.unlink(missing_ok=True)
     with only_run(base):

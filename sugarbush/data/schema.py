@@ -155,6 +155,13 @@ class Attribute(BaseModel):
             return bucket if math.isnan(number) else bisect.bisect_right(self.bins, number)
         return self._codes.get(_as_text(value), bucket)
 
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The listed raw values of the column; () without a column or with bins."""
+        if self.column is None or self.bins is not None:
+            return ()
+        return tuple(raw for raw, code in self._codes.items() if code != len(self.domain) - 1)
+
     def has_value(self, value: object) -> bool:
         """Return whether `value` is a listed value or is in a bin."""
         return self.code(value) != len(self.domain) - 1

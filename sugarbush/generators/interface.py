@@ -277,6 +277,11 @@ class GeneratorSettings(Section):
         return ()
 
     @property
+    def allowed_for_any_texts(self) -> bool:
+        """Whether the settings allow a generator of one domain for texts of another domain."""
+        return False
+
+    @property
     def answer_token_limit(self) -> int | None:
         """The maximum number of tokens in an answer, or None."""
         return None

@@ -7,8 +7,8 @@ regression. Kernel herding then chooses the release. There are no rounds and no 
 
 Guarantee: the noisy sums are one discrete Gaussian mechanism, which spends the share `synthesis`.
 The L2 sensitivity is RESOLUTION for one record (`sugarbush.evolution.kernel_scores`), and
-`records_per_user` * RESOLUTION for one user. All later steps are post-processing, so the size of
-the release does not affect the privacy cost.
+`records_per_user` * RESOLUTION for one user. All later steps are post-processing, so neither the
+size of the release nor the number of scored texts affects the privacy cost of a run.
 
 Sources:
 
@@ -20,7 +20,7 @@ Sources:
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Final, cast
 
 from sugarbush.evolution.enlarge import RATIO
 from sugarbush.evolution.initialisation import Targets
@@ -31,22 +31,47 @@ from sugarbush.methods.generating import GeneratingMethod
 from sugarbush.methods.interface import FinalSet, MethodInputs, ShareRequest
 from sugarbush.methods.maple import TABLE, table_targets
 from sugarbush.privacy.data_types import Released
-from sugarbush.settings import Positive
+from sugarbush.settings import AtLeastOne, Positive
+
+_SCORED_PER_TEXT: Final = 4  # scored texts per released text, if release.texts is set
+_LEAST_SCORED: Final = 400
 
 
 class Mosaic(GeneratingMethod):
     """Mosaic. Each record scores `candidates` texts once, and kernel herding chooses the release.
 
-    The number of scored texts does not depend on the size of the release. Therefore a release of
-    another size needs no new charge.
+    Without `candidates`, the number of scored texts follows `release.texts` of the project, so that
+    a small release needs few calls: four per released text, but at least 400 and at most
+    `max_candidates`. Without `release.texts`, it is two per record of the DP count. A release of
+    another size needs no new charge if the number of scored texts stays the same, for example with
+    `candidates`.
 
+    >>> Mosaic.scored_texts(300), Mosaic.scored_texts(20)
+    (1200, 400)
     >>> [request.count for request in Mosaic().share_requests()]  # the DP table, and one noisy sum
     [0, 1]
     """
 
     name: ClassVar[str] = "mosaic"
 
+    candidates: AtLeastOne | None = None
+    """Number of scored texts; null: 4 per text of release.texts (at least 400), or 2 per record."""
     candidates_per_record: Positive = 2.0
+
+    @classmethod
+    def from_project(cls, settings: Any) -> Mosaic:
+        """Return the settings of the project. `release.texts` decides an open `candidates`."""
+        method = cast(Mosaic, super().from_project(settings))
+        texts = settings.release.texts
+        if method.candidates is not None or texts is None:
+            return method
+        count = min(cls.scored_texts(texts), method.max_candidates)
+        return method.model_copy(update={"candidates": count})
+
+    @staticmethod
+    def scored_texts(texts: int) -> int:
+        """Return the number of texts that are enough to choose `texts` texts from."""
+        return max(_SCORED_PER_TEXT * texts, _LEAST_SCORED)
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
         scores = ShareRequest(

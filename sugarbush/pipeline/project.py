@@ -27,6 +27,7 @@ from sugarbush.pipeline.foreign_releases import refuse_foreign_folders, refuse_f
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.released import charges_of_releases, read_donated_codes
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
+from sugarbush.pipeline.usable_inputs import require_usable_inputs
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.key import random_id, state_key
 from sugarbush.privacy.ledger import Ledger
@@ -89,6 +90,12 @@ class Project:
         """Raise PrivacyError if the records were prepared for another unit, user column or number
         of records per user than the settings say."""
         self._records().bounds().require(self.settings.contribution_bounds)
+
+    def require_usable_inputs(self) -> None:
+        """Raise ParamsError or SchemaError if no release can be good with the generator and the
+        schema."""
+        path = self.find(self.settings.prepare.schema_)
+        require_usable_inputs(self.settings, self.schema, source=str(path))
 
     def _records(self) -> PrivateCorpus:
         return self.private

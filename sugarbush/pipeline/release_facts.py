@@ -123,6 +123,10 @@ def _shown_settings(settings: ProjectSettings) -> dict[str, Any]:
         "engine": settings.synthesize_metadata.engine.value,
         "evolve": {},
     }
+    generator = settings.generator.chosen
+    asks = any(method.asks_generator for method in settings.released)
+    if asks and generator.allowed_for_any_texts:
+        shown["generator"] = {generator.name: generator.model_dump(mode="json")}
     for method in settings.chosen:
         deep_merge(shown, method.card_settings())
     return dict(_settings_without_paths(shown))

@@ -91,6 +91,8 @@ class Stage:
             return
         copy_lock(project.base)
         project.refuse_foreign_releases()
+        if self.spends or (method is not None and method.stays_private):
+            project.require_usable_inputs()
         if self.reads_records:
             project.require_prepared()
         function = import_module(self.module).run

@@ -25,6 +25,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, quick_encoder: None) -> Be
         records.iloc[20:],
         schema=example_schema(),
         privacy=privacy,
+        generator=sb.Simulator(),
         donated=records.iloc[:20],
         state=state,
     )

@@ -25,6 +25,7 @@ def synthesize(state: Path, **changed: Any) -> None:
         "corpus": FRAME,
         "text": "message",
         "schema": SCHEMA,
+        "generator": sb.Simulator(any_texts=True),
         "privacy": sb.Privacy(dataset="letters"),
         "state": state,
     }

@@ -18,6 +18,7 @@ SCHEMA = {
     "attributes": [{"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}],
 }
 METHOD = sb.Maple(rounds=1, candidates=8, variations=2, prompt="metadata")
+SIMULATOR = sb.Simulator(any_texts=True)
 
 
 def letters(count: int = 300) -> pd.DataFrame:
@@ -30,7 +31,7 @@ def letters(count: int = 300) -> pd.DataFrame:
 
 
 def prepared(
-    state: Path, *, generator: Any = None, settings: Any = None, **privacy: Any
+    state: Path, *, generator: Any = SIMULATOR, settings: Any = None, **privacy: Any
 ) -> sb.Corpus:
     return sb.prepare(
         letters(),

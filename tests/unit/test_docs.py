@@ -62,7 +62,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the examples in a temporary folder with its own ledger, and without an endpoint."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
-    monkeypatch.setitem(vars(sb), "OpenAI", lambda **_: sb.Simulator())
+    monkeypatch.setitem(vars(sb), "OpenAI", lambda **_: sb.Simulator(any_texts=True))
 
 
 @pytest.mark.parametrize("page", [p for p in DOCS.rglob("*.md") if p.parts[-2] != "log"], ids=str)

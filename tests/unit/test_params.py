@@ -71,7 +71,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     # Since 0.1, `llm` is null unless a project needs an endpoint for labels. Then it must name a
     # model.
     assert new["extract_metadata"].pop("llm") is None
-    assert new["generator"].pop("simulator") == {}
+    assert new["generator"].pop("simulator") == {"any_texts": False}
     assert new.pop("run") == {"cluster": "local"}
     assert new["privacy"].pop("different_from") == []
     assert new["privacy"].pop("allow_large_delta") is False

@@ -10,7 +10,10 @@ import pandas as pd
 import pytest
 
 import sugarbush as sb
+from sugarbush.data.schema import Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
+from sugarbush.evolution.settings import FirstLength
+from sugarbush.pipeline.settings import parse_params
 from tests.integration.project import SCHEMA, TINY_ENCODER, letters
 
 LETTERS = pd.DataFrame(letters(206))
@@ -27,6 +30,7 @@ def release(state: Path, **changes: Any) -> sb.Release:
     fields: dict[str, Any] = {
         "schema": SCHEMA,
         "method": MOSAIC,
+        "generator": sb.Simulator(any_texts=True),
         "donated": LETTERS[:6],
         "privacy": sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=50),
         "settings": SETTINGS,
@@ -94,6 +98,46 @@ def test_another_size_is_free_and_asks_for_the_same_texts_first(tmp_path: Path) 
     assert len(few.texts) == 10
     assert set(few.texts) <= set(few.evolution.rounds[0].population.texts)
     assert len(charges(tmp_path)) == 2
+
+
+def mosaic(**fields: Any) -> sb.Method:
+    """Return the method that a project with these settings uses."""
+    return parse_params({"methods": ["mosaic"], **fields}).method("mosaic")
+
+
+@pytest.mark.parametrize(
+    ("texts", "own", "scored"),
+    [
+        (300, {}, 1200), (100, {}, 400), (8, {}, 400), (700, {}, 2000),
+        (300, {"candidates": 40}, 40), (300, {"max_candidates": 500}, 500),
+    ],
+)  # fmt: skip
+def test_the_number_of_scored_texts_follows_the_size_of_the_release(
+    texts: int, own: dict[str, Any], scored: int
+) -> None:
+    method = mosaic(release={"texts": texts}, evolve={"mosaic": own})
+    length = FirstLength()
+    fields: dict[str, Any] = {"schema": Schema.model_validate(SCHEMA), "donated": ["a letter"]}
+    for count in (None, 150.0, 9000.0):  # the DP record count does not matter
+        (first,) = method.planned_calls(record_count=count, length=length, **fields)
+        assert first.calls == scored
+    further = method.planned_further_calls(record_count=None, texts=texts, length=length, **fields)
+    assert sum(batch.calls for batch in further) == max(0, 2 * texts - scored)
+
+
+def test_without_a_size_two_texts_are_scored_for_each_record() -> None:
+    method = mosaic(release={"texts": None})
+    assert isinstance(method, sb.Mosaic)
+    assert method.candidates is None
+    assert [method.first_count(count) for count in (150.0, 9000.0)] == [300, 2000]
+
+
+def test_a_small_release_scores_four_hundred_texts(tmp_path: Path) -> None:
+    found = release(tmp_path, method=sb.Mosaic(), texts=5)
+    assert len(found.texts) == 5
+    assert found.card is not None
+    assert found.card["made_by"]["settings"]["evolve"]["mosaic"]["candidates"] == 400
+    assert 350 < len(found.evolution.rounds[0].population) <= 400
 
 
 def test_without_a_size_the_release_follows_the_dp_count(tmp_path: Path) -> None:

@@ -56,7 +56,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> sb.Corpus:
     frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(120)]})
     privacy = sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=1000)
     state: Path = tmp_path_factory.mktemp("state")
-    return sb.prepare(frame, text="message", schema=SCHEMA, state=state, privacy=privacy)
+    writer = sb.Simulator(any_texts=True)
+    return sb.prepare(
+        frame, text="message", schema=SCHEMA, generator=writer, state=state, privacy=privacy
+    )
 
 
 @pytest.mark.parametrize(("kind", "fields"), CASES)

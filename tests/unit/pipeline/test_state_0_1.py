@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from sugarbush.evolution.population import load_population
 from sugarbush.pipeline.artifacts import Artifacts
@@ -39,12 +40,21 @@ def copied(name: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     File modes are set here, because git does not store them.
     """
     shutil.copytree(SAVED / name / "project", target / "project")
+    allow_the_simulator(target / "project")
     state = shutil.copytree(SAVED / name / "state", target / "state")
     for path in (state, *state.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
     monkeypatch.setenv("SUGARBUSH_STATE", str(state))
     monkeypatch.delenv("DVC_STAGE", raising=False)
     return target / "project"
+
+
+def allow_the_simulator(base: Path) -> None:
+    """Allow the simulator for the letters, which version 0.1 did without a setting."""
+    path = base / "params.yaml"
+    fields = yaml.safe_load(path.read_text())
+    fields["generator"]["simulator"] = {"any_texts": True}
+    path.write_text(yaml.safe_dump(fields, sort_keys=False))
 
 
 @pytest.fixture

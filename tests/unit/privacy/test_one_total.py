@@ -411,6 +411,7 @@ def _synthesize(number: int, state: str) -> str:
             schema=schema,
             state=Path(state),
             method=sb.Mosaic(candidates=20, prompt="metadata"),
+            generator=sb.Simulator(any_texts=True),
             privacy=sb.Privacy(epsilon=1, delta=DELTA, dataset="letters", cap=1.9),
             texts=12,
         )

@@ -1,0 +1,60 @@
+"""Refuses a schema or a generator with which no release can be good, before a run spends budget.
+
+The checks use only the settings and the schema, so they need no private data and no time.
+"""
+
+from __future__ import annotations
+
+from sugarbush.attributes.placeholders import placeholders
+from sugarbush.data.schema import Schema
+from sugarbush.errors import ParamsError, SchemaError
+from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.privacy.settings import Purpose
+
+_ANOTHER_DOMAIN = """\
+generator.provider: {name} writes texts of one fixed domain, whatever your texts are. No budget \
+was spent. Choose a generator for your texts:
+  openai       an endpoint, hosted or your own (generator.openai; in Python sb.OpenAI)
+  huggingface  a language model on this machine (generator.huggingface; sb.HuggingFace)
+  pool         public texts of the same kind (generator.pool; sb.Pool)
+To try the tool with useless texts, set generator.{name}.any_texts: true (in Python \
+sb.Simulator(any_texts=True)). A run spends budget then too"""
+
+
+def require_usable_inputs(settings: ProjectSettings, schema: Schema, *, source: str) -> None:
+    """Raise ParamsError or SchemaError if no release can be good with these settings.
+
+    `source` names the schema in the message.
+    """
+    require_edited_schema(settings, schema, source=source)
+    require_generator_for_texts(settings)
+
+
+def require_edited_schema(settings: ProjectSettings, schema: Schema, *, source: str) -> None:
+    """Raise SchemaError if a method uses the schema and the schema is an unedited draft."""
+    if not any(method.asks_generator or method.reads_codes for method in settings.chosen):
+        return
+    if found := placeholders(schema):
+        lines = "\n".join(f"  {line}" for line in found)
+        raise SchemaError(
+            f"{source}: this is an unedited draft, and no budget was spent. Edit it first:\n{lines}"
+        )
+
+
+def require_generator_for_texts(settings: ProjectSettings) -> None:
+    """Raise ParamsError if a generator of one domain would write for other private texts.
+
+    A benchmark may use such a generator, because its data is public. So may settings that allow
+    the generator for any texts.
+    """
+    generator = settings.generator.chosen
+    public = settings.privacy.purpose is Purpose.BENCHMARK
+    if writes_another_domain(settings) and not (public or generator.allowed_for_any_texts):
+        raise ParamsError(_ANOTHER_DOMAIN.format(name=generator.name))
+
+
+def writes_another_domain(settings: ProjectSettings) -> bool:
+    """Return whether a generator of one fixed domain writes for the user's own data."""
+    own = settings.privacy.purpose is not Purpose.EXAMPLE
+    asked = any(method.asks_generator for method in settings.chosen)
+    return own and asked and settings.generator.chosen.one_domain

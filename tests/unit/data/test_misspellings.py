@@ -1,0 +1,88 @@
+"""Tests that values which differ only in spelling are shown with --internal, and never else."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+from typer.testing import CliRunner
+
+from sugarbush.cli import checks
+from sugarbush.cli.main import app
+from sugarbush.data.misspellings import Misspelling, misspellings
+from sugarbush.data.records import Record
+from sugarbush.data.schema import Schema
+from sugarbush.pipeline.project import Project
+from tests.integration.project import SCHEMA, TINY_ENCODER, as_lines, letters
+from tests.unit.pipeline.small_project import write_project
+
+
+def found(written: list[Any], **attribute: Any) -> list[Misspelling]:
+    schema = Schema.model_validate(
+        {"subject": "letters", "attributes": [{"name": "kind", "column": "k"} | attribute]}
+    )
+    rows = [Record(i, str(i), "text", (value,)) for i, value in enumerate(written)]
+    return misspellings(rows, schema)
+
+
+@pytest.mark.parametrize(
+    ("listed", "written"),
+    [
+        ("lamp", "Lamp"), ("lamp", "lamps"), ("boxes", "box"), ("mobile app", "mobile-app"),
+        ("mobile app", "MobileApp"), ("delivery", "deliveries"), ("house", "houses"),
+        ("caf\u00e9", "cafe\u0301"), ("5", "5."),
+    ],
+)  # fmt: skip
+def test_a_value_that_differs_only_in_spelling_is_found(listed: str, written: str) -> None:
+    (one,) = found([written, written, "chair", None], values=[listed, "chair"])
+    assert (one.attribute, one.listed, one.found, one.records) == ("kind", listed, written, 2)
+
+
+def test_a_value_that_a_row_has_or_that_is_just_another_word_is_not_found() -> None:
+    assert found(["lamp", "Lamp"], values=["lamp"]) == []
+    assert found(["table"], values=["lamp", "chair"]) == []
+    assert found(["lamp", "lamps"], values=["lamp", "lamps", "Lamps"]) == []
+    assert found([1, 2.0, "x"], bins=[2, 4]) == []
+
+
+def test_raw_values_of_groups_are_compared() -> None:
+    (one,) = found(["ca", "NY"], groups={"west": ["CA"], "east": ["NY"]})
+    assert (one.listed, one.found) == ("CA", "ca")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Return a project in which all rows have `Lamp` and the schema lists `lamp`."""
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    monkeypatch.syspath_prepend(TINY_ENCODER)
+    project = write_project(tmp_path / "project", embedding__model="tiny")
+    monkeypatch.chdir(project.base)
+    monkeypatch.setattr(checks, "_check_budget", lambda *_: None)
+    rows = [row | {"product": row["product"].replace("lamp", "Lamp")} for row in letters(140)]
+    (project.base / "letters.jsonl").write_text(as_lines(rows))
+    (project.base / "letters.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    return project
+
+
+def test_check_shows_a_misspelling_only_with_internal(project: Project) -> None:
+    said = {}
+    for internal in (False, True):
+        console = Console(file=io.StringIO(), width=200)
+        checks.check(project, console, internal=internal)
+        said[internal] = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Lamp" not in said[False] and "spelling" not in said[False]
+    assert "not DP: do not share" in said[True]
+    assert "'product': no row has the listed value 'lamp', but " in said[True]
+    assert "row(s) have 'Lamp'" in said[True]
+
+
+def test_the_command_has_the_option(project: Project) -> None:
+    done = CliRunner().invoke(app, ["check", "--internal"])
+    assert done.exit_code == 0, done.output
+    assert "'Lamp'" in done.output
+    done = CliRunner().invoke(app, ["check"])
+    assert "'Lamp'" not in done.output
