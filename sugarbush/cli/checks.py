@@ -13,7 +13,7 @@ from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import read_stages, stale_stages
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.preflight import check_generator
+from sugarbush.pipeline.preflight import check_generator, few_public_texts
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import FILE, load_params
 from sugarbush.pipeline.stages import fingerprint
@@ -74,6 +74,8 @@ def check(project: Project, console: Console, *, internal: bool = False) -> None
     if any(method.asks_generator for method in settings.chosen):
         check_generator(project)
         console.print(f"generator  ok: {settings.generator.provider}")
+        if (notice := few_public_texts(project)) is not None:
+            console.print(f"           but {notice}", markup=False, soft_wrap=True)
     for method in settings.chosen:
         method.preflight(schema)
         if not method.asks_generator:

@@ -18,6 +18,7 @@ from sugarbush.pipeline import entry_point, run_with_parent
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import environment_of_dvc, is_needed, only_run
+from sugarbush.pipeline.preflight import few_public_texts
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.settings import ProjectSettings
@@ -59,6 +60,8 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
     _ = project.plan
     if example_is_made(project):
         project.require_usable_inputs()
+        if (notice := few_public_texts(project)) is not None:
+            print(f"sugarbush: {notice}", file=sys.stderr, flush=True)
     last_error = Roots(base).internal / entry_point.LAST
     last_error.unlink(missing_ok=True)
     with only_run(base):

@@ -73,10 +73,13 @@ class DifferentTexts:
 
 def without_repeats(population: Population) -> Population:
     """Return the candidates that do not repeat an earlier candidate."""
+    return population.take(np.array(without_repeated_texts(population.texts), dtype=int))
+
+
+def without_repeated_texts(texts: Sequence[str]) -> list[int]:
+    """Return the indices of the texts that do not repeat an earlier text."""
     different = DifferentTexts()
-    return population.take(
-        np.array([i for i, text in enumerate(population.texts) if different.add(text)], dtype=int)
-    )
+    return [i for i, text in enumerate(texts) if different.add(text)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from sugarbush.errors import ParamsError
+from sugarbush.evolution.enlarge import RATIO, without_repeated_texts
 from sugarbush.generators.interface import Request
 from sugarbush.methods.interface import METADATA, PlannedCalls, PromptParts
 from sugarbush.pipeline.corpus import read_donated
@@ -58,6 +59,30 @@ def planned_calls(
             *method.planned_calls(record_count=record_count, **prompt),
             *method.planned_further_calls(record_count=record_count, texts=texts, **prompt),
         )
+    )
+
+
+def few_public_texts(project: Project) -> str | None:
+    """Return a notice if the generator's public texts are too few to choose a release from.
+
+    A pool writes no new text. A release of nearly the whole pool is not chosen by the records.
+    Returns None for generators without public texts. The function reads public files only.
+    """
+    settings = project.settings
+    if not any(method.asks_generator for method in settings.chosen):
+        return None
+    texts = settings.generator.chosen.public_texts(project.base)
+    wanted = settings.release.texts
+    if not texts or wanted is None:
+        return None
+    different = len(without_repeated_texts(texts))
+    if different >= RATIO * wanted:
+        return None
+    return (
+        f"generator.{settings.generator.provider}: has {different:,} different texts, and "
+        f"release.texts={wanted:,} needs at least {RATIO * wanted:,}. With fewer "
+        "texts, the records choose little or nothing. Add public texts, or set release.texts to at "
+        f"most {different // RATIO:,}"
     )
 
 
