@@ -106,6 +106,7 @@ def _write_project(base: Path, records: int, parts: bool) -> None:
             "donated": None,
             "schema": "schema.yaml",
         },
+        "generator": {"simulator": {"any_texts": True}},
         "embedding": {"model": str(base / "encoder")},
     }
     (base / "params.yaml").write_text(yaml.safe_dump(settings))

@@ -46,6 +46,7 @@ SMALL = (
     "evaluate.clusters=2",
     "synthesize_metadata.degree=1",
     "privacy.cap=50",
+    "generator.simulator.any_texts=true",
     "embedding.model=tiny",  # from another package; test_real_complaints has the bundled encoder
 )
 
@@ -157,7 +158,8 @@ def test_a_project_for_ones_own_file_runs_from_the_installed_package(installed: 
     rows = [{"message": letter["text"], "product": letter["product"]} for letter in letters(120)]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (installed.folder / "own.jsonl").write_text(lines)
-    installed.run("sugarbush", "init", "release", "--from", "own.jsonl", "--text", "message")
+    of = ("--from", "own.jsonl", "--text", "message", "--subject", "letters to a shop")
+    installed.run("sugarbush", "init", "release", *of)
     project = installed.folder / "release"
     written = {str(p.relative_to(project)) for p in project.rglob("*") if p.is_file()}
     assert project_files().keys() <= written
