@@ -111,8 +111,7 @@ class Dask:
             from distributed import Client, as_completed
         except ImportError:
             raise ParamsError(
-                f"params.yaml: run.cluster={self.address} needs Dask: pip install "
-                "distributed"
+                f"params.yaml: run.cluster={self.address} needs Dask: pip install distributed"
             ) from None
         try:
             client = Client(self.address, set_as_default=False)
