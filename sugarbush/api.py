@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from sugarbush import versions
 from sugarbush.data.private_store import keyed_digest
+from sugarbush.data.reading import require_column
 from sugarbush.data.records import is_half
 from sugarbush.data.schema import Schema, load_schema, schema_of
 from sugarbush.embedding.encoder import Encoder
@@ -346,9 +347,9 @@ def dp_table(
     In `frame`, each column of `domain` contains integer codes in [0, size). The result has the same
     columns, and its number of rows is a DP estimate. The ledger cannot recognise the same table
     under another `dataset` name, because a table of codes has no fingerprint. Raises ParamsError
-    for a code outside its domain and for an engine that is not installed. Also raises
-    BudgetExceededError. Errors are raised before the charge. Source: McKenna et al. 2022, "AIM";
-    `docs/decisions/aim-in-gaussian-dp.md`.
+    for a code outside its domain and for an engine that is not installed, and InputError for a
+    missing column. Also raises BudgetExceededError. Errors are raised before the charge. Source:
+    McKenna et al. 2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"stars": [0, 1, 2, 2] * 250, "product": [0, 1, 0, 1] * 250})
@@ -786,9 +787,8 @@ def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np
             raise ParamsError(
                 f"domain: the size of '{name}' must be a whole number from 1 to {_MOST_VALUES}"
             )
-    missing = [name for name in domain if name not in frame.columns]
-    if missing:
-        raise ParamsError(f"the frame has no column {', '.join(missing)}")
+    for name in domain:
+        require_column(frame, name, asked_by="domain")
     if not frame.columns.is_unique:
         raise ParamsError("the frame has two columns with the same name")
     codes = frame[list(domain)].to_numpy()

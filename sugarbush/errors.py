@@ -3,6 +3,7 @@
     SugarbushError             shown to the operator as one message, never as a traceback
       UsageError               exit code 2: the caller can fix settings or input
         ParamsError            params.yaml
+          ArgumentError        an argument of a class of settings; also a ValueError
         SchemaError            the schema file
         InputError             the user's data file
         MissingInputError      a file that an earlier stage should have written
@@ -33,6 +34,10 @@ class UsageError(SugarbushError):
 
 class ParamsError(UsageError):
     """A setting is missing, unknown or out of range."""
+
+
+class ArgumentError(ParamsError, ValueError):
+    """An argument of a class of settings is unknown or out of range."""
 
 
 class SchemaError(UsageError):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import inspect
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args
 from urllib.parse import unquote
 
 from pydantic import (
@@ -18,11 +19,19 @@ from pydantic import (
     ConfigDict,
     Field,
     TypeAdapter,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 from typing_extensions import TypedDict  # pydantic needs this version before Python 3.12
+
+from sugarbush.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 
 class RemovedSettingWarning(UserWarning):
@@ -42,7 +51,37 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
 
-class Section(BaseModel):
+class _SectionType(ModelMetaclass):
+    """Converts pydantic's error of several lines to one line, if Python code creates a section.
+
+    The validation of params.yaml does not use `__call__`.
+    """
+
+    if not TYPE_CHECKING:  # type checkers read the arguments from the fields
+
+        def __call__(cls, *arguments: Any, **named: Any) -> Any:
+            try:
+                return super().__call__(*arguments, **named)
+            except ValidationError as error:
+                problems = error.errors(include_input=False, include_url=False)
+                known = [field.alias or name for name, field in cls.model_fields.items()]
+                message = "; ".join(_format_problem(each, known, cls.__name__) for each in problems)
+            raise ArgumentError(message)
+
+
+def _format_problem(problem: Any, known: Sequence[str], owner: str) -> str:
+    """Return one line that names the argument, without its value."""
+    name = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
+        close = difflib.get_close_matches(name, known, n=1)
+        meant = f"; did you mean {close[0]}?" if close else "."
+        return f"{name}: is not an argument of {owner}{meant} Its arguments are {', '.join(known)}"
+    message = problem["msg"].removeprefix("Value error, ")
+    message = message.replace("Input should be", "must be", 1)
+    return f"{name}: {message}" if name else f"{owner}: {message}"
+
+
+class Section(BaseModel, metaclass=_SectionType):
     """One section of params.yaml, frozen. Errors never show the value of a setting.
 
     Every field has a default. `sugarbush settings` prints the docstring under a field.

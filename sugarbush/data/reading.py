@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import difflib
 import hashlib
 import io
 import json
@@ -36,6 +37,14 @@ _FORMATS = ".csv, .jsonl or .parquet, or a folder of them"
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _FIELD_LIMIT = 2**30
 _COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/-]{0,63}")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}")  # a cell with a text does not match
+_MOST_COLUMNS = 20
+# The argument of the Python API that sets a setting.
+_ARGUMENTS = {
+    "prepare.text_column": "text",
+    "prepare.id_column": "record_id",
+    "prepare.user_column": "user",
+}
 _BATCH_ROWS = 2**14
 _BLOCK_BYTES = 2**20
 
@@ -196,14 +205,40 @@ def _parquet_names(path: Source) -> Sequence[str]:
     return names
 
 
-def rows_of_frame(frame: pd.DataFrame, *, wanted: Mapping[str, str]) -> tuple[Row, ...]:
-    """Return the rows of a frame, counted from 1. Raises InputError if a column is missing."""
-    _require(Path("the frame"), wanted, map(str, frame.columns))
+def rows_of_frame(
+    frame: pd.DataFrame, *, wanted: Mapping[str, str], name: str = "the frame"
+) -> tuple[Row, ...]:
+    """Return the rows of a frame, counted from 1. Raises InputError if a column is missing.
+
+    The message names the argument of the Python API.
+    """
+    for column, asked_by in wanted.items():
+        require_column(frame, column, asked_by=_ARGUMENTS.get(asked_by, asked_by), name=name)
     records = frame.to_dict("records")
     return tuple(
         Row(number=number, fields={str(name): value for name, value in fields.items()})
         for number, fields in enumerate(records, start=1)
     )
+
+
+def require_column(
+    frame: pd.DataFrame, column: str, *, asked_by: str, name: str = "the frame"
+) -> None:
+    """Raise InputError if the frame has no such column. The message proposes another column.
+
+    The message lists the columns only if all of them look like names. The columns of a frame from a
+    csv file without a header are the cells of a private record.
+    """
+    have = [str(each) for each in frame.columns]
+    if column in have:
+        return
+    listed = ""
+    if have and all(map(_PLAIN_NAME.fullmatch, have)):
+        close = difflib.get_close_matches(column, have, n=1)
+        listed = f"; did you mean '{close[0]}'?" if close else "."
+        listed += f" The columns are {', '.join(have[:_MOST_COLUMNS])}"
+        listed += ", ..." if len(have) > _MOST_COLUMNS else ""
+    raise InputError(f"{asked_by}: {name} has no column '{column}'{listed}")
 
 
 def is_missing(value: Any) -> bool:

@@ -251,7 +251,7 @@ def _donated_frame(
     if donated is None:
         return frame_of([], schema)
     wanted = wanted_columns(settings.prepare, schema, private=False)
-    rows = rows_of_frame(donated, wanted=wanted)
+    rows = rows_of_frame(donated, wanted=wanted, name="the donated frame")
     return donated_records(rows, settings.prepare, schema, source="the donated frame")
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pydantic import ValidationError
 
 import sugarbush as sb
 
@@ -17,6 +16,7 @@ SCHEMA: dict[str, Any] = {
     "subject": "letters",
     "attributes": [{"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}],
 }
+COLUMN = {"subject": "x", "attributes": [{"name": "stars", "column": "stars", "bins": [2]}]}
 CODES = pd.DataFrame({"stars": [0, 1, 2, 2] * 50})
 
 
@@ -68,6 +68,13 @@ def train(state: Path, **changed: Any) -> None:
         (synthesize, {"donated": "one text"}, "donated: expected a list of texts"),
         (synthesize, {"schema": 3}, "the schema: .* got int"),
         (synthesize, {"schema": {"subject": "x"}}, "the schema: attributes: Field required"),
+        (synthesize, {"text": "mesage"}, r"text: .* no column 'mesage'; did you mean 'message'\?"),
+        (synthesize, {"text": "mesage"}, "The columns are message$"),
+        (synthesize, {"record_id": "id"}, r"record_id: the frame has no column 'id'\."),
+        (synthesize, {"schema": COLUMN}, r"attribute 'stars': the frame has no column 'stars'"),
+        (synthesize, {"donated": CODES}, "text: the donated frame has no column 'message'"),
+        (table, {"domain": {"start": 3}}, "domain: .* no column 'start'; did you mean 'stars'"),
+        (table, {"epsilon": 0}, "epsilon must be"),
         (table, {"epsilon": -1}, "epsilon must be"),
         (table, {"delta": 2}, "delta must be"),
         (table, {"engine": "x"}, "engine: expected one of sugarbush, "),
@@ -115,6 +122,36 @@ def test_half_a_character_is_named_by_its_place_and_not_quoted() -> None:
     assert "Ada" not in str(refused.value)
 
 
+def test_cells_of_a_record_that_became_column_names_are_not_listed(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"Ada": [1] * 50, "my lamp is broken": ["x"] * 50})
+    with pytest.raises(sb.InputError, match=r"text: the frame has no column 'message'$"):
+        synthesize(tmp_path, corpus=frame)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sb.Privacy(epsilon=0), "epsilon: must be greater than or equal to 0.001"),
+        (lambda: sb.Privacy(delta=0.5), r"PrivacySettings: delta=0\.5 is above"),
+        (lambda: sb.Maple(round=2), r"round: is not an argument of Maple; did you mean rounds\?"),
+    ],
+)
+def test_a_wrong_argument_of_a_class_is_one_line(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(sb.ParamsError, match=f"^{message}") as refused:
+        make()
+    assert isinstance(refused.value, ValueError)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("names", [["regexx"], ["learned", "regexx"]])
+def test_an_unknown_detector_is_refused_at_once(
+    names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sugarbush.training.crt.policies._detectors", None)  # nothing is loaded
+    with pytest.raises(sb.ParamsError, match=r"detectors: 'regexx' .* did you mean 'regex'"):
+        sb.redact(["Call 555-010-1234 today"], detectors=names)
+
+
 def test_detectors_may_be_paths_and_the_threshold_is_a_number(tmp_path: Path) -> None:
     folder: Any = tmp_path
     with pytest.raises(sb.ParamsError, match="cannot be loaded"):
@@ -136,7 +173,7 @@ def test_a_ledger_has_a_known_unit(tmp_path: Path) -> None:
 
 def test_a_dataset_cannot_name_a_path(tmp_path: Path) -> None:
     state, name = tmp_path / "state", "../../letters"
-    with pytest.raises(ValidationError, match="dataset"):
+    with pytest.raises(sb.ParamsError, match="dataset"):
         synthesize(state, privacy=sb.Privacy(dataset=name))
     for call in (table, histogram, train):
         with pytest.raises(sb.ParamsError, match="must be a short name of a-z"):

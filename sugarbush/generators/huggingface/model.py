@@ -150,8 +150,7 @@ def _split_gguf(name: str) -> tuple[str, str | None]:
         return name, None
     if find_spec("gguf") is None:
         raise ParamsError(
-            f"generator.huggingface.model='{name}' needs the package gguf: "
-            "pip install gguf"
+            f"generator.huggingface.model='{name}' needs the package gguf: pip install gguf"
         )
     return str(path.parent), path.name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 REGEX, LEARNED, PRESIDIO, SPACY = "regex", "learned", "presidio", "spacy"
 INSTALLED = "installed"
 PLAIN_WORDS = "plain_words"
+_DETECTORS = (REGEX, LEARNED, PRESIDIO, f"{SPACY}:<pipeline>", INSTALLED)
 
 
 def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
@@ -28,6 +30,8 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     that is installed. With `learned` or the folder of a tuned redactor, `regex` omits its weak
     patterns. Raises ParamsError if `names` is empty or contains an unknown name.
     """
+    for name in names:  # all of them before `learned`, whose first use takes minutes
+        _require_known(name, _DETECTORS)
     detectors = [own for name in names for own in _detectors(name)]
     if any(hasattr(detector, "trained_on") for detector in detectors):
         strong = [label for label in PATTERNS if label not in WEAK]
@@ -45,7 +49,25 @@ def make_public_policy(name: str | None) -> PublicPolicy | None:
         return None
     if name == PLAIN_WORDS:
         return PlainWords()
+    _require_known(name, (PLAIN_WORDS, LEARNED))
     return _classifier(name)
+
+
+def _require_known(name: str, known: Sequence[str]) -> None:
+    """Raise ParamsError for a name that is neither known nor the name or path of a model.
+
+    The name of a model on a hub contains its owner: `owner/model`.
+    """
+    if name in known or "/" in name or name.startswith(f"{SPACY}:") or Path(name).exists():
+        return
+    if "," in name:
+        raise ParamsError(f"'{name}' is not a detector. Name detectors one by one, without a comma")
+    close = difflib.get_close_matches(name, known, n=1)
+    meant = f"; did you mean '{close[0]}'?" if close else "."
+    raise ParamsError(
+        f"detectors: '{name}' is not a detector{meant} Choose {', '.join(known)}, or the name "
+        "(owner/model) or folder of a token classification model"
+    )
 
 
 def _detectors(name: str) -> list[Detector]:
@@ -57,8 +79,6 @@ def _detectors(name: str) -> list[Detector]:
 
 
 def _classifier(name: str) -> TokenClassifier:
-    if "," in name and not Path(name).exists():
-        raise ParamsError(f"'{name}' is not a detector. Name detectors one by one, without a comma")
     if name == LEARNED:
         from sugarbush.training.redactor.cache import default_redactor
 
