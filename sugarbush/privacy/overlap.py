@@ -4,8 +4,8 @@ A pool releases its texts word for word, so a pool of private texts would releas
 public text counts as common if
 
     its words are equal to the words of a private record, and are at least eight words,
-    at least half of its phrases of eight words are in private records, or
-    one record has at least half of its phrases of eight words in this text
+    at least half of its phrases of eight words are in one private record, or
+    one private record has at least half of its phrases of eight words in this text
 
 Texts with fewer than four phrases, which have up to ten words, are compared by the first rule only.
 Phrases of many public texts, such as a signature, are ignored. So are case, punctuation, spaces and
@@ -74,7 +74,7 @@ class PublicTexts:
                     self._texts.append(named)
         self._count = len(self._left)
         self._index(phrases)
-        self._contained = np.zeros(len(self._texts), dtype=bool)
+        self._common = np.zeros(len(self._texts), dtype=bool)
 
     def _index(self, phrases: Sequence[Hashes]) -> None:
         """Sort the phrases of all texts, without the phrases of many texts."""
@@ -88,7 +88,7 @@ class PublicTexts:
         self._counts: Indices = counts[counts <= most]
         self._starts: Indices = np.cumsum(self._counts) - self._counts
         self._of_text: Indices = of_text[order][used]
-        self._found = np.zeros(len(self._values), dtype=bool)
+        self._sizes: Indices = np.bincount(self._of_text, minlength=len(phrases))
 
     def compare(self, records: Sequence[str]) -> None:
         """Compare the texts of a batch of private records."""
@@ -106,7 +106,6 @@ class PublicTexts:
         index = np.minimum(np.searchsorted(self._values, phrases), len(self._values) - 1)
         known = self._values[index] == phrases
         index, of_record = index[known], of_record[known]
-        self._found[index] = True
         counts = self._counts[index]
         pairs = (
             np.repeat(of_record, counts) * len(self._texts)
@@ -116,19 +115,16 @@ class PublicTexts:
             ]
         )
         pair, times = np.unique(pairs, return_counts=True)
-        of_pair = np.array([len(own) - PHRASE + 1 for own in words], dtype=np.int64)[
-            pair // len(self._texts)
-        ]
-        contained = (of_pair >= _PHRASES) & (2 * times >= of_pair)
-        self._contained[pair[contained] % len(self._texts)] = True
+        record, text = np.divmod(pair, len(self._texts))
+        in_record = np.array([len(own) - PHRASE + 1 for own in words], dtype=np.int64)[record]
+        in_text = self._sizes[text]
+        is_part = (in_text >= _PHRASES) & (2 * times >= in_text)
+        is_whole = (in_record >= _PHRASES) & (2 * times >= in_record)
+        self._common[text[is_part | is_whole]] = True
 
     def overlap(self, records: int) -> bool:
         """Return whether the public texts and all `records` compared records overlap."""
-        most = np.bincount(self._of_text, minlength=len(self._texts))
-        in_records = np.repeat(self._found, self._counts)
-        found = np.bincount(self._of_text[in_records], minlength=len(self._texts))
-        common = ((most >= _PHRASES) & (2 * found >= most)) | self._contained
-        by_phrases = {self._texts[i] for i in np.flatnonzero(common)} - self._equal
+        by_phrases = {self._texts[i] for i in np.flatnonzero(self._common)} - self._equal
         # If the texts are sampled, each one represents several.
         sampled = max(1.0, self._count / _COMPARED_BY_PHRASES)
         number = len(self._equal) + sampled * len(by_phrases)

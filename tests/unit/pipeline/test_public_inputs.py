@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from sugarbush.cli.checks import check
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.errors import InputError
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.stages import prepare
+from sugarbush.pipeline.stages import fingerprint, make_example, prepare
 from sugarbush.pipeline.stages.report import internal_of
 from tests.integration.project import TINY_ENCODER, as_lines
+from tests.settings import ROOT
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 WORDS = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrst"]
@@ -198,3 +200,14 @@ def test_the_api_refuses_a_pool_of_private_records(tmp_path: Path, state: Path) 
             state=state,
         )  # fmt: skip
     assert not list(state.glob("ledgers/**/*.jsonl"))
+
+
+def test_the_embedded_example_is_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its donated dialogues share phrases with its records, and none is a copy."""
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    project = Project(tmp_path)
+    make_example.run(project)
+    fingerprint.run(project)
+    prepare.run(project)
+    assert (project.roots.private / "prepared/train.parquet").exists()
