@@ -84,7 +84,9 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path, suffix: str)
     assert [row.fields for row in found] == ROWS
 
 
-@pytest.mark.parametrize("damage", [b"", b"no gzip at all", gzip.compress(b'{"id"' * 99, mtime=0)[:-9]])
+@pytest.mark.parametrize(
+    "damage", [b"", b"no gzip at all", gzip.compress(b'{"id"' * 99, mtime=0)[:-9]]
+)
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".csv.zst"])
 def test_a_damaged_compressed_file_is_an_error_with_its_name(
     tmp_path: Path, suffix: str, damage: bytes
