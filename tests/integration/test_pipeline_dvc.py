@@ -237,8 +237,8 @@ def test_another_dataset_in_one_project_is_refused(project: Checkout) -> None:
 
 
 def test_a_short_params_yaml_is_enough(tmp_path: Path) -> None:
-    """A params.yaml with the methods, the files, the dataset and an encoder is enough, because all
-    other settings have defaults.
+    """A params.yaml with methods, files, dataset, encoder and generator is enough, because all other
+    settings have defaults.
     """
     made = make_project(tmp_path / "checkout", tmp_path / "state")
     files = {"file": "letters.jsonl", "donated": "donated.jsonl", "schema": "letters.schema.yaml"}
@@ -247,6 +247,7 @@ def test_a_short_params_yaml_is_enough(tmp_path: Path) -> None:
         "prepare": files,
         "embedding": {"model": "tiny"},
         "privacy": {"dataset": "letters"},
+        "generator": {"simulator": {"any_texts": True}},
     }
     (made.path / "params.yaml").write_text(yaml.safe_dump(short))
     made.repro("prepare")
