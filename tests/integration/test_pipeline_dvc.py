@@ -237,7 +237,7 @@ def test_another_dataset_in_one_project_is_refused(project: Checkout) -> None:
 
 
 def test_a_short_params_yaml_is_enough(tmp_path: Path) -> None:
-    """A params.yaml with methods, files, dataset, encoder and generator is enough, because all other
+    """A params.yaml with methods, files, dataset, encoder and generator is enough. All other
     settings have defaults.
     """
     made = make_project(tmp_path / "checkout", tmp_path / "state")
