@@ -46,7 +46,7 @@ _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stdde
 _FLOOR = 1e-11  # the divergence of DpSgdBound is at least this number
 # Rounding error of the divergence for each composed step. The library composes by FFT. Its absolute
 # error is at most 6.3e-17 for each step, compared with exact values (docs/log/attacks.md).
-_ERROR_PER_STEP = 3e-16
+_ERROR_PER_STEP = 1e-16
 
 
 class Relation(StrEnum):
@@ -155,14 +155,14 @@ def within(event: PoissonGaussian, bound: DpSgdBound) -> bool:
 def _profile(bound: DpSgdBound, interval: float) -> NDArray[np.float64]:
     """Compute the divergence of `bound` at every point of the grid, until it reaches its floor.
 
-    The floor is `_FLOOR`, or twice the rounding error of the steps.
+    The floor is `_FLOOR`, or 1.1 times the rounding error of the steps.
     """
     import numpy as np
 
     sampled = bound.sampled
     whole = _distribution(_one(sampled), sampled.count, interval, Relation.ADD_OR_REMOVE_ONE)
     error = _rounding_error(_one(sampled), sampled.count)
-    floor = max(_FLOOR, 2 * error)
+    floor = max(_FLOOR, 1.1 * error)
     ends = (
         gaussian_epsilon(bound.mu, delta=floor),
         float(whole.get_epsilon_for_delta(floor - error)),
