@@ -103,6 +103,12 @@ class PublicTexts:
 
     def _compare_phrases(self, words: Sequence[list[str]]) -> None:
         phrases, of_record = _phrases(words)
+        order = np.lexsort((phrases, of_record))
+        phrases, of_record = phrases[order], of_record[order]
+        is_new = np.ones(len(phrases), dtype=bool)  # a record that repeats a phrase has it once
+        is_new[1:] = (phrases[1:] != phrases[:-1]) | (of_record[1:] != of_record[:-1])
+        phrases, of_record = phrases[is_new], of_record[is_new]
+        sizes = np.bincount(of_record, minlength=len(words))
         index = np.minimum(np.searchsorted(self._values, phrases), len(self._values) - 1)
         known = self._values[index] == phrases
         index, of_record = index[known], of_record[known]
@@ -116,8 +122,7 @@ class PublicTexts:
         )
         pair, times = np.unique(pairs, return_counts=True)
         record, text = np.divmod(pair, len(self._texts))
-        in_record = np.array([len(own) - PHRASE + 1 for own in words], dtype=np.int64)[record]
-        in_text = self._sizes[text]
+        in_record, in_text = sizes[record], self._sizes[text]
         is_part = (in_text >= _PHRASES) & (2 * times >= in_text)
         is_whole = (in_record >= _PHRASES) & (2 * times >= in_record)
         self._common[text[is_part | is_whole]] = True

@@ -93,6 +93,12 @@ def test_a_common_signature_is_no_copy() -> None:
     assert not overlap(public, [f"{text} {signature}" for text in texts("records", 60)])
 
 
+def test_a_record_that_repeats_one_phrase_is_no_copy() -> None:
+    phrases = [" ".join(text.split()[:8]) for text in texts("phrases", 60)]
+    public = [f"{text} {one}" for text, one in zip(texts("public", 60), phrases, strict=True)]
+    assert not overlap(public, [" ".join([one] * 40) for one in phrases])
+
+
 def test_a_few_common_texts_are_accepted() -> None:
     records, public = texts("records", 1000), texts("public", 1000)
     assert not overlap([*public, *records[:4]], records[:30])
