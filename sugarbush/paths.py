@@ -129,9 +129,13 @@ def make_state(state: Path) -> None:
     .gitignore would also cover the project's files.
     """
     ignored = state / ".gitignore"
-    known = ignored.exists() and "*" in ignored.read_text("utf-8", "replace").split()
+    try:  # the file is read once, because another process may write it now
+        names = ignored.read_text("utf-8", "replace").split()
+    except FileNotFoundError:
+        names = None
+    known = names is not None and "*" in names
     others = [name for name in _OF_A_PROJECT if (state / name).exists()]
-    if not known and (others or ignored.exists()):
+    if not known and (others or names is not None):
         raise StorageError(
             f"{state}: SUGARBUSH_STATE names a folder with other files "
             f"({', '.join(others or [ignored.name])}), and git could add the key of the ledger. "
@@ -139,7 +143,8 @@ def make_state(state: Path) -> None:
         )
     make_owner_only(state)
     if not known:
-        ignored.write_text("*\n")
+        with atomic_file(ignored) as temporary:  # another process never reads an empty file
+            temporary.write_text("*\n")
 
 
 def make_private(folder: Path) -> Path:

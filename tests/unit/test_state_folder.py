@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,29 @@ def test_git_adds_nothing_of_a_state_folder_in_the_project(project: Path) -> Non
         make_state(project / ".state")
         (project / ".state/key").write_bytes(b"secret")
     assert staged(project) == before
+
+
+def test_no_process_reads_an_unfinished_state_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes that start at once: the second reads while the first writes."""
+    half_written, go_on = threading.Event(), threading.Event()
+    write = Path.write_text
+
+    def slow_write(path: Path, text: str, *args: object, **kwargs: object) -> int:
+        write(path, "")
+        half_written.set()
+        go_on.wait(10)
+        return write(path, text)
+
+    monkeypatch.setattr(Path, "write_text", slow_write)
+    first = threading.Thread(target=make_state, args=(tmp_path / "state",))
+    first.start()
+    assert half_written.wait(10)
+    monkeypatch.setattr(Path, "write_text", write)
+    try:
+        make_state(tmp_path / "state")
+    finally:
+        go_on.set()
+        first.join()
+    assert (tmp_path / "state/.gitignore").read_text() == "*\n"
