@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from sugarbush import versions
+from sugarbush.attributes.reader import Labels
 from sugarbush.data.private_store import keyed_digest
 from sugarbush.data.reading import require_column
 from sugarbush.data.records import is_half
@@ -40,6 +41,7 @@ from sugarbush.methods.interface import (
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.paths import atomic_directory, named_state, state_root
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
+from sugarbush.pipeline.judging import judge
 from sugarbush.pipeline.released import readable, write_release, write_texts
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.usable_inputs import require_usable_inputs
@@ -62,6 +64,7 @@ from sugarbush.privacy.settings import (
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
+from sugarbush.report.verdict import Verdict
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
@@ -76,9 +79,10 @@ _A_GENERATOR = 'sb.OpenAI(model="my-model")'
 class Release:
     """A synthetic corpus with its privacy guarantee and the ids of its ledger entries.
 
-    `frame` has one row per synthetic text, with the attribute values that were requested for the
-    text. `evolution` contains the candidates and votes of every round. If `epsilon` is infinite,
-    the texts have no guarantee and must stay private.
+    `frame` has one row per synthetic text, with the attribute values that were read from the text
+    (see `labels`), the values that were requested for it, and a weight. `verdict` tells how good
+    the texts are, from released and public values. `evolution` contains the candidates and votes of
+    every round. If `epsilon` is infinite, the texts have no guarantee and must stay private.
     """
 
     method: str
@@ -87,6 +91,8 @@ class Release:
     ledger_ids: tuple[str, ...] = field(repr=False)
     run: str = field(repr=False)
     evolution: Evolution = field(repr=False)
+    labels: Labels = field(repr=False)
+    verdict: Verdict
     _schema: Schema = field(repr=False)
     _privacy: PrivacySettings = field(repr=False)
     _ledger: Ledger = field(repr=False)
@@ -127,7 +133,7 @@ class Release:
         if target.exists() and any(target.iterdir()):
             raise ParamsError(f"{target}: is not empty. Choose another folder")
         with atomic_directory(target) as temporary:
-            write_texts(self.evolution, self._schema, temporary)
+            write_texts(self.evolution, self._schema, temporary, labels=self.labels)
             card = dict(self.card)
             (temporary / "release_card.json").write_text(card_json(card), encoding="utf-8")
             (temporary / "release_card.md").write_text(card_markdown(card), encoding="utf-8")
@@ -956,13 +962,26 @@ def _release(
 
     evolution, privacy = final.evolution, project.settings.privacy
     ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))
+    texts = evolution.final
+    reader = project.label_reader(inputs.metadata)
+    labels = reader.read(texts.texts, texts.codes)
+    has_votes = bool(evolution.rounds) and project.plan.holds(method.vote_part)
     return Release(
         method=method.name,
-        frame=readable(evolution, project.schema),
+        frame=readable(evolution.final, project.schema, labels),
         delta=privacy.delta,
         ledger_ids=ids,
         run=final.run,
         evolution=evolution,
+        labels=labels,
+        verdict=judge(
+            evolution,
+            labels,
+            reader=reader,
+            wanted=inputs.texts,
+            stddev=project.plan.of(method.vote_part).stddev if has_votes else None,
+            chosen_by_scores=method.vote_unit > 1,
+        ),
         _schema=project.schema,
         _privacy=privacy,
         _ledger=(ledger := project.ledger().snapshot()),

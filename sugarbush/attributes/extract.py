@@ -47,7 +47,7 @@ def extract_codes(
         if attribute.column is not None or attribute.source is not None:
             codes[:, place] = _from_column(attribute, columns, rows=len(texts))
         elif attribute.keywords is not None:
-            codes[:, place] = _by_keywords(attribute, texts)
+            codes[:, place] = by_keywords(attribute, texts)
         elif embedded is not None:
             codes[:, place] = readers[attribute.name].read(
                 embedded, abstain=params.zero_shot_abstain
@@ -64,7 +64,7 @@ def _from_column(
     return [attribute.code(value) for value in values]
 
 
-def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64]:
+def by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64]:
     """Return the code of the value with the most keyword hits, for each text.
 
     A tie goes to the first value in the schema. A text without a hit gets `other`.

@@ -43,7 +43,8 @@ from ruamel.yaml import YAML
 from sugarbush.errors import SchemaError
 
 # The columns of a release besides the attributes.
-RELEASE_COLUMNS = frozenset({"id", "text", "parent", "round", "examples"})
+RELEASE_COLUMNS = frozenset({"id", "text", "weight"})
+RELEASE_PREFIXES = ("requested_", "confidence_")
 _SOURCES = ("column", "keywords", "zero_shot", "source")
 _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
@@ -155,6 +156,21 @@ class Attribute(BaseModel):
             return bucket if math.isnan(number) else bisect.bisect_right(self.bins, number)
         return self._codes.get(_as_text(value), bucket)
 
+    @cached_property
+    def numbers(self) -> tuple[float, ...] | None:
+        """The listed values as numbers, or None if one of them is no number.
+
+        >>> Attribute(name="stars", column="stars", values=["1", "2.5"]).numbers
+        (1, 2.5)
+        """
+        try:
+            found = tuple(float(value) for value in self.values)
+        except ValueError:
+            return None
+        if not found or not all(math.isfinite(number) for number in found):
+            return None
+        return tuple(int(number) if number.is_integer() else number for number in found)
+
     @property
     def listed(self) -> tuple[str, ...]:
         """The listed raw values of the column; () without a column or with bins."""
@@ -186,8 +202,11 @@ class Schema(BaseModel):
         names = [a.name for a in self.attributes]
         if repeated := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError("several attributes have the same name: " + ", ".join(repeated))
-        if taken := sorted(set(names) & RELEASE_COLUMNS):
-            raise ValueError("a column of every release has this name: " + ", ".join(taken))
+        begins = [n for n in names if n.startswith(RELEASE_PREFIXES)]
+        if taken := sorted({*begins, *(set(names) & RELEASE_COLUMNS)}):
+            raise ValueError(
+                "columns of a release have these names or beginnings: " + ", ".join(taken)
+            )
         return self
 
     @property

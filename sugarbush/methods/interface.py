@@ -99,6 +99,17 @@ class MetadataRelease:
             return float(self.labels.sum())
         return self.record_count
 
+    def counts_of(self, schema: Schema) -> dict[str, NDArray[Any]]:
+        """Return the DP counts `(values,)` of every attribute that the table or the label counts
+        contain."""
+        counts: dict[str, NDArray[Any]] = {}
+        if self.rows is not None:
+            for place, (name, size) in enumerate(schema.domain.items()):
+                counts[name] = np.bincount(self.rows[:, place], minlength=size)
+        if self.labels is not None and self.label is not None:
+            counts.setdefault(self.label, self.labels)
+        return counts
+
 
 @dataclass(frozen=True, kw_only=True)
 class Initial:

@@ -26,9 +26,11 @@ from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
 from sugarbush.pipeline.released import (
     donated_frame,
+    read_labels,
     read_metadata,
     read_release,
     read_rounds,
+    readable,
     values_of,
 )
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
@@ -92,7 +94,8 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """A method's rounds and its final texts. `synthetic` has one text per row."""
+    """A method's rounds and its final texts. `synthetic` has one text per row, with the labels that
+    were read from it, if the method is finished, and with its parent and round."""
 
     rounds: tuple[Round, ...]
     synthetic: pd.DataFrame
@@ -150,18 +153,19 @@ class Artifacts:
         texts are the survivors of the last round."""
         enlarged = self.roots.released / "enlarge" / method
         folder = require(self.roots.released / "evolve" / method, left_by=f"evolve@{method}")
-        folder = enlarged if (enlarged / "final.parquet").exists() else folder
+        folder = enlarged if (enlarged / "lineage.parquet").exists() else folder
         rounds = []
         for each in read_rounds(folder, self.schema):
             candidates = self._frame(each.population)
             candidates["votes"] = each.votes.value
             candidates["survived"] = candidates.index.isin(each.survivors)
             rounds.append(Round(number=each.number, candidates=candidates, usage=each.usage))
-        return Evolution(
-            rounds=tuple(rounds),
-            synthetic=self._frame(load_population(folder / "final.parquet", self.schema.names)),
-            note=_note(folder),
-        )
+        final = load_population(folder / "lineage.parquet", self.schema.names)
+        synthetic = self._frame(final)
+        if (folder / "labels.parquet").exists():
+            synthetic = readable(final, self.schema, read_labels(folder, self.schema))
+            synthetic = synthetic.assign(parent=final.parents, round=final.rounds)
+        return Evolution(rounds=tuple(rounds), synthetic=synthetic, note=_note(folder))
 
     def card(self) -> dict[str, Any]:
         """Load the release card that stage report wrote."""

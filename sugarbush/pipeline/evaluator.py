@@ -78,14 +78,16 @@ def train_sample_reader(
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluator:
-    """Compares samples with the real texts. The codes in `heldout` are computed in the same way as
-    the codes of synthetic texts. `heldout_codes` contains the codes that stage extract_metadata
+    """Compares samples with the real texts. `taught` contains the donated examples with the codes
+    of their labels. The codes in `heldout` are computed in the same way as the codes of synthetic
+    texts. `heldout_codes` contains the codes that stage extract_metadata
     wrote. `progress` receives only the method and the round, because both are public."""
 
     heldout: Sample
     heldout_codes: NDArray[np.int64]
     train: Sample
     donated: tuple[str, ...]
+    taught: Sample | None = None
     public: tuple[str, ...]
     settings: MetricSettings
     metrics: tuple[Metric, ...] = BUILT_IN
@@ -116,7 +118,13 @@ class Evaluator:
         return label(values, method=method)
 
     def downstream(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
-        """Return the scores of one classifier per attribute, trained on `sample`."""
+        """Return the scores of classifiers of each attribute, trained on `sample`."""
         given = replace(self.heldout, codes=self.heldout_codes)
-        values = downstream_values(given, sample, space=ENCODER, settings=self.settings)
+        values = downstream_values(
+            given,
+            sample,
+            space=ENCODER,
+            settings=self.settings,
+            donated=None if method == REAL else self.taught,
+        )
         return label(values, method=method)

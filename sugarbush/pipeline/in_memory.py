@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.attributes.donated import DonatedCodes, codes_of, read_donated_codes
+from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.private_store import (
     CorpusInMemory,
     PrivateCorpus,
@@ -95,6 +96,9 @@ class InMemoryProject(Project):
     def donated(self) -> Donated | None:
         found = self._corpus.donated
         return Donated(texts=found.texts, codes=found.codes) if found.texts else None
+
+    def _zero_shot_readers(self) -> Mapping[str, ZeroShotReader]:
+        return self._corpus.donated.readers
 
     def data_names(self) -> dict[str, str]:
         return dict(self._corpus.names)

@@ -38,6 +38,8 @@ from sugarbush.privacy.snapshots import Snapshots
 
 if TYPE_CHECKING:  # slow imports
     from sugarbush.attributes.llm_labels import Labeller
+    from sugarbush.attributes.reader import LabelReader
+    from sugarbush.attributes.zero_shot import ZeroShotReader
     from sugarbush.embedding.encoder import Encoder
 
 PUBLIC_STAMPS = ("schema", "donated", "pool")  # stamp files with digests of public files
@@ -103,6 +105,27 @@ class Project:
     def donated(self) -> Donated | None:
         """Return the donated examples with their codes, or None without donated examples."""
         return read_donated_codes(self.roots, self.schema)
+
+    def label_reader(self, metadata: MetadataRelease) -> LabelReader:
+        """Return the reader of the labels of released texts. All of its inputs are public or DP."""
+        from sugarbush.attributes.reader import LabelReader
+
+        donated = self.donated()
+        return LabelReader(
+            schema=self.schema,
+            embed=self.encoder(private=False).encode,
+            examples=() if donated is None else donated.texts,
+            codes=None if donated is None else donated.codes,
+            readers=self._zero_shot_readers(),
+            abstain=self.settings.extract_metadata.zero_shot_abstain,
+            counts=metadata.counts_of(self.schema),
+        )
+
+    def _zero_shot_readers(self) -> Mapping[str, ZeroShotReader]:
+        from sugarbush.attributes.donated import load_readers
+
+        embed = self.encoder(private=False).encode
+        return load_readers(self.roots.public / "donated", self.schema, embed=embed)
 
     def data_names(self) -> dict[str, str]:
         """Return the random names of the private texts and of their codes, for cache keys."""

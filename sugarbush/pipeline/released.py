@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.attributes.reader import Labels, ReadAttribute
 from sugarbush.data.private_store import PrivateStore, write_stamp
 from sugarbush.data.schema import Schema
 from sugarbush.errors import LedgerError
@@ -283,21 +284,29 @@ def method_output(
 
 
 def write_final_set(project: Project, method: Method, stage: str, final: FinalSet) -> None:
-    """Write a method's texts, its rounds, and the ids of the charged ledger entries."""
+    """Write a method's texts, its rounds, and the ids of the charged ledger entries.
+
+    The last stage also reads the labels of the texts, and writes the file for users.
+    """
     ids, drawn_by = final.evolution.ledger_ids, f"{stage}@{method.name}"
+    labels = None
+    if stage == method.stages[-1]:
+        population, metadata = final.evolution.final, read_metadata(project.roots)
+        labels = project.label_reader(metadata).read(population.texts, population.codes)
+        ids = tuple(dict.fromkeys((*ids, *metadata.ledger_ids)))
     with method_output(
         project, method, stage, drawn_by=drawn_by, ledger_ids=ids, run=final.run
     ) as folder:
-        write_texts(final.evolution, project.schema, folder)
+        write_texts(final.evolution, project.schema, folder, labels=labels)
 
 
 def read_final_set(roots: Roots, method: Method, schema: Schema) -> FinalSet:
     """Read the rounds and the final set that stage evolve of a method wrote."""
     folder = method_folder(roots, method, "evolve")
-    require(folder / "final.parquet", left_by=f"evolve@{method.name}")
+    require(folder / "lineage.parquet", left_by=f"evolve@{method.name}")
     evolution = Evolution(
         rounds=read_rounds(folder, schema),
-        final=load_population(folder / "final.parquet", schema.names),
+        final=load_population(folder / "lineage.parquet", schema.names),
         usage=Usage(**json.loads((folder / "usage.json").read_text())["final"]),
         ledger_ids=read_ledger_ids(folder),
     )
@@ -334,13 +343,10 @@ def _contents(folder: Path) -> Iterator[bytes]:
 
 
 def final_folder(roots: Roots, method: Method) -> Path:
-    """Return the folder with a method's final texts. In early versions without stage enlarge, this
-    is the folder of stage evolve. Raises MissingInputError, which names the stage to run."""
+    """Return the folder with a method's final texts. Raises MissingInputError, which names the
+    stage to run."""
     stage = method.stages[-1]
     folder = method_folder(roots, method, stage)
-    if stage == "enlarge" and not folder.exists():
-        older = method_folder(roots, method, "evolve")
-        folder = older if (older / "synthetic.jsonl").exists() else folder
     return require(folder / "synthetic.jsonl", left_by=f"{stage}@{method.name}").parent
 
 
@@ -360,8 +366,11 @@ def first_candidates(roots: Roots, method: Method, schema: Schema) -> Released[P
     return restored(load_population(folder / "candidates.parquet", schema.names), folder)
 
 
-def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
-    """Write the final set as JSON lines, and every round for the report."""
+def write_texts(
+    evolution: Evolution, schema: Schema, folder: Path, *, labels: Labels | None
+) -> None:
+    """Write the lineage of the final texts, and every round for the report. With `labels`, also
+    write the texts with their labels as JSON lines."""
     usage: dict[str, Any] = {}
     for finished in evolution.rounds:
         own = folder / f"round_{finished.number:03d}"
@@ -372,31 +381,62 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
         usage[own.name] = asdict(finished.usage)
     usage["final"] = asdict(evolution.usage)
     (folder / "usage.json").write_text(json.dumps(usage, indent=1))
-    save_population(evolution.final, schema.names, folder / "final.parquet")
-    readable(evolution, schema).to_json(
-        folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False
+    save_population(evolution.final, schema.names, folder / "lineage.parquet")
+    if labels is not None:
+        labels.frame(schema.names).to_parquet(folder / "labels.parquet", index=False)
+        facts = [asdict(attribute) for attribute in labels.attributes]
+        (folder / "labels.json").write_text(json.dumps(facts, indent=1))
+        readable(evolution.final, schema, labels).to_json(
+            folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False
+        )
+
+
+def read_labels(folder: Path, schema: Schema) -> Labels:
+    """Read the labels of a method's final texts that `write_texts` wrote."""
+    import pandas as pd
+
+    facts = json.loads((folder / "labels.json").read_text())
+    return Labels.of_frame(
+        pd.read_parquet(folder / "labels.parquet"),
+        schema.names,
+        tuple(ReadAttribute(**fields) for fields in facts),
     )
 
 
-def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
-    """Return one row per final text, with id, text, the requested values, parent and round.
-    `examples` contains the indices of the donated examples for the prompt. A variation has a parent
-    in place of examples."""
+def readable(population: Population, schema: Schema, labels: Labels) -> pd.DataFrame:
+    """Return one row per final text: id, text, the values that were read from the text, the
+    requested values (`requested_*`), the reader's confidence (`confidence_*`) and a weight.
+
+    A column without any value is omitted. The values of an attribute whose listed values are
+    numbers are numbers; then `other` is missing.
+    """
     import pandas as pd
 
-    population = evolution.final
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
-    values = values_of(population.codes, schema)
-    columns |= {name: own for name, own in values.items() if any(v is not None for v in own)}
-    columns |= {"parent": population.parents, "round": population.rounds}
-    if any(population.examples):
-        columns["examples"] = [list(own) or None for own in population.examples]
-    return pd.DataFrame(columns)
-
-
-def values_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, list[str | None]]:
-    """Return a column of values for each attribute. A value without a request is None."""
-    return {
-        attribute.name: [None if code == NO_CODE else attribute.domain[code] for code in column]
-        for attribute, column in zip(schema.attributes, codes.T, strict=True)
+    asked = values_of(population.codes, schema, numbers=True)
+    for name, own in values_of(labels.codes, schema, numbers=True).items():
+        columns |= {name: own} if any(value is not None for value in own) else {}
+    columns |= {
+        f"requested_{name}": v for name, v in asked.items() if any(x is not None for x in v)
     }
+    for place, name in enumerate(schema.names):
+        sure = labels.confidence[:, place]
+        if not np.isnan(sure).all():
+            columns[f"confidence_{name}"] = np.round(sure, 3)
+    return pd.DataFrame({**columns, "weight": np.round(labels.weights, 3)})
+
+
+def values_of(
+    codes: NDArray[np.int64], schema: Schema, *, numbers: bool = False
+) -> dict[str, list[Any]]:
+    """Return a column of values for each attribute. A value without a request is None.
+
+    With `numbers`, values of an attribute with only numbers are numbers, and `other` is None.
+    """
+    found: dict[str, list[Any]] = {}
+    for attribute, column in zip(schema.attributes, codes.T, strict=True):
+        domain: tuple[Any, ...] = attribute.domain
+        if numbers and attribute.numbers is not None:
+            domain = (*attribute.numbers, None)
+        found[attribute.name] = [None if code == NO_CODE else domain[code] for code in column]
+    return found

@@ -14,6 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sugarbush.attributes.agreement import Agreement
+from sugarbush.attributes.reader import ReadAttribute
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation.interface import MetricValue
@@ -23,6 +24,7 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.ledger import CapRaise, Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
+from sugarbush.report.verdict import Verdict
 from sugarbush.tables.dp_table import DpTable
 
 Pair = tuple[str, str]  # names of two attributes, in the schema's order
@@ -110,7 +112,8 @@ class RoundData:
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticText:
-    """A candidate with its requested codes (-1 means none), noisy votes and parent.
+    """A candidate with its codes (-1 means none), noisy votes and parent. The codes of a final text
+    were read from the text; the codes of an ancestor were requested.
 
     `examples` contains the indices of the donated examples in the prompt, if the release lists
     them. `final` is False for an ancestor that is not in the released corpus.
@@ -147,10 +150,11 @@ class EmbeddingMap:
 class MethodData:
     """A method's released results.
 
-    `asked` counts the attribute values in the requests for the final texts. `texts` contains the
-    texts that the page shows. `final_texts` is the size of the released corpus.
-    `written_afterwards` is the number of further texts. If `scored` is true, the votes of the
-    rounds are sums of kernel scores, in units of one vote.
+    `asked` counts the attribute values in the requests for the final texts. `labels` tells how the
+    values of the final texts were read, and how many texts have the requested value. `verdict` is
+    None if nobody judged. `texts` contains the texts that the page shows. `final_texts` is the size
+    of the released corpus. `written_afterwards` is the number of further texts. If `scored` is
+    true, the votes of the rounds are sums of kernel scores, in units of one vote.
     """
 
     name: str
@@ -158,6 +162,8 @@ class MethodData:
     written_afterwards: int = 0
     asked: Released[Mapping[str, NDArray[Any]]]
     texts: Released[tuple[SyntheticText, ...]]
+    labels: Released[tuple[ReadAttribute, ...]] = field(default_factory=lambda: Released(()))
+    verdict: Released[Verdict] | None = None
     rounds: tuple[RoundData, ...] = ()
     scored: bool = False
     spends: tuple[Spend, ...] = ()
@@ -196,6 +202,9 @@ class PublicData:
         for method in self.methods:
             yield f"{method.name}'s metadata", method.asked
             yield f"{method.name}'s texts", method.texts
+            yield f"{method.name}'s labels", method.labels
+            if method.verdict is not None:
+                yield f"{method.name}'s verdict", method.verdict
             if method.map is not None:
                 yield f"{method.name}'s map", method.map
             for round_ in method.rounds:

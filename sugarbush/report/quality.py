@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from sugarbush.evaluation.downstream import ROWS
 from sugarbush.evaluation.interface import FINAL, REAL, MetricValue
 from sugarbush.report import svg
 from sugarbush.report.model import InternalData
@@ -188,16 +189,18 @@ def _place(value: MetricValue) -> tuple[str, MetricLabel]:
     if space in _SPACES:
         by_attribute = space == "attribute" and value.metric not in _LABELS
         return _SPACES[space], label._replace(better=_LOW) if by_attribute else label
-    if value.metric.startswith(_MAJORITY):
-        title, row = _place(replace(value, metric=value.metric.removeprefix(_MAJORITY)))
-        return title, MetricLabel(f"{row.label}, always the most common value")
+    for prefix, learned in _LEARNED.items():
+        if value.metric.startswith(prefix) and value.metric.removeprefix(prefix) in _USEFULNESS:
+            title, row = _place(replace(value, metric=value.metric.removeprefix(prefix)))
+            return title, row._replace(label=f"{row.label}: {learned}")
     if space in _CORPORA:
         return "Copies", label._replace(label=f"{label.label}, {_CORPORA[space]}")
     title = f"{label.label}: {label.explanation}" if label.explanation else label.label
     return title, MetricLabel(space, label.better)
 
 
-_MAJORITY = "majority_"
+_USEFULNESS = ("accuracy", "macro_f1")
+_LEARNED = {prefix: row for prefix, row in ROWS.items() if prefix}
 _SPACES = {
     "encoder": "In the encoder's space",
     "tf-idf": "In the space of words (TF-IDF)",

@@ -359,7 +359,7 @@ def test_what_was_searched_is_there(finished_flow: Finished, place: str) -> None
 def test_released_tables_and_cached_answers_were_searched_unpacked(
     finished_flow: Finished,
 ) -> None:
-    final = finished_flow.project.path / "data/released/evolve/maple/final.parquet"
+    final = finished_flow.project.path / "data/released/evolve/maple/lineage.parquet"
     text = pd.read_parquet(final)["text"][0]
     assert final.name in {Path(f).name for f in files_with(text, finished_flow.released)}
     assert any("answers" in f for f in files_with(text, [finished_flow.project.state]))

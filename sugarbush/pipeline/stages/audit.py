@@ -53,7 +53,7 @@ def run(project: Project) -> None:
     corpus = corpus_of_project(project)
     found: dict[str, Any] = {}
     for method in project.settings.chosen:
-        final = load_population(final_folder(project.roots, method) / "final.parquet", names)
+        final = load_population(final_folder(project.roots, method) / "lineage.parquet", names)
         print(f"{NAME}: {method.name}", flush=True)
         found[method.name] = {
             name: asdict(

@@ -29,15 +29,16 @@ from sugarbush.evaluation import mauve
 from sugarbush.evaluation.evaluate import installed_metrics
 from sugarbush.evaluation.interface import FINAL, REAL, MetricSettings, MetricValue, Sample, label
 from sugarbush.evaluation.settings import EvaluateSettings
-from sugarbush.evolution.population import Population, load_population
+from sugarbush.evolution.population import NO_CODE, Population, load_population
 from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_file, make_private
-from sugarbush.pipeline.evaluator import Evaluator, train_sample_reader
+from sugarbush.pipeline.evaluator import ENCODER, Evaluator, train_sample_reader
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import (
     donated_frame,
     final_folder,
     first_folder,
+    read_labels,
     read_release,
     read_rounds,
 )
@@ -56,7 +57,7 @@ def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Popu
         yield 0, load_population(first / "candidates.parquet", names)
     for each in read_rounds(final, project.schema):
         yield each.number, each.population.take(each.survivors)
-    yield FINAL, load_population(final / "final.parquet", names)
+    yield FINAL, load_population(final / "lineage.parquet", names)
 
 
 def run(project: Project) -> None:
@@ -94,6 +95,7 @@ def run(project: Project) -> None:
         heldout_codes=heldout.codes,
         train=read(train.texts, private),
         donated=tuple(donated_frame(project.roots)["text"]),
+        taught=donated_sample(project),
         public=project.settings.generator.chosen.public_texts(project.base),
         settings=MetricSettings(
             domain=schema.domain,
@@ -110,15 +112,15 @@ def run(project: Project) -> None:
     for method in methods:
         rounds = len(list(final_folder(project.roots, method).glob("round_*")))
         for number, everything in populations_of(project, method):
-            population = everything.take(
-                _chosen(len(everything), count, wanted.seed, method.name, number)
-            )
+            chosen = _chosen(len(everything), count, wanted.seed, method.name, number)
+            population = everything.take(chosen)
             sample = read(population.texts, public)
             figures += evaluator.texts(sample, method=method.name, round_=number, rounds=rounds)
             if number == FINAL:
                 figures += evaluator.copies(sample, method=method.name)
-                asked = replace(sample, codes=population.codes)
-                figures += evaluator.downstream(asked, method=method.name)
+                codes = read_labels(final_folder(project.roots, method), schema).codes
+                labelled = replace(sample, codes=codes[chosen])
+                figures += evaluator.downstream(labelled, method=method.name)
                 counted[method.name] = _counts(sample.codes, schema)
                 whole = read(everything.texts, public)
                 add_sizes(by_texts, evaluator, whole, method=method.name)
@@ -132,10 +134,26 @@ def run(project: Project) -> None:
     write_figures(project, figures, counted, by_texts)
 
 
+def donated_sample(project: Project) -> Sample:
+    """Return the donated examples with their codes. An example without a label has the code -1."""
+    frame, schema = donated_frame(project.roots), project.schema
+    codes = frame[list(schema.names)].to_numpy(dtype=np.int64)
+    for place, attribute in enumerate(schema.attributes):
+        if attribute.column is not None or attribute.source is not None:
+            own = codes[:, place]  # a missing value is stored as `other`
+            codes[:, place] = np.where(own == len(attribute.domain) - 1, NO_CODE, own)
+    texts = tuple(frame["text"])
+    return Sample(
+        texts=texts,
+        features={ENCODER: project.encoder(private=False).encode(texts)} if texts else {},
+        codes=codes,
+    )
+
+
 def release_id(project: Project, method: Method) -> str:
     """Return a digest of a release's run and texts. One model can write many sets of texts."""
     folder = final_folder(project.roots, method)
-    final = load_population(folder / "final.parquet", project.schema.names)
+    final = load_population(folder / "lineage.parquet", project.schema.names)
     return digest_of(run=read_release(folder)["run"], texts=final.texts)
 
 
@@ -144,7 +162,7 @@ def equal_count(project: Project) -> int:
     on the number of texts, so the number is the same for all methods. Methods without texts are
     ignored."""
     settings, names = project.settings, project.schema.names
-    finals = (final_folder(project.roots, m) / "final.parquet" for m in settings.measured)
+    finals = (final_folder(project.roots, m) / "lineage.parquet" for m in settings.measured)
     sizes = [len(load_population(final, names)) for final in finals]
     most = settings.evaluate.texts or settings.evaluate.max_texts
     return min([most, *(size for size in sizes if size)])

@@ -1,7 +1,8 @@
 """Writes texts with a trained model.
 
 Reads    data/released/finetune/<method>/, data/released/metadata/
-Writes   data/released/generate/<method>/  synthetic.jsonl, final.parquet, usage.json, release.json
+Writes   data/released/generate/<method>/  synthetic.jsonl, lineage.parquet, labels.parquet,
+                                           labels.json, usage.json, release.json
 Spends   nothing. The texts are post-processing of released values
 """
 

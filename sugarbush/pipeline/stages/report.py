@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.attributes.agreement import Agreement
+from sugarbush.attributes.reader import Labels
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.errors import PrivacyError
 from sugarbush.evaluation.interface import read_values
-from sugarbush.evolution.evolve import Round
+from sugarbush.evolution.evolve import Evolution, Round
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
 from sugarbush.generators.interface import Usage, cost_of
 from sugarbush.methods.interface import Method
 from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, require
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of
 from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.judging import judge
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.release_facts import release_facts, text_counts
 from sugarbush.pipeline.released import (
@@ -39,7 +40,9 @@ from sugarbush.pipeline.released import (
     final_folder,
     first_folder,
     methods_of_releases,
+    read_labels,
     read_ledger_ids,
+    read_metadata,
     read_release,
     read_rounds,
 )
@@ -64,6 +67,7 @@ from sugarbush.report.tables import (
     votes_table,
     with_ancestors,
 )
+from sugarbush.report.verdict import Verdict
 
 NAME = "report"
 
@@ -81,14 +85,17 @@ def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData
     """Collect a method's rounds, its final texts with their lineage, and their cost."""
     schema, folder = project.schema, final_folder(project.roots, method)
     ids = read_ledger_ids(folder)
-    final = load_population(folder / "final.parquet", schema.names)
+    final = load_population(folder / "lineage.parquet", schema.names)
     rounds, unit = read_rounds(folder, schema), method.vote_unit
-    texts = _texts(final, folder, rounds, project.settings.report.texts, unit)
+    labels = read_labels(folder, schema)
+    texts = _texts(final, labels, rounds, project.settings.report.texts, unit)
     return MethodData(
         name=method.name,
         final_texts=len(final),
         written_afterwards=text_counts(final, len(rounds))["written_afterwards"],
         asked=Released(counts_of(final.codes, schema), ids),
+        labels=Released(labels.attributes, ids),
+        verdict=Released(_verdict(project, method, labels), ids),
         texts=Released(texts, ids),
         rounds=tuple(
             RoundData(
@@ -106,6 +113,25 @@ def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData
     )
 
 
+def _verdict(project: Project, method: Method, labels: Labels) -> Verdict:
+    folder = final_folder(project.roots, method)
+    metadata = read_metadata(project.roots)
+    scored = method.vote_unit > 1
+    final = load_population(folder / "lineage.parquet", project.schema.names)
+    evolution = Evolution(
+        rounds=read_rounds(folder, project.schema), final=final, usage=Usage(), ledger_ids=()
+    )
+    has_votes = bool(evolution.rounds) and project.plan.holds(method.vote_part)
+    return judge(
+        evolution,
+        labels,
+        reader=project.label_reader(metadata),
+        wanted=project.settings.release.size(metadata.count),
+        stddev=project.plan.of(method.vote_part).stddev if has_votes else None,
+        chosen_by_scores=scored,
+    )
+
+
 def _map(final: Population, encode: Encode) -> EmbeddingMap:
     """Project the final texts to two dimensions. The axes are computed from these texts."""
     embeddings = encode(final.texts)
@@ -113,20 +139,14 @@ def _map(final: Population, encode: Encode) -> EmbeddingMap:
 
 
 def _texts(
-    final: Population, folder: Path, rounds: Sequence[Round], limit: int, unit: int
+    final: Population, labels: Labels, rounds: Sequence[Round], limit: int, unit: int
 ) -> tuple[SyntheticText, ...]:
-    """Return the first `limit` final texts and all their ancestors."""
+    """Return the first `limit` final texts with the values that were read from them, and all their
+    ancestors with the values that were requested."""
     votes = _votes(rounds[-1], unit) if rounds else {}
-    with (folder / "synthetic.jsonl").open(encoding="utf-8") as lines:
-        asked = [json.loads(line).get("examples") or () for line in islice(lines, limit)]
-    shown = [
-        replace(text, examples=tuple(examples))
-        for text, examples in zip(
-            _described(final.take(np.arange(len(asked))), votes), asked, strict=True
-        )
-    ]
+    read = replace(final, codes=labels.codes).take(np.arange(min(limit, len(final))))
     candidates = [text for each in reversed(rounds) for text in _described(each.population, {})]
-    return with_ancestors(shown, candidates)
+    return with_ancestors(tuple(_described(read, votes)), candidates)
 
 
 def _described(population: Population, votes: dict[int, int]) -> Iterator[SyntheticText]:
@@ -223,7 +243,7 @@ def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float
     private, encoder = project.encoder(private=True), project.encoder(private=False)
     found = {}
     for method in project.settings.released:
-        path = final_folder(project.roots, method) / "final.parquet"
+        path = final_folder(project.roots, method) / "lineage.parquet"
         final = load_population(path, project.schema.names)
         if len(final) > 1:
             axes = synthetic_projection(encoder.encode(final.texts))
@@ -302,7 +322,7 @@ def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -
 
 def _text_counts(project: Project, method: Method) -> dict[str, int]:
     folder = final_folder(project.roots, method)
-    final = load_population(folder / "final.parquet", project.schema.names)
+    final = load_population(folder / "lineage.parquet", project.schema.names)
     return text_counts(final, len(list(folder.glob("round_*"))))
 
 
@@ -318,6 +338,8 @@ def run(project: Project) -> None:
         (folder / "release_card.json").write_text(card_json(card), encoding="utf-8")
         (folder / "release_card.md").write_text(card_markdown(card), encoding="utf-8")
         (folder / "index.html").write_text(render_public_page(data), encoding="utf-8")
+        verdicts = {m.name: m.verdict.value.as_dict() for m in data.methods if m.verdict}
+        (folder / "verdict.json").write_text(json.dumps(verdicts, indent=1) + "\n")
         (folder / "metrics.json").write_text(json.dumps(public_metrics(data), indent=1) + "\n")
         plots = folder / "plots"
         plots.mkdir()

@@ -106,7 +106,7 @@ def test_the_api_gives_what_the_stages_give(
     release = by_api(project, tmp_path / "api", monkeypatch)
     saved = release.save(tmp_path / "saved")
     folder = final_folder(project.roots, project.settings.chosen[0])
-    for name in ("synthetic.jsonl", "final.parquet", "usage.json"):
+    for name in ("synthetic.jsonl", "lineage.parquet", "usage.json"):
         assert (saved / name).read_bytes() == (folder / name).read_bytes(), name
     assert draws(tmp_path / "api") == draws(tmp_path / "stages" / "state")
     assert charges(tmp_path / "api") == charges(tmp_path / "stages" / "state")

@@ -48,6 +48,7 @@ GOLDEN["dpft"] |= json.loads((ROOT / "tests/fixtures/golden_dpft.json").read_tex
 MOVED = {
     "released/finetuned/": "released/finetune/dpft/",
     "released/generated/": "released/generate/dpft/",
+    "final.parquet": "lineage.parquet",
 }
 # 0.1 had a setting for each method that trains, in place of the size of the release.
 NOW = {"generate__texts": "release__texts", "crt__texts": "release__texts"}
@@ -59,7 +60,7 @@ STAGES_OF_0_1 = {
 }
 ADDED = frozenset(
     f"private/arms/{name}"
-    for name in ("crt/final.parquet", "crt/release.json", "nonprivate/initial/release.json")
+    for name in ("crt/lineage.parquet", "crt/release.json", "nonprivate/initial/release.json")
 )
 
 
@@ -132,9 +133,8 @@ def test_a_run_charges_draws_and_writes_what_0_1_did(
     for name, drawn in votes.items():
         assert drawn == pytest.approx(golden["votes"][name], abs=ROUNDING.get(case, 0)), name
     if same_arithmetic() or not (base / "data/public/pretrained/config.json").exists():
-        assert found(data, "synthetic.jsonl", texts) == moved(golden["texts"])
         populations = found(data, "candidates.parquet", content)
-        populations |= found(data, "final.parquet", content)
+        populations |= found(data, "lineage.parquet", content)
         assert that_0_1_wrote(populations) == moved(golden["populations"])
     releases = that_0_1_wrote(found(data, "release.json", lambda path: promise(path, runs)))
     promised = moved(golden["releases"])
@@ -263,22 +263,6 @@ def moved(files: dict[str, Any]) -> dict[str, Any]:
 def table(path: Path) -> list[Any]:
     frame = pd.read_parquet(path)
     return [list(frame.columns), frame.to_numpy().tolist()]
-
-
-def texts(path: Path) -> str:
-    """Return a digest of a file with texts.
-
-    For `crt`, it covers only the column of texts, because 0.1 wrote no other column. It leaves out
-    the examples of first texts, which were not written then.
-    """
-    own = pd.DataFrame([json.loads(line) for line in path.read_bytes().splitlines()])
-    if path.parent.name == "crt":
-        own = own[["text"]]
-    if "examples" in own:
-        own["examples"] = own["examples"].where(own["round"] > 0, None)
-        own = own.drop(columns=[] if own["examples"].any() else "examples")
-    written = own.to_json(orient="records", lines=True, force_ascii=False)
-    return hashlib.sha256(written.encode()).hexdigest()
 
 
 def content(path: Path) -> str:

@@ -79,7 +79,7 @@ def test_one_run_with_other_texts_is_another_release(
     for texts in (("a", "b"), ("a", "c"), ("a", "b", "c"), ("a", "b")):
         size = len(texts)
         final = Population.first(texts, codes=np.zeros((size, 2), int), labels=np.zeros(size, int))
-        save_population(final, project.schema.names, folder / "final.parquet")
+        save_population(final, project.schema.names, folder / "lineage.parquet")
         found.append(release_id(project, method))
     assert found[0] == found[3]
     assert len(set(found)) == 3

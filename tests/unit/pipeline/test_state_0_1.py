@@ -105,7 +105,7 @@ def test_a_state_of_0_1_is_charged_nothing_and_keeps_its_draws(
     for path in [*old.rglob("votes.npy"), *old.rglob("labels.npy"), *old.rglob("survivors.npy")]:
         restored = np.load(project.roots.released / path.relative_to(old))
         assert np.array_equal(restored, np.load(path)), path
-    for path in [*old.rglob("rows.parquet"), *old.glob("evolve/*/final.parquet")]:
+    for path in [*old.rglob("rows.parquet"), *old.glob("evolve/*/lineage.parquet")]:
         again = pd.read_parquet(project.roots.released / path.relative_to(old))
         pd.testing.assert_frame_equal(again, pd.read_parquet(path))
 
@@ -131,7 +131,7 @@ def test_the_folders_of_0_1_are_used_until_there_are_newer_ones(first: Path) -> 
     assert final_folder(project.roots, method) == released / "generated"
     assert method_folder(project.roots, method, "finetune") == released / "finetuned"
     assert first_candidates(project.roots, method, project.schema) is None
-    texts = load_population(released / "generated/final.parquet", project.schema.names).texts
+    texts = load_population(released / "generated/lineage.parquet", project.schema.names).texts
     assert len(texts) == 12
     newer = released / "generate" / "dpft"
     shutil.copytree(released / "generated", newer)
