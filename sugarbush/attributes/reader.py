@@ -1,0 +1,352 @@
+"""Reads the attribute values of released texts, so that labels are true of the texts.
+
+A generator often ignores the value that a prompt requests, so the requested value is a poor label.
+Three public facts decide a label:
+
+    the text              keywords and zero-shot descriptions read a text as they read a record. For
+                          all other attributes, a classifier is trained on the donated examples
+    the request           counts as much as requests and texts agree
+    the DP table          its counts of values are the prior of the classifier, if there is a table
+
+Guarantee: post-processing. Inputs are released texts, released tables and public examples, so the
+labels cost no budget. Source of the estimate of agreement: Cohen 1960 (kappa), corrected for the
+errors of the classifier (Dawid and Skene 1979, with one parameter).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.attributes.extract import by_keywords
+from sugarbush.attributes.zero_shot import ZeroShotReader
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.generators.interface import Embed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UNREAD = -1  # the code of an attribute that neither the text nor a request tells
+LEAST_EXAMPLES = 10  # donated examples with a listed value that a classifier needs
+_FOLDS = 5
+_STRENGTH = 10.0  # inverse of the regularisation; scikit-learn's default underfits unit vectors
+_DOUBT = 0.03  # probability that is spread over all values, because few examples teach too sure
+_MOST_AGREEMENT = 0.97
+_LEAST_KAPPA = 0.05
+_RAKING_ROUNDS = 20
+_MOST_WEIGHT = 4.0
+
+Source = Literal["keywords", "zero_shot", "donated", "request", "nothing"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadAttribute:
+    """How one attribute was read, and how far texts and requests agree. All values are public.
+
+    `source` is `keywords`, `zero_shot`, `donated` (a classifier), `request` (no example has a
+    label, so the requested values stand unverified), or `nothing`. `examples` is the number of
+    donated examples with a label, `accuracy` the share of them that the classifier reads right in
+    cross-validation, and `commonest` the share of their most frequent value; both are None without
+    a classifier. `requested` is the number of texts for which a value was requested, and `shown`
+    the share of these texts that have this value. `shown` is None without a reader.
+    """
+
+    name: str
+    source: Source
+    requested: int
+    shown: float | None = None
+    examples: int = 0
+    accuracy: float | None = None
+    commonest: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether fewer than 40% of the texts have the requested value."""
+        return self.shown is not None and self.requested > 0 and self.shown < 0.4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """The attribute codes `codes` (n, d) of n released texts, in schema order.
+
+    `confidence` (n, d) is the probability that the code is right, according to the reader; NaN if
+    nothing verified a requested value. UNREAD means no value. With the `weights` (n,), of mean 1,
+    the counts of values come near the DP counts. `attributes` has one entry per attribute.
+    """
+
+    codes: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    attributes: tuple[ReadAttribute, ...]
+
+    def frame(self, names: Sequence[str]) -> pd.DataFrame:
+        """Return the columns `read_<name>`, `confidence_<name>` and `weight`."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {f"read_{n}": self.codes[:, j] for j, n in enumerate(names)}
+        columns |= {f"confidence_{n}": self.confidence[:, j] for j, n in enumerate(names)}
+        return pd.DataFrame({**columns, "weight": self.weights})
+
+    @classmethod
+    def of_frame(
+        cls, frame: pd.DataFrame, names: Sequence[str], attributes: tuple[ReadAttribute, ...]
+    ) -> Labels:
+        """Return the labels that `frame` wrote."""
+        shape = (len(frame), len(names))
+        codes = frame[[f"read_{name}" for name in names]].to_numpy(dtype=np.int64)
+        sure = frame[[f"confidence_{name}" for name in names]].to_numpy(dtype=np.float64)
+        return cls(
+            codes=codes.reshape(shape),
+            confidence=sure.reshape(shape),
+            weights=frame["weight"].to_numpy(dtype=np.float64),
+            attributes=attributes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelReader:
+    """Reads labels with public examples: `examples` (m) texts with `codes` (m, d).
+
+    `readers` are the zero-shot readers of the records. `abstain` is their threshold. `counts` maps
+    an attribute to its released DP counts, `(values,)`; the map may be empty.
+    """
+
+    schema: Schema
+    embed: Embed
+    examples: Sequence[str] = ()
+    codes: NDArray[np.int64] | None = None
+    readers: Mapping[str, ZeroShotReader] = field(default_factory=dict)
+    abstain: float = 0.0
+    counts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def read(self, texts: Sequence[str], requested: NDArray[np.int64]) -> Labels:
+        """Return the labels of `texts` (n). `requested` (n, d) are the requested codes, or -1."""
+        n, schema = len(texts), self.schema
+        codes = np.full((n, len(schema.names)), UNREAD, dtype=np.int64)
+        confidence = np.full(codes.shape, np.nan)
+        found = []
+        for place, attribute in enumerate(schema.attributes):
+            own = _known(requested[:, place], attribute)
+            read = self._probabilities(place, attribute, texts)
+            labels = None if self.codes is None else self.codes[:, place]
+            examples = 0 if labels is None else len(_labelled(labels, attribute))
+            if read is None:
+                codes[:, place] = own
+                source: Source = "request" if (own >= 0).any() else "nothing"
+                found.append(
+                    ReadAttribute(
+                        name=attribute.name,
+                        source=source,
+                        requested=int((own >= 0).sum()),
+                        examples=examples,
+                    )
+                )
+                continue
+            likely, source, quality = read
+            if quality is not None:
+                likely = _with_requests(likely, own, kappa=quality.kappa)
+            codes[:, place] = likely.argmax(axis=1)
+            confidence[:, place] = likely.max(axis=1)
+            asked = own >= 0
+            same = codes[asked, place] == own[asked]
+            found.append(
+                ReadAttribute(
+                    name=attribute.name,
+                    source=source,
+                    requested=int(asked.sum()),
+                    shown=float(same.mean()) if asked.any() else None,
+                    examples=examples,
+                    accuracy=None if quality is None else quality.accuracy,
+                    commonest=None if quality is None else quality.commonest,
+                )
+            )
+        return Labels(
+            codes=codes,
+            confidence=confidence,
+            weights=raking_weights(codes, schema=schema, counts=self.counts),
+            attributes=tuple(found),
+        )
+
+    def _probabilities(
+        self, place: int, attribute: Attribute, texts: Sequence[str]
+    ) -> tuple[NDArray[np.float64], Source, _Quality | None] | None:
+        """Return the probability of each value (n, k) and its source, or None without a reader."""
+        size = len(attribute.domain)
+        if attribute.keywords is not None:
+            return _certain(by_keywords(attribute, texts), size), "keywords", None
+        if attribute.name in self.readers:
+            read = self.readers[attribute.name].read(self._embedded(texts), abstain=self.abstain)
+            return _certain(read, size), "zero_shot", None
+        if self.codes is None:
+            return None
+        examples = _labelled(self.codes[:, place], attribute)
+        labels = self.codes[examples, place]
+        if len(examples) < LEAST_EXAMPLES or len(np.unique(labels)) < 2:
+            return None
+        embedded = self._embedded([self.examples[i] for i in examples])
+        classifier = _Classifier.train(
+            embedded, labels, attribute=attribute, embed=self.embed, counts=self._counts(attribute)
+        )
+        quality = _quality(embedded, labels, attribute=attribute, embed=self.embed)
+        return classifier.probabilities(self._embedded(texts)), "donated", quality
+
+    def _counts(self, attribute: Attribute) -> NDArray[np.float64] | None:
+        counts = self.counts.get(attribute.name)
+        return None if counts is None else np.asarray(counts, dtype=np.float64)
+
+    def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.asarray(self.embed(tuple(texts)), dtype=np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Quality:
+    """The quality of a classifier in cross-validation. `kappa` is the accuracy above chance."""
+
+    accuracy: float
+    kappa: float
+    commonest: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Classifier:
+    """A logistic regression on embeddings. `factors` (k,) turn its prior into the DP counts'."""
+
+    model: Any
+    factors: NDArray[np.float64]
+
+    @classmethod
+    def train(
+        cls,
+        embedded: NDArray[np.float32],
+        labels: NDArray[np.int64],
+        *,
+        attribute: Attribute,
+        embed: Embed,
+        counts: NDArray[np.float64] | None = None,
+    ) -> _Classifier:
+        """Train on labelled examples, and on the name of each value as one more example.
+
+        So a value without an example can be read, too.
+        """
+        from sklearn.linear_model import LogisticRegression  # slow to import
+
+        size = len(attribute.domain)
+        names = np.asarray(embed(attribute.domain[: size - 1]), dtype=np.float32)
+        taught = np.concatenate([labels, np.arange(size - 1)])
+        model = LogisticRegression(C=_STRENGTH, max_iter=300, solver="newton-cg")
+        model.fit(np.concatenate([embedded, names]), taught)
+        known = np.bincount(taught, minlength=size) / len(taught)
+        factors = np.ones(size)
+        if counts is not None and counts.sum() > 0:
+            wanted = np.maximum(counts, 1.0) / np.maximum(counts, 1.0).sum()
+            factors = wanted / np.maximum(known, 1 / (2 * len(taught)))
+        return cls(model=model, factors=np.where(known > 0, factors, 0.0))
+
+    def probabilities(self, embedded: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the probability of each value, `(n, k)`."""
+        found = np.zeros((len(embedded), len(self.factors)))
+        if len(embedded):
+            found[:, self.model.classes_] = self.model.predict_proba(embedded)
+        found *= self.factors
+        found /= np.maximum(found.sum(axis=1, keepdims=True), 1e-12)
+        return (1 - _DOUBT) * found + _DOUBT / len(self.factors)
+
+
+def _quality(
+    embedded: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    *,
+    attribute: Attribute,
+    embed: Embed,
+) -> _Quality:
+    """Measure a classifier on the examples, each fold with a classifier of the other folds."""
+    read, fold = labels.copy(), np.arange(len(labels)) % _FOLDS
+    for number in range(_FOLDS):
+        own = fold == number
+        other = _Classifier.train(embedded[~own], labels[~own], attribute=attribute, embed=embed)
+        read[own] = other.probabilities(embedded[own]).argmax(axis=1)
+    accuracy = float(np.mean(read == labels))
+    chance = _chance(read, labels)
+    return _Quality(
+        accuracy=accuracy,
+        kappa=(accuracy - chance) / max(1 - chance, 1e-9),
+        commonest=float(np.bincount(labels).max() / len(labels)),
+    )
+
+
+def _with_requests(
+    likely: NDArray[np.float64], requested: NDArray[np.int64], *, kappa: float
+) -> NDArray[np.float64]:
+    """Return the probabilities (n, k), given also the requested codes (n,); -1 means no request.
+
+    With probability a, a text has the requested value; otherwise its value is independent of the
+    request. The classifier reads values with `kappa` above chance, so requests and read values
+    agree with a kappa of about a * `kappa`. This gives a.
+    """
+    asked = np.flatnonzero(requested >= 0)
+    if not len(asked):
+        return likely
+    wanted = requested[asked]
+    read = likely[asked].argmax(axis=1)
+    chance = _chance(read, wanted)
+    agreement = (float(np.mean(read == wanted)) - chance) / max(1 - chance, 1e-9)
+    a = float(np.clip(agreement / max(kappa, _LEAST_KAPPA), 0.0, _MOST_AGREEMENT))
+    shares = np.bincount(wanted, minlength=likely.shape[1]) / len(wanted)
+    evidence = np.repeat(((1 - a) * shares[wanted])[:, None], likely.shape[1], axis=1)
+    evidence[np.arange(len(wanted)), wanted] += a
+    found = likely.copy()
+    found[asked] *= evidence
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def raking_weights(
+    codes: NDArray[np.int64], *, schema: Schema, counts: Mapping[str, NDArray[Any]]
+) -> NDArray[np.float64]:
+    """Return weights (n,) of mean 1, so that weighted counts of `codes` (n, d) come near `counts`.
+
+    The weights of one attribute after the other are scaled to its DP counts (raking; Deming and
+    Stephan 1940). A value without a text cannot be repaired. Every weight stays between 1/4 and 4,
+    so that no text dominates. Guarantee: post-processing.
+    """
+    weights = np.ones(len(codes))
+    for _ in range(_RAKING_ROUNDS if len(codes) else 0):
+        for place, attribute in enumerate(schema.attributes):
+            own, size = codes[:, place], len(attribute.domain)
+            if attribute.name not in counts or (own < 0).any():
+                continue
+            wanted = np.maximum(np.asarray(counts[attribute.name], dtype=np.float64), 0.0)
+            now = np.bincount(own, weights=weights, minlength=size)
+            wanted = np.where(now > 0, wanted, 0.0)
+            if wanted.sum() <= 0:
+                continue
+            factors = wanted / wanted.sum() * now.sum() / np.maximum(now, 1e-12)
+            weights = np.clip(weights * factors[own], 1 / _MOST_WEIGHT, _MOST_WEIGHT)
+            weights *= len(weights) / weights.sum()
+    return np.asarray(np.clip(weights, 1 / _MOST_WEIGHT, _MOST_WEIGHT))
+
+
+def _chance(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+    """Return the share of equal codes that independent codes with these frequencies would have."""
+    size = int(max(a.max(initial=0), b.max(initial=0))) + 1
+    first, second = (np.bincount(own, minlength=size) / max(len(own), 1) for own in (a, b))
+    return float(first @ second)
+
+
+def _known(requested: NDArray[np.int64], attribute: Attribute) -> NDArray[np.int64]:
+    """Return the requested codes; -1 for no request. A prompt never requests the value `other`."""
+    return np.where(requested < len(attribute.domain) - 1, requested, UNREAD)
+
+
+def _labelled(codes: NDArray[np.int64], attribute: Attribute) -> NDArray[np.intp]:
+    """Return the places of the examples with a listed value. A missing value is stored as other."""
+    return np.flatnonzero((codes >= 0) & (codes < len(attribute.domain) - 1))
+
+
+def _certain(codes: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    found = np.zeros((len(codes), size))
+    found[np.arange(len(codes)), codes] = 1.0
+    return found

@@ -1,0 +1,117 @@
+"""Judges a release from released and public values, so the verdict costs no budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.attributes.reader import LEAST_EXAMPLES, LabelReader, Labels
+from sugarbush.evaluation.downstream import train_classifier
+from sugarbush.evaluation.likeness import likeness
+from sugarbush.evolution.enlarge import without_repeated_texts
+from sugarbush.evolution.evolve import Evolution
+from sugarbush.report.verdict import Teaching, Verdict, VerdictFacts, make_verdict
+
+_FOLDS = 5
+_MOST_TEXTS = 1000
+
+
+def judge(
+    evolution: Evolution,
+    labels: Labels,
+    *,
+    reader: LabelReader,
+    wanted: int,
+    stddev: float | None,
+    chosen_by_scores: bool,
+) -> Verdict:
+    """Return the verdict on a method's final texts.
+
+    `reader` read `labels` and has the donated examples. `wanted` is the requested number of texts.
+    `stddev` is the noise of a score or vote, or None without noise. Guarantee: post-processing.
+    """
+    final, rounds = evolution.final, evolution.rounds
+    texts = np.asarray(reader.embed(final.texts)) if len(final) else np.empty((0, 1))
+    donated = np.asarray(reader.embed(tuple(reader.examples))) if reader.examples else None
+    signal = scored = considered = None
+    if rounds and stddev:
+        signal = float(rounds[-1].votes.value.std()) / stddev
+        if chosen_by_scores:
+            scored = int(np.isin(final.ids, rounds[-1].population.ids).sum())
+            considered = len(without_repeated_texts(rounds[-1].population.texts))
+            considered += len(final) - scored
+    different = len(without_repeated_texts(final.texts))
+    return make_verdict(
+        VerdictFacts(
+            texts=len(final),
+            wanted=wanted,
+            likeness=None if donated is None else likeness(texts, donated),
+            signal=signal,
+            scored=scored,
+            considered=considered,
+            repeated=1 - different / max(len(final), 1),
+            attributes=labels.attributes,
+            teaching=teaching(reader, final.texts, final.codes),
+        )
+    )
+
+
+def teaching(
+    reader: LabelReader, texts: tuple[str, ...], requested: NDArray[np.int64]
+) -> Teaching | None:
+    """Compare what a model learns from the texts and from the donated examples alone.
+
+    Both are tested on donated examples that neither the model nor the reader of the labels has
+    seen. At most 1,000 texts are used. The result is None if no attribute has enough donated
+    examples with a label.
+    """
+    if reader.codes is None or not texts:
+        return None
+    texts, requested = texts[:_MOST_TEXTS], requested[:_MOST_TEXTS]
+    names = {
+        place: a
+        for place, a in enumerate(reader.schema.attributes)
+        if a.column is not None or a.source is not None
+    }
+    examples, codes = np.array(reader.examples, dtype=object), reader.codes
+    listed = np.array([len(a.domain) - 1 for a in reader.schema.attributes])
+    known = (codes >= 0) & (codes < listed)
+    names = {place: a for place, a in names.items() if known[:, place].sum() >= 2 * LEAST_EXAMPLES}
+    if not names:
+        return None
+    embedded = np.asarray(reader.embed(tuple(examples)))
+    written = np.asarray(reader.embed(texts))
+    right = {arm: np.full((len(examples), len(names)), np.nan) for arm in ("release", "donated")}
+    fold = np.arange(len(examples)) % _FOLDS
+    for number in range(_FOLDS):
+        others = fold != number
+        own = replace(reader, examples=tuple(examples[others]), codes=codes[others])
+        labels = own.read(texts, requested)
+        for column, place in enumerate(names):
+            tested = np.flatnonzero(~others & known[:, place])
+            taught = np.flatnonzero(others & known[:, place])
+            arms: Mapping[str, tuple[NDArray[Any], NDArray[np.int64]]] = {
+                "release": _known(written, labels.codes[:, place]),
+                "donated": (embedded[taught], codes[taught, place]),
+            }
+            for arm, (rows, values) in arms.items():
+                if len(values) and len(tested):
+                    model = train_classifier(rows, values, seed=1)
+                    found = model.predict(embedded[tested]) == codes[tested, place]
+                    right[arm][tested, column] = found
+    of_each = {arm: np.nanmean(hits, axis=1) for arm, hits in right.items() if len(hits)}
+    both = ~(np.isnan(of_each["release"]) | np.isnan(of_each["donated"]))
+    release, donated = of_each["release"][both], of_each["donated"][both]
+    return Teaching(
+        release=float(release.mean()),
+        donated=float(donated.mean()),
+        error=float((release - donated).std(ddof=1) / np.sqrt(len(release))),
+    )
+
+
+def _known(rows: NDArray[Any], codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    return rows[codes >= 0], codes[codes >= 0]

@@ -1,0 +1,173 @@
+"""The verdict on a release: good, fair or poor, with reasons in plain words.
+
+A verdict comes from released and public values only, so it costs no budget and may be shown to
+everybody. Its thresholds were chosen on real sets before any release was judged
+(docs/log/first_release.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from sugarbush.attributes.reader import ReadAttribute
+from sugarbush.evaluation.likeness import Likeness
+
+Grade = Literal["good", "fair", "poor"]
+_ORDER: tuple[Grade, ...] = ("good", "fair", "poor")
+_MOST_REASONS = 5
+_ENOUGH_DONATED = 20
+_LEAST_SIGNAL = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Teaching:
+    """How well attribute values are learned: mean accuracy on donated examples, over attributes.
+
+    `release` is the accuracy of a classifier that is trained on the released texts and their
+    labels, and `donated` that of one trained on the other donated examples. Neither has seen the
+    examples that it is tested on. `error` is the standard error of the difference.
+    """
+
+    release: float
+    donated: float
+    error: float
+
+    @property
+    def less(self) -> bool:
+        """Whether the release teaches less than the donated examples alone."""
+        return self.release < self.donated - self.error
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictFacts:
+    """What a verdict is made of; all values are released or public.
+
+    `likeness` is None without donated examples. `signal` is the standard deviation of the noisy
+    scores or votes divided by the standard deviation of their noise; None without scores. A ratio
+    of 1 is noise alone. `repeated` is the share of texts that repeat an earlier text. `wanted` and
+    `texts` are the requested and the released number of texts. `scored` is the number of released
+    texts that the records scored, or None for a method without scores. `considered` is the number
+    of texts from which the release was chosen; None without a choice.
+    """
+
+    texts: int
+    wanted: int
+    likeness: Likeness | None = None
+    signal: float | None = None
+    scored: int | None = None
+    considered: int | None = None
+    repeated: float = 0.0
+    attributes: Sequence[ReadAttribute] = ()
+    teaching: Teaching | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A grade, at most five reasons, and whether the texts are good enough to train a model.
+
+    `training` is None if nobody can tell, because no donated example has labels.
+    """
+
+    grade: Grade
+    reasons: tuple[str, ...]
+    training: Literal["good", "poor"] | None = None
+
+    def line(self) -> str:
+        """Return the verdict in one line.
+
+        >>> Verdict(grade="poor", reasons=("the texts repeat each other",)).line()
+        'poor: the texts repeat each other'
+        """
+        return f"{self.grade}: {'; '.join(self.reasons)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def make_verdict(facts: VerdictFacts) -> Verdict:
+    """Return the verdict: the worst grade of all findings, and the worst findings as reasons.
+
+    >>> likeness = Likeness(separability=1.0, foreign=0.9, coverage=0.3, donated=50)
+    >>> make_verdict(VerdictFacts(texts=100, wanted=100, likeness=likeness)).grade
+    'poor'
+    """
+    found = sorted(_findings(facts), key=lambda finding: -_ORDER.index(finding[0]))
+    training: Literal["good", "poor"] | None = None
+    if facts.teaching is not None:
+        training = "poor" if facts.teaching.less else "good"
+    return Verdict(
+        grade=found[0][0] if found else "good",
+        reasons=tuple(reason for _, reason in found[:_MOST_REASONS]),
+        training=training,
+    )
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict | None:
+    """Return the verdict with the worst grade, or None for an empty sequence."""
+    return max(verdicts, key=lambda verdict: _ORDER.index(verdict.grade), default=None)
+
+
+def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
+    if not facts.texts:
+        yield "poor", "the release has no text"
+        return
+    yield from _of_likeness(facts.likeness)
+    if facts.signal is not None and facts.signal < _LEAST_SIGNAL:
+        found = "the records' scores are hardly more than noise: use more records or more epsilon"
+        yield "fair", found
+    if facts.considered is not None and facts.considered <= facts.texts:
+        found = f"the scores chose nothing: there were only {facts.considered:,} different texts"
+        yield "fair", found
+    if facts.texts < 0.8 * facts.wanted:
+        found = f"only {facts.texts:,} of {facts.wanted:,} texts: there were no more different ones"
+        yield "fair", found
+    if facts.repeated > 0.05:
+        grade: Grade = "poor" if facts.repeated > 0.2 else "fair"
+        yield grade, f"{facts.repeated:.0%} of the texts repeat an earlier text"
+    if facts.scored is not None and facts.scored < facts.texts / 2:
+        yield "fair", f"the records scored only {facts.scored:,} of the {facts.texts:,} texts"
+    yield from _of_labels(facts)
+
+
+def _of_likeness(found: Likeness | None) -> Iterator[tuple[Grade, str]]:
+    if found is None:
+        yield "fair", "without 10 donated texts, nothing public shows how like the records it is"
+        return
+    told = f"(separability {found.separability:.2f}; 0.5 is best)"
+    if found.separability > 0.92:
+        yield "poor", f"the texts are easily told from the donated texts {told}"
+    elif found.separability > 0.75:
+        yield "fair", f"the texts differ from the donated texts {told}"
+    else:
+        yield "good", f"the texts are hard to tell from the donated texts {told}"
+    if found.foreign > 0.2:
+        grade: Grade = "poor" if found.foreign > 0.35 else "fair"
+        yield grade, f"{found.foreign:.0%} of the texts are unlike every donated text"
+    if found.coverage < 0.7:
+        yield "fair", "many donated texts have no similar text in the release"
+    if found.donated < _ENOUGH_DONATED:
+        yield "fair", f"only {found.donated} donated texts to compare with"
+
+
+def _of_labels(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
+    teaching = facts.teaching
+    if teaching is not None and teaching.less:
+        yield (
+            "fair",
+            (
+                f"poor for training: a model that learns from the release is right for "
+                f"{teaching.release:.0%} of the donated texts, from other donated texts for "
+                f"{teaching.donated:.0%}"
+            ),
+        )
+    if unread := [a.name for a in facts.attributes if a.source == "request"]:
+        names = ", ".join(unread)
+        yield "fair", f"nothing shows whether the labels are true: no donated text has a {names}"
+    missed = [
+        f"{a.name} ({a.shown:.0%})" for a in facts.attributes if a.shown is not None and a.missed
+    ]
+    if missed:
+        found = f"few texts have the requested {', '.join(missed)}; their labels say what they have"
+        yield "good", found
