@@ -27,6 +27,7 @@ from sugarbush.pipeline.flow import (
     only_run,
     publish_artifacts,
     read_stages,
+    refuse_poor_release,
     run_stage,
     stale_stages,
 )
@@ -69,6 +70,7 @@ def bring_up_to_date(*, force: bool) -> None:
     up_to_date = len(stages.needed) - len(ran)
     get_run_logger().info("%d of %d stages were up to date", up_to_date, len(stages.needed))
     publish_artifacts(stages, ran=ran)
+    refuse_poor_release()  # the state of the run then names the verdict, and notifies
 
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{name}")

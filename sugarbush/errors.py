@@ -13,6 +13,7 @@
         PrivacyError           continuing would break the guarantee
           BudgetExceededError  a charge would exceed the cap
           LedgerError          the ledger cannot be read, written or trusted
+      PoorReleaseError         exit code 3: a release is finished, and its verdict is poor
     InvariantError             a bug in Sugarbush; not a SugarbushError
 
 A message says what is wrong, where, and what to do. A message may contain a file name, a row number
@@ -74,6 +75,12 @@ class BudgetExceededError(PrivacyError):
 
 class LedgerError(PrivacyError):
     """The ledger cannot be read, written or trusted, so no noise may be drawn."""
+
+
+class PoorReleaseError(SugarbushError):
+    """A release is finished, but its texts are poor."""
+
+    exit_code = 3
 
 
 class InvariantError(AssertionError):

@@ -18,6 +18,7 @@ from sugarbush.pipeline import entry_point, run_with_parent
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import environment_of_dvc, is_needed, only_run
+from sugarbush.pipeline.judging import read_verdicts, require_not_poor
 from sugarbush.pipeline.preflight import few_public_texts
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
@@ -75,6 +76,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
         )
         return int(code)
     summarise(base, settings, Console())
+    require_not_poor(Roots(base), settings)
     return 0
 
 
@@ -133,6 +135,10 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
         table.add_row(
             f"synthetic ({method.name})", f"{synthetic}  ({count:,} text{'s' * (count != 1)})"
         )
+    for name, verdict in read_verdicts(roots).items():
+        table.add_row(f"verdict ({name})", verdict.grade)
+        for reason in verdict.reasons:
+            table.add_row("", f"- {reason}")
     table.add_row("release card", str(roots.published / "release_card.md"))
     table.add_row("report", str(roots.published / "index.html"))
     table.add_row("internal report", f"{roots.internal / 'index.html'}  (not DP: do not share)")

@@ -245,6 +245,13 @@ def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path =
     create_link_artifact(key="report", link=page, link_text="the report")
 
 
+def refuse_poor_release(folder: Path = Path()) -> None:
+    """Raise PoorReleaseError if the finished release is poor. The verdict is public."""
+    from sugarbush.pipeline.judging import require_not_poor
+
+    require_not_poor(Roots(folder), load_params(folder / FILE))
+
+
 def _print_new_errors(errors: Path, old_size: int) -> None:
     """Print the new lines of the error log on this terminal. Prefect does not read the terminal."""
     if errors.exists() and sys.__stderr__ is not None:

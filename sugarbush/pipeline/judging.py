@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,12 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.reader import LEAST_EXAMPLES, LabelReader, Labels
+from sugarbush.errors import PoorReleaseError
 from sugarbush.evaluation.downstream import train_classifier
 from sugarbush.evaluation.likeness import likeness
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.evolution.evolve import Evolution
+from sugarbush.paths import Roots
+from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.privacy.settings import Purpose
 from sugarbush.report.verdict import Teaching, Verdict, VerdictFacts, make_verdict
 
+FILE = "verdict.json"
 _FOLDS = 5
 _MOST_TEXTS = 1000
 
@@ -58,6 +64,34 @@ def judge(
             teaching=teaching(reader, final.texts, final.codes),
         )
     )
+
+
+def read_verdicts(roots: Roots) -> dict[str, Verdict]:
+    """Read the verdict on each released method that stage report wrote. There may be none."""
+    path = roots.published / FILE
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {
+        method: Verdict(
+            grade=fields["grade"], reasons=tuple(fields["reasons"]), training=fields["training"]
+        )
+        for method, fields in found.items()
+    }
+
+
+def require_not_poor(roots: Roots, settings: ProjectSettings) -> None:
+    """Raise PoorReleaseError if a finished release is poor.
+
+    The example and sets for benchmarks are never refused, nor any release with
+    `report.accept_poor`.
+    """
+    if settings.report.accept_poor or settings.privacy.purpose is not Purpose.RELEASE:
+        return
+    for method, verdict in read_verdicts(roots).items():
+        if verdict.grade == "poor":
+            raise PoorReleaseError(
+                f"the release of {method} is finished, and it is {verdict.line()}. To accept such "
+                "releases, set report.accept_poor: true"
+            )
 
 
 def teaching(

@@ -31,6 +31,7 @@ from sugarbush.methods.interface import Method
 from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, require
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of
 from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.judging import FILE as VERDICTS
 from sugarbush.pipeline.judging import judge
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.release_facts import release_facts, text_counts
@@ -339,7 +340,7 @@ def run(project: Project) -> None:
         (folder / "release_card.md").write_text(card_markdown(card), encoding="utf-8")
         (folder / "index.html").write_text(render_public_page(data), encoding="utf-8")
         verdicts = {m.name: m.verdict.value.as_dict() for m in data.methods if m.verdict}
-        (folder / "verdict.json").write_text(json.dumps(verdicts, indent=1) + "\n")
+        (folder / VERDICTS).write_text(json.dumps(verdicts, indent=1) + "\n")
         (folder / "metrics.json").write_text(json.dumps(public_metrics(data), indent=1) + "\n")
         plots = folder / "plots"
         plots.mkdir()
