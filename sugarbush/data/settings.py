@@ -34,6 +34,8 @@ class PrepareSettings(Section):
     """Column of the user who wrote the record; only with privacy.unit: user."""
     donated: str | None = EXAMPLE_FOLDER + "donated.jsonl"
     """File of donated examples, which are not protected; null: no examples."""
+    accept_overlap: bool = False
+    """Whether public texts may resemble records: you declare that all of them may be published."""
     schema_: str = Field(EXAMPLE_FOLDER + "schema.yaml", alias="schema")
     """File of the schema: the attributes of a record and their public values."""
     heldout_share: Annotated[float, Field(gt=0, lt=1)] = 0.15

@@ -6,7 +6,8 @@ removes the texts that are equal to a public text, but such a file names many pr
 Donated examples may be records on purpose. Prepare removes these records, so only the other records
 are compared with the donated examples.
 
-With purpose benchmark, all data is public and nothing is refused.
+With purpose benchmark, all data is public and nothing is refused. With `prepare.accept_overlap`,
+the user declares that every public text may be published, and the card shows this declaration.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ _WHAT_TO_DO = (
     "Name a public file without private records. If all data is public, set privacy.purpose: "
     "benchmark"
 )
+_DECLARE = (
+    "Texts from one template resemble each other, too. If you know that every text of the file may "
+    "be published, declare it with prepare.accept_overlap: true; the release card will say so"
+)
 
 
 class PublicInputs:
@@ -44,15 +49,17 @@ class PublicInputs:
         }
         if sources := settings.pretrain.sources:
             self._by_setting[_PRETRAIN] = load_pool(sources, base=project.base, setting=_PRETRAIN)
-        self._is_public = settings.privacy.purpose is Purpose.BENCHMARK
+        is_public = settings.privacy.purpose is Purpose.BENCHMARK
+        self._may_overlap = is_public or settings.prepare.accept_overlap
 
     @property
     def texts(self) -> tuple[str, ...]:
         return tuple(chain(*self._by_setting.values()))
 
     def comparison(self) -> Comparison:
-        """Return a comparison with the private records. For public data, it compares nothing."""
-        texts = {} if self._is_public else self._by_setting
+        """Return a comparison with the private records. It compares nothing for public data, and
+        if the settings declare that every public text may be published."""
+        texts = {} if self._may_overlap else self._by_setting
         return Comparison({name: PublicTexts(own) for name, own in texts.items() if own})
 
 
@@ -76,7 +83,7 @@ class Comparison:
             if public.overlap(self._counts[setting]):
                 raise InputError(
                     f"{setting}: contains copies of private records (prepare.file), which a "
-                    f"release could repeat word for word. {_WHAT_TO_DO}"
+                    f"release could repeat word for word. {_WHAT_TO_DO}. {_DECLARE}"
                 )
 
 

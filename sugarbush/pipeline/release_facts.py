@@ -24,6 +24,7 @@ from sugarbush.privacy.ledger import ACCEPTED, Ledger
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
 from sugarbush.report.model import Release
+from sugarbush.report.remarks import OVERLAP
 
 _ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 
@@ -79,7 +80,10 @@ def release_facts(
         else None,
         other_packages=_packages_with_private_texts(settings),
         texts=texts,
-        remarks=_remarks((*released, *earlier), schema, has_table=engine is not None),
+        remarks=(
+            *_remarks((*released, *earlier), schema, has_table=engine is not None),
+            *((OVERLAP,) if settings.prepare.accept_overlap else ()),
+        ),
         settings=_shown_settings(settings),
         shown_runs=shown_count(ledger.state, f"{privacy.purpose}-{privacy.dataset}"),
     )

@@ -423,7 +423,13 @@ def readable(population: Population, schema: Schema, labels: Labels) -> pd.DataF
         sure = labels.confidence[:, place]
         if not np.isnan(sure).all():
             columns[f"confidence_{name}"] = np.round(sure, 3)
-    return pd.DataFrame({**columns, "weight": np.round(labels.weights, 3)})
+    frame = pd.DataFrame({**columns, "weight": np.round(labels.weights, 3)})
+    whole = [name for name in frame if _are_integers(columns.get(str(name), ()))]
+    return frame.astype(dict.fromkeys(whole, "Int64"))  # else 4 becomes 4.0 beside a missing value
+
+
+def _are_integers(values: Any) -> bool:
+    return isinstance(values, list) and {type(v) for v in values} in ({int}, {int, type(None)})
 
 
 def values_of(

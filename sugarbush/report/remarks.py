@@ -26,6 +26,11 @@ LABELS_BY_LLM = (
     "the endpoint rejects its text or gives no usable answer. A call without any answer stops the "
     "run before any charge."
 )
+OVERLAP = (
+    "Public texts were not compared with the private records. The settings declare "
+    "(prepare.accept_overlap) that every donated text and every text of a pool may be published, "
+    "although some may resemble private records."
+)
 DPSGD_NOISE = (
     "The noise of DP-SGD is sampled in floating point from a generator with a seed from "
     "the operating system. Attacks on its low-order bits are out of scope. Gradients are "
