@@ -1,0 +1,148 @@
+"""Tests that labels are true of the texts, and not of the requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sugarbush.attributes.reader import UNREAD, LabelReader, Labels, raking_weights
+from sugarbush.data.schema import Attribute, Schema
+
+TOPICS = ("lamp", "chair", "table")
+SCHEMA = Schema(
+    subject="letters", attributes=(Attribute(name="topic", column="topic", values=TOPICS),)
+)
+BY_KEYWORDS = Schema(
+    subject="letters",
+    attributes=(
+        Attribute(name="topic", values=TOPICS, keywords={topic: (topic,) for topic in TOPICS}),
+    ),
+)
+
+
+def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Count the topics in each text, and add a little that depends on its length."""
+    rows = [[text.count(topic) + 0.01 * (len(text) % (7 + i)) for i, topic in enumerate(TOPICS)]
+            for text in texts]  # fmt: skip
+    found = np.array(rows, dtype=np.float32).reshape(len(texts), len(TOPICS)) + 1e-3
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+
+
+def letters(codes: Sequence[int]) -> tuple[str, ...]:
+    return tuple(
+        f"my {TOPICS[code]} of order {'1' * (i % 11)} broke" for i, code in enumerate(codes)
+    )
+
+
+def reader(labelled: int = 30, **changes: object) -> LabelReader:
+    codes = np.arange(30) % 3
+    taught = np.where(np.arange(30) < labelled, codes, 3)[:, None]
+    fields = {"schema": SCHEMA, "embed": embed, "examples": letters(codes), "codes": taught}
+    return LabelReader(**(fields | changes))  # type: ignore[arg-type]
+
+
+def column(values: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)[:, None]
+
+
+def test_the_label_is_what_the_text_says_and_not_what_was_requested() -> None:
+    true = [0, 1, 2] * 40
+    asked = [1, 1, 1] * 40
+    found = reader().read(letters(true), column(asked))
+    assert np.mean(found.codes[:, 0] == true) > 0.95
+    (attribute,) = found.attributes
+    assert attribute.source == "donated"
+    assert attribute.requested == 120
+    assert attribute.shown == pytest.approx(1 / 3, abs=0.05)
+    assert attribute.accuracy is not None
+    assert attribute.accuracy > 0.9
+
+
+def test_requests_that_texts_obey_correct_a_weak_reader() -> None:
+    """Half of the texts and examples tell nothing. Obeyed requests decide; ignored ones do not."""
+    rng = np.random.default_rng(1)
+    true, other = rng.integers(0, 3, size=(2, 300)).tolist()
+
+    def half_silent(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(text if i % 2 else "it broke" for i, text in enumerate(texts))
+
+    own = reader(examples=half_silent(letters(np.arange(30) % 3)))
+    texts = half_silent(letters(true))
+    obeyed, ignored, alone = (
+        own.read(texts, column(asked)).codes[:, 0] for asked in (true, other, [UNREAD] * 300)
+    )
+    assert np.mean(obeyed == true) > 0.95 > np.mean(alone == true)
+    assert np.mean(ignored == true) > np.mean(alone == true) - 0.05
+
+
+def test_without_a_labelled_example_the_request_stands_unverified() -> None:
+    for own in (reader(labelled=0), reader(codes=None, examples=())):
+        found = own.read(letters([0, 1]), column([2, UNREAD]))
+        assert found.codes[:, 0].tolist() == [2, UNREAD]
+        assert np.isnan(found.confidence).all()
+        assert found.attributes[0].source == "request"
+        assert found.attributes[0].shown is None
+
+
+def test_keywords_read_a_text_as_they_read_a_record() -> None:
+    own = LabelReader(schema=BY_KEYWORDS, embed=embed)
+    found = own.read(("my chair broke", "nothing"), column([0, 0]))
+    assert found.codes[:, 0].tolist() == [1, 3]
+    assert found.confidence.tolist() == [[1.0], [1.0]]
+    assert found.attributes[0].source == "keywords"
+    assert found.attributes[0].shown == 0
+
+
+def test_the_dp_counts_are_the_prior_of_the_reader() -> None:
+    """Texts that tell nothing get the most frequent value of the DP table."""
+    silent = ("it broke",) * 20
+    counts = {"topic": np.array([5, 5, 500, 0])}
+    found = reader(counts=counts).read(silent, column([UNREAD] * 20))
+    assert (found.codes[:, 0] == 2).all()
+
+
+def test_labels_survive_their_frame() -> None:
+    found = reader().read(letters([0, 1, 2]), column([0, 2, UNREAD]))
+    again = Labels.of_frame(found.frame(SCHEMA.names), SCHEMA.names, found.attributes)
+    assert again.codes.tolist() == found.codes.tolist()
+    assert again.confidence.tolist() == found.confidence.tolist()
+    assert again.weights.tolist() == found.weights.tolist()
+
+
+def test_no_text_is_no_error() -> None:
+    found = reader().read((), np.empty((0, 1), dtype=np.int64))
+    assert found.codes.shape == (0, 1)
+    assert found.attributes[0].shown is None
+
+
+@given(
+    codes=st.lists(st.integers(0, 3), min_size=1, max_size=60),
+    counts=st.lists(st.integers(-5, 50), min_size=4, max_size=4),
+)
+def test_weights_are_bounded_and_bring_counts_nearer(codes: list[int], counts: list[int]) -> None:
+    own, wanted = column(codes), np.maximum(np.array(counts, dtype=float), 0)
+    weights = raking_weights(own, schema=SCHEMA, counts={"topic": np.array(counts)})
+    assert weights.shape == (len(codes),)
+    assert (weights >= 0.25 - 1e-9).all()
+    assert (weights <= 4 + 1e-9).all()
+    present = np.bincount(codes, minlength=4) > 0
+    wanted = np.where(present, wanted, 0)
+    if wanted.sum() > 0:
+
+        def distance(of: NDArray[np.float64]) -> float:
+            now = np.bincount(codes, weights=of, minlength=4)
+            return float(np.abs(now / now.sum() - wanted / wanted.sum()).sum())
+
+        assert distance(weights) <= distance(np.ones(len(codes))) + 1e-6
+
+
+def test_a_text_without_a_label_changes_no_weight() -> None:
+    weights = raking_weights(
+        column([0, UNREAD]), schema=SCHEMA, counts={"topic": np.array([1, 5, 1, 0])}
+    )
+    assert weights.tolist() == [1, 1]

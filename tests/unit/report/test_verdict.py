@@ -1,0 +1,73 @@
+"""Tests of the grades: a finding can only lower the grade."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sugarbush.attributes.reader import ReadAttribute
+from sugarbush.evaluation.likeness import Likeness
+from sugarbush.report.verdict import Teaching, VerdictFacts, make_verdict, worst
+
+LIKE = Likeness(separability=0.5, foreign=0.05, coverage=1.0, donated=50)
+GOOD = VerdictFacts(texts=100, wanted=100, likeness=LIKE, signal=5.0, scored=100, considered=400)
+SHOWN = ReadAttribute(name="topic", source="donated", requested=100, shown=0.2)
+
+
+def test_a_release_without_a_finding_is_good() -> None:
+    assert make_verdict(GOOD).grade == "good"
+    assert make_verdict(replace(GOOD, attributes=(SHOWN,))).grade == "good"
+
+
+@pytest.mark.parametrize(
+    ("changes", "grade", "word"),
+    [
+        ({"texts": 0}, "poor", "no text"),
+        ({"likeness": None}, "fair", "donated"),
+        ({"likeness": replace(LIKE, separability=1.0)}, "poor", "easily told"),
+        ({"likeness": replace(LIKE, separability=0.8)}, "fair", "differ"),
+        ({"likeness": replace(LIKE, foreign=0.5)}, "poor", "unlike every"),
+        ({"likeness": replace(LIKE, coverage=0.5)}, "fair", "no similar text"),
+        ({"likeness": replace(LIKE, donated=12)}, "fair", "only 12"),
+        ({"signal": 1.0}, "fair", "noise"),
+        ({"considered": 100}, "fair", "chose nothing"),
+        ({"wanted": 200}, "fair", "only 100 of 200"),
+        ({"repeated": 0.1}, "fair", "repeat"),
+        ({"repeated": 0.5}, "poor", "repeat"),
+        ({"scored": 10}, "fair", "scored only 10"),
+        ({"attributes": (replace(SHOWN, source="request", shown=None),)}, "fair", "topic"),
+        ({"teaching": Teaching(release=0.3, donated=0.6, error=0.05)}, "fair", "training"),
+    ],
+)
+def test_every_finding_lowers_the_grade(changes: dict[str, Any], grade: str, word: str) -> None:
+    found = make_verdict(replace(GOOD, **changes))
+    assert found.grade == grade
+    assert any(word in reason for reason in found.reasons)
+
+
+def test_a_release_that_teaches_less_than_the_donated_texts_is_poor_for_training() -> None:
+    less = make_verdict(replace(GOOD, teaching=Teaching(release=0.3, donated=0.6, error=0.05)))
+    more = make_verdict(replace(GOOD, teaching=Teaching(release=0.6, donated=0.6, error=0.05)))
+    assert (less.training, more.training, make_verdict(GOOD).training) == ("poor", "good", None)
+
+
+SHARES = st.floats(0, 1)
+
+
+@given(shares=st.tuples(SHARES, SHARES, SHARES, SHARES), texts=st.integers(0, 200))
+def test_at_most_five_reasons_and_the_worst_are_first(
+    shares: tuple[float, float, float, float], texts: int
+) -> None:
+    separability, foreign, coverage, repeated = shares
+    like = Likeness(separability=separability, foreign=foreign, coverage=coverage, donated=50)
+    found = make_verdict(replace(GOOD, likeness=like, repeated=repeated, texts=texts, signal=1.0))
+    assert 1 <= len(found.reasons) <= 5
+    assert found.line().startswith(f"{found.grade}: ")
+    alone = make_verdict(VerdictFacts(texts=max(texts, 1), wanted=1, likeness=like))
+    assert worst([found, alone]).grade in {found.grade, alone.grade}  # type: ignore[union-attr]
+    if alone.grade == "poor":
+        assert found.grade == "poor"
