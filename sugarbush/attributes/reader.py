@@ -123,6 +123,19 @@ class LabelReader:
     abstain: float = 0.0
     counts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
+    @property
+    def reads(self) -> bool:
+        """Whether the value of an attribute can be read from a text."""
+        return any(
+            attribute.keywords is not None
+            or attribute.name in self.readers
+            or (
+                self.codes is not None
+                and len(_labelled(self.codes[:, place], attribute)) >= LEAST_EXAMPLES
+            )
+            for place, attribute in enumerate(self.schema.attributes)
+        )
+
     def read(self, texts: Sequence[str], requested: NDArray[np.int64]) -> Labels:
         """Return the labels of `texts` (n). `requested` (n, d) are the requested codes, or -1."""
         n, schema = len(texts), self.schema

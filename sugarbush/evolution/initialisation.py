@@ -41,6 +41,10 @@ class Targets:
     codes: NDArray[np.int64]
     labels: NDArray[np.int64]
 
+    def take(self, places: NDArray[np.integer[Any]]) -> Targets:
+        """Return the targets at `places`."""
+        return Targets(codes=self.codes[places], labels=self.labels[places])
+
 
 def candidate_count(params: CandidateSettings, *, record_count: float | None) -> int:
     """Return the number of candidates in a round.
@@ -138,6 +142,26 @@ def first_requests(
             zip(targets.codes, shown, known, strict=True)
         )
     )
+
+
+def contradicted(
+    requested: NDArray[np.int64],
+    read: NDArray[np.int64],
+    confidence: NDArray[np.float64],
+    *,
+    bucket: Sequence[int],
+) -> NDArray[np.bool_]:
+    """Return for each text whether it more likely than not lacks a requested value, `(n,)`.
+
+    `requested` and `read` (n, d) are codes, and `confidence` (n, d) the probability of `read`.
+    `bucket` (d,) are the codes of `other`, which no prompt requests.
+
+    >>> contradicted(np.array([[0], [0], [1]]), np.array([[0], [1], [1]]), np.ones((3, 1)),
+    ...              bucket=[2]).tolist()
+    [False, True, False]
+    """
+    asked = (requested != NO_CODE) & (requested != np.asarray(bucket))
+    return np.asarray((asked & (read != requested) & (confidence >= 0.5)).any(axis=1))
 
 
 def first_population(

@@ -27,6 +27,7 @@ from sugarbush.evolution.evolve import Evolution, evolve
 from sugarbush.evolution.initialisation import (
     Targets,
     candidate_count,
+    contradicted,
     first_population,
     first_requests,
     open_targets,
@@ -35,7 +36,7 @@ from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.evolution.selection import select_by_rank
 from sugarbush.evolution.settings import CandidateSettings, EvolutionSettings, FirstLength
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
-from sugarbush.generators.interface import RandomRequest, Request, Usage, usage_of
+from sugarbush.generators.interface import Answer, RandomRequest, Request, Usage, usage_of
 from sugarbush.methods.interface import (
     FinalSet,
     Initial,
@@ -44,7 +45,7 @@ from sugarbush.methods.interface import (
     PlannedCalls,
     PromptParts,
 )
-from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.data_types import Private, Released, merge_ids
 from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.randomness import public_rng, seed_of
 from sugarbush.report.remarks import EMBEDDINGS
@@ -83,12 +84,17 @@ class GeneratingMethod(CandidateSettings, Method):
         return candidate_count(self, record_count=record_count)
 
     def initialise(self, inputs: MethodInputs) -> Initial:
-        """Request the first candidates. Raises GeneratorError if no answer is usable."""
+        """Request the first candidates. Raises GeneratorError if no answer is usable.
+
+        A share of the requests (`inputs.again`) waits. If texts of the others contradict the value
+        that was requested, their rows of the table are requested again, so that the values of the
+        texts stay near the DP table. Every text is a candidate, also a contradicting one.
+        """
         seed = seed_of(inputs.first_seed, self.name)
         targets = self.targets(inputs, count=None, seed=seed)
         requests = targets.map(lambda wanted: self._requests(wanted, inputs, seed=seed))
         stage = f"initialise@{self.name}"
-        answers = inputs.writer(stage).write(requests, what="first texts")
+        targets, requests, answers = self._written(inputs, targets, requests, seed=seed)
         population = first_population(
             targets.value, answers, requests=requests.value, donated=inputs.donated
         )
@@ -103,6 +109,45 @@ class GeneratingMethod(CandidateSettings, Method):
             ledger_ids=ids,
             run=digest_of(seed=seed, ids=list(ids)),
         )
+
+    def _written(
+        self,
+        inputs: MethodInputs,
+        targets: Released[Targets],
+        requests: Released[tuple[Request, ...]],
+        *,
+        seed: int,
+    ) -> tuple[Released[Targets], Released[tuple[Request, ...]], tuple[Answer, ...]]:
+        """Send the requests, of which the last may be replaced, and return what was sent."""
+        writer, count = inputs.writer(f"initialise@{self.name}"), len(requests.value)
+        reader, waiting = inputs.label_reader(), int(count * inputs.again)
+        if not waiting or not self.shows_metadata or not reader.reads:
+            return targets, requests, writer.write(requests, what="first texts")
+        early = requests.map(lambda own: own[: count - waiting])
+        answers = writer.write(early, what="first texts")
+        places = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=int)
+        codes = targets.value.codes[places]
+        labels = reader.read([str(answers[i].text) for i in places], codes)
+        missed = contradicted(
+            codes,
+            labels.codes,
+            labels.confidence,
+            bucket=[size - 1 for size in inputs.schema.domain.values()],
+        )
+        again = places[missed][:waiting]
+        rows = np.concatenate([np.arange(count - len(again)), again])
+        targets = targets.map(lambda own: own.take(rows))
+        repeated = targets.map(
+            lambda own: self._requests(
+                own.take(np.arange(count - len(again), count)), inputs, seed=seed_of(seed, "again")
+            )
+        )
+        late = Released(
+            (*requests.value[count - waiting : count - len(again)], *repeated.value),
+            merge_ids(requests, repeated),
+        )
+        answers = (*answers, *writer.write(late, what="texts for contradicted values"))
+        return targets, Released((*early.value, *late.value), late.ledger_ids), answers
 
     def _requests(
         self, targets: Targets, inputs: MethodInputs, *, seed: int

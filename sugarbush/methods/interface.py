@@ -25,6 +25,7 @@ from sugarbush.report.remarks import EMBEDDINGS, INTEGER_NOISE, LABELS_BY_LLM
 from sugarbush.settings import Section
 
 if TYPE_CHECKING:
+    from sugarbush.attributes.reader import LabelReader
     from sugarbush.data.private_store import PrivateCorpus
     from sugarbush.evolution.evolve import Encode, Evolution, Writer
     from sugarbush.evolution.initialisation import Donated
@@ -186,9 +187,10 @@ class MethodInputs:
     `writer(stage)` opens the generator. `encode` embeds public text, `encode_private` private text.
     `plan` computes the budget plan, which takes seconds. `open_store(stage, key)` opens the
     finished results of a stage. `scratch(name)` is a private folder. `pretrained` is a folder of
-    small public models. `find(name)` is a public file that the settings name. `restart` is the
-    command of this stage, for torchrun. `digests` contains random names of the private data, for
-    cache keys.
+    small public models. `label_reader()` reads the labels of released texts, and `again` is the
+    share of first requests for contradicted values. `find(name)` is a public file that the settings
+    name. `restart` is the command of this stage, for torchrun. `digests` contains random names of
+    the private data, for cache keys.
     """
 
     schema: Schema
@@ -214,6 +216,8 @@ class MethodInputs:
     scratch: Callable[[str], Path]
     find: Callable[[str], Path]
     pretrained: Path
+    label_reader: Callable[[], LabelReader]
+    again: float
     restart: tuple[str, ...] = ()
     release: ReleaseSettings = field(default_factory=ReleaseSettings)
     report: Callable[[str], None] = field(default=lambda line: None)

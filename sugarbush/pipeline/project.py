@@ -344,6 +344,8 @@ class Project:
             scratch=self.scratch,
             find=self.find,
             pretrained=self.pretrained,
+            label_reader=lambda: self.label_reader(metadata),
+            again=settings.initialise.again,
             release=settings.release,
             restart=("-m", f"tasks.{stage}", "--method", method.name),
             report=report,

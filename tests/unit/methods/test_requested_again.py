@@ -1,0 +1,91 @@
+"""Tests that rows of the DP table are requested again if texts contradict them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sugarbush.attributes.reader import LabelReader
+from sugarbush.data.schema import Schema
+from sugarbush.evolution.evolve import Writer
+from sugarbush.evolution.initialisation import Targets, open_targets
+from sugarbush.generators.interface import Answer, RandomRequest, Request
+from sugarbush.methods.mosaic import Mosaic
+from sugarbush.privacy.data_types import Released
+from sugarbush.randomness import seed_of
+
+TOPICS = ("lamp", "chair")
+SCHEMA = Schema.model_validate(
+    {
+        "subject": "letters",
+        "attributes": [
+            {"name": "topic", "values": list(TOPICS), "keywords": {t: [t] for t in TOPICS}}
+        ],
+    }
+)
+
+
+@dataclass
+class Stubborn:
+    """Writes about lamps, whatever a first request says. A repeated request is obeyed."""
+
+    asked: list[RandomRequest] = field(default_factory=list)
+
+    def generate(self, requests: Released[tuple[Request, ...]], *, what: str) -> Any:
+        self.asked += requests.value  # type: ignore[arg-type]
+        wanted = [dict(r.attributes).get("topic") for r in requests.value]  # type: ignore[union-attr]
+        obeyed = "contradicted" in what
+        return requests.map(
+            lambda own: tuple(
+                Answer(text=f"a {wanted[i] if obeyed else 'lamp'} {what} {i}")
+                for i in range(len(own))
+            )
+        )
+
+
+class Inputs:
+    """The parts of `MethodInputs` that stage initialise uses."""
+
+    def __init__(self, again: float) -> None:
+        self.again, self.schema, self.generator = again, SCHEMA, Stubborn()
+        self.first_seed, self.donated, self.length = 1, None, Any
+        self.label_reader = lambda: LabelReader(schema=SCHEMA, embed=lambda texts: np.empty(0))
+
+    def writer(self, stage: str) -> Writer:
+        return Writer(generator=self.generator, max_dropped_share=0.1)  # type: ignore[arg-type]
+
+
+class Method(Mosaic):
+    def targets(self, inputs: Any, *, count: int | None, seed: int) -> Released[Targets]:
+        targets = open_targets(10, SCHEMA)
+        targets.codes[:, 0] = [0, 1] * 5
+        return Released(targets, ("entry",))
+
+    def _requests(self, targets: Targets, inputs: Any, *, seed: int) -> tuple[Request, ...]:
+        return tuple(
+            RandomRequest(
+                subject="letters",
+                attributes=(("topic", TOPICS[code]),),
+                words=5,
+                sample=seed_of(seed, i),
+            )
+            for i, code in enumerate(targets.codes[:, 0])
+        )
+
+
+@pytest.mark.parametrize(("again", "repeated"), [(0.0, 0), (0.2, 2), (0.5, 2), (0.9, 0)])
+def test_contradicted_rows_take_the_waiting_requests(again: float, repeated: int) -> None:
+    """Of the early requests, every second one asks for a chair and gets a lamp."""
+    inputs = Inputs(again)
+    initial = Method(prompt="metadata").initialise(inputs)  # type: ignore[arg-type]
+    assert len(inputs.generator.asked) == 10  # never more calls than planned
+    assert len(initial.population) == 10
+    late = [text for text in initial.population.texts if "contradicted" in text]
+    assert sum("chair" in text for text in late) >= repeated
+    assert len({request.sample for request in inputs.generator.asked}) == 10
+    asked = [dict(request.attributes)["topic"] for request in inputs.generator.asked]
+    assert [TOPICS[code] for code in initial.population.codes[:, 0]] == asked
+    assert initial.ledger_ids == ("entry",)
