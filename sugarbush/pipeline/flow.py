@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import networkx as nx
@@ -28,6 +29,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 FIRST = "fingerprint"
+_SHOWN_TEXTS, _SHOWN_CHARACTERS = 10, 300  # in Prefect's artifact
 
 
 class StageFailedError(FailureError):
@@ -221,11 +223,7 @@ def environment_of_dvc() -> dict[str, str]:
 
 def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path = Path()) -> None:
     """Create Prefect's public artifacts: what ran, the metrics, the release card, the page."""
-    from prefect.artifacts import (
-        create_link_artifact,
-        create_markdown_artifact,
-        create_table_artifact,
-    )
+    from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
     published = Roots(folder).published
     ran = set(ran)
@@ -241,8 +239,31 @@ def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path =
     create_table_artifact(key="figures", table=table, description="reports/public/metrics.json")
     card = (published / "release_card.md").read_text(encoding="utf-8")
     create_markdown_artifact(key="release-card", markdown=card)
-    page = (published / "index.html").absolute().as_uri()
-    create_link_artifact(key="report", link=page, link_text="the report")
+    report = report_markdown(folder, load_params(folder / FILE))
+    create_markdown_artifact(key="report", markdown=report)
+
+
+def report_markdown(folder: Path, settings: ProjectSettings) -> str:
+    """Return the verdict and the first texts of each method as Markdown. All of it is released.
+
+    Browsers refuse a link from Prefect's page to a file, so the artifact shows the report itself.
+    """
+    from sugarbush.pipeline.judging import read_verdicts
+    from sugarbush.pipeline.released import final_folder
+
+    roots = Roots(folder)
+    verdicts, lines = read_verdicts(roots), [f"The whole page: `{roots.published}/index.html`"]
+    for method in settings.released:
+        lines.append(f"## {method.name}")
+        if (verdict := verdicts.get(method.name)) is not None:
+            lines += [f"Verdict: **{verdict.grade}**", ""]
+            lines += [f"- {reason}" for reason in verdict.reasons]
+        path = final_folder(roots, method) / "synthetic.jsonl"
+        with path.open(encoding="utf-8") as rows:
+            texts = [str(json.loads(row)["text"]) for row in islice(rows, _SHOWN_TEXTS)]
+        lines += ["", f"The first texts of `{path}`:", ""]
+        lines += [f"    {' '.join(text.split())[:_SHOWN_CHARACTERS]}" for text in texts]
+    return "\n".join(lines) + "\n"
 
 
 def refuse_poor_release(folder: Path = Path()) -> None:

@@ -71,9 +71,7 @@ def read_verdicts(roots: Roots) -> dict[str, Verdict]:
     path = roots.published / FILE
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {
-        method: Verdict(
-            grade=fields["grade"], reasons=tuple(fields["reasons"]), training=fields["training"]
-        )
+        method: Verdict(**{**fields, "reasons": tuple(fields["reasons"])})
         for method, fields in found.items()
     }
 

@@ -7,8 +7,8 @@ everybody. Its thresholds were chosen on real sets before any release was judged
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from sugarbush.attributes.reader import ReadAttribute
@@ -67,12 +67,14 @@ class VerdictFacts:
 class Verdict:
     """A grade, at most five reasons, and whether the texts are good enough to train a model.
 
-    `training` is None if nobody can tell, because no donated example has labels.
+    `training` is None if nobody can tell, because no donated example has labels. `figures` are the
+    measured values behind the reasons.
     """
 
     grade: Grade
     reasons: tuple[str, ...]
     training: Literal["good", "poor"] | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
 
     def line(self) -> str:
         """Return the verdict in one line.
@@ -101,7 +103,22 @@ def make_verdict(facts: VerdictFacts) -> Verdict:
         grade=found[0][0] if found else "good",
         reasons=tuple(reason for _, reason in found[:_MOST_REASONS]),
         training=training,
+        figures=_figures(facts),
     )
+
+
+def _figures(facts: VerdictFacts) -> dict[str, float]:
+    found = {"repeated": facts.repeated, "signal": facts.signal}
+    if (like := facts.likeness) is not None:
+        found |= {
+            "separability": like.separability,
+            "foreign": like.foreign,
+            "coverage": like.coverage,
+        }
+    if (taught := facts.teaching) is not None:
+        found |= {"taught_by_release": taught.release, "taught_by_donated": taught.donated}
+    found |= {f"shown_{a.name}": a.shown for a in facts.attributes}
+    return {name: round(value, 3) for name, value in found.items() if value is not None}
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict | None:

@@ -201,6 +201,9 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
             "completion_tokens": sum(u.completion_tokens for u in usage),
             "unusable_answers": sum(sum(u.problems.values()) for u in usage),
         }
+        if method.verdict is not None:
+            verdict = method.verdict.value
+            found[method.name] |= {"verdict": verdict.grade, **verdict.figures}
     return found
 
 

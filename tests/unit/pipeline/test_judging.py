@@ -142,7 +142,8 @@ def test_a_finished_poor_release_is_an_error_with_its_reasons(tmp_path: Path) ->
     roots.published.mkdir(parents=True)
 
     def written(grade: str) -> None:
-        fields = {"grade": grade, "reasons": ["the texts repeat"], "training": None}
+        found = Verdict(grade=grade, reasons=("the texts repeat",))  # type: ignore[arg-type]
+        fields = found.as_dict()
         (roots.published / "verdict.json").write_text(json.dumps({"mosaic": fields}))
 
     def of(**changes: object) -> ProjectSettings:
