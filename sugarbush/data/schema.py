@@ -43,7 +43,7 @@ from ruamel.yaml import YAML
 from sugarbush.errors import SchemaError
 
 # The columns of a release besides the attributes.
-RELEASE_COLUMNS = frozenset({"id", "text", "weight"})
+RELEASE_COLUMNS = frozenset({"id", "text", "weight", "parent", "round"})
 RELEASE_PREFIXES = ("requested_", "confidence_")
 _SOURCES = ("column", "keywords", "zero_shot", "source")
 _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

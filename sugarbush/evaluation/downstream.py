@@ -30,7 +30,7 @@ ROWS = {
     "": "these texts",
     "with_donated_": "these texts and the donated examples",
     "donated_": "the donated examples alone",
-    "majority_": "nothing: always the most common value",
+    "majority_": "always the most common value",
 }
 _SOLVER = "newton-cg"  # 2 to 5 times as fast as the default, at the same accuracy
 

@@ -159,7 +159,7 @@ def test_a_trained_metric_has_a_row_for_each_attribute_and_for_the_majority() ->
     )
     page = render_internal_page(public_data(), InternalData(values=figures))
     assert page.count("<h3>Accuracy: trained on these texts") == 1
-    for row in ("product", "mood", "product, always the most common value"):
+    for row in ("product", "mood", "product: always the most common value"):
         assert f"<td>{row}" in page
 
 
