@@ -84,25 +84,35 @@ class GeneratingMethod(CandidateSettings, Method):
 
     def initialise(self, inputs: MethodInputs) -> Initial:
         """Request the first candidates. Raises GeneratorError if no answer is usable."""
-        seed = seed_of(inputs.first_seed, self.name)
-        targets = self.targets(inputs, count=None, seed=seed)
-        requests = targets.map(lambda wanted: self._requests(wanted, inputs, seed=seed))
+        first = self.first_requests(inputs, count=None)
+        targets, requests = first.value
         stage = f"initialise@{self.name}"
-        answers = inputs.writer(stage).write(requests, what="first texts")
-        population = first_population(
-            targets.value, answers, requests=requests.value, donated=inputs.donated
-        )
+        answers = inputs.writer(stage).write(first.map(lambda both: both[1]), what="first texts")
+        population = first_population(targets, answers, requests=requests, donated=inputs.donated)
         if not len(population):
             raise GeneratorError(
                 f"{stage}: the generator returned no usable text. Check the generator's settings"
             )
-        ids = targets.ledger_ids
+        ids = first.ledger_ids
         return Initial(
             population=population,
             usage=usage_of(answers),
             ledger_ids=ids,
-            run=digest_of(seed=seed, ids=list(ids)),
+            run=digest_of(seed=self._first_seed(inputs), ids=list(ids)),
         )
+
+    def first_requests(self, inputs: MethodInputs, *, count: int | None) -> Requests:
+        """Return the targets and the requests of `count` first texts.
+
+        With `count=None`, there is one request per first candidate. The method reads only the
+        schema, the metadata, the donated examples and the length of `inputs`.
+        """
+        seed = self._first_seed(inputs)
+        targets = self.targets(inputs, count=count, seed=seed)
+        return targets.map(lambda wanted: (wanted, self._requests(wanted, inputs, seed=seed)))
+
+    def _first_seed(self, inputs: MethodInputs) -> int:
+        return seed_of(inputs.first_seed, self.name)
 
     def _requests(
         self, targets: Targets, inputs: MethodInputs, *, seed: int

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,7 +42,8 @@ _VALUES = 1024  # approximate number of values per tensor in a model's fingerpri
 class LocalModel:
     """A loaded model. An answer ends at a token of `end_ids`.
 
-    `fingerprint` is a hash of weights, architecture and vocabulary.
+    `fingerprint` is a hash of weights, architecture and vocabulary. `chats` states whether prompts
+    are chats; other prompts are lists that the model continues.
     """
 
     model: Any
@@ -52,13 +53,10 @@ class LocalModel:
     pad_id: int
     end_ids: tuple[int, ...]
     fingerprint: str
-
-    @property
-    def chats(self) -> bool:
-        return bool(self.tokenizer.chat_template)
+    chats: bool
 
     def encode(self, text: str) -> list[int]:
-        """Return token ids. Without a chat template, the tokenizer adds the special tokens."""
+        """Return token ids. Outside a chat, the tokenizer adds the special tokens."""
         ids: list[int] = self.tokenizer(
             text, add_special_tokens=not self.chats, split_special_tokens=not self.chats
         )["input_ids"]
@@ -89,7 +87,12 @@ def load_model(params: HuggingFace) -> LocalModel:
             f"generator.huggingface.max_tokens={params.max_tokens} leaves no room for a prompt, "
             f"because the model's context has {local.context_tokens} tokens. Lower max_tokens"
         )
-    return local
+    if params.form == "chat" and not local.chats:
+        raise ParamsError(
+            f"generator.huggingface.form=chat, but model '{params.model}' has no chat template. "
+            "Set form: list"
+        )
+    return replace(local, chats=local.chats and params.form != "list")
 
 
 @lru_cache(maxsize=1)
@@ -134,6 +137,7 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
         pad_id=pad_id,
         end_ids=end_ids,
         fingerprint=_fingerprint(model, tokenizer),
+        chats=bool(tokenizer.chat_template),
     )
     if local.chats:
         _try_template(local, name)
