@@ -9,6 +9,7 @@ from sugarbush.pipeline.rehearsal import (
 )
 from sugarbush.pipeline.rehearsal_verdict import Figures, Lengths
 
+_MOST_KINDS = 8
 _INDENT = "           "
 
 
@@ -46,6 +47,11 @@ def _figure_lines(figures: Figures) -> list[str]:
     if figures.attributes:
         shown = ", ".join(f"{one.name} {one.shown:.0%}" for one in figures.attributes)
         lines.append(f"texts that show the requested value: {shown}")
+    for name, counts in figures.kinds.items():
+        known = sorted(counts.items(), key=lambda kind: kind[1])
+        shown = ", ".join(f"{value} {count:,}" for value, count in known[:_MOST_KINDS])
+        more = f", and {len(known) - _MOST_KINDS} with more" if len(known) > _MOST_KINDS else ""
+        lines.append(f"different public texts by {name}: {shown}{more}")
     return lines
 
 

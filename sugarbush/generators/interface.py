@@ -189,13 +189,15 @@ class GeneratorContext:
 class GeneratorFacts:
     """Facts about a generator, for the release card.
 
-    `endpoint` is None if no request leaves this machine. `sources` contains names of public files.
+    `endpoint` is None if no request leaves this machine. `sources` contains names of public files,
+    and `licences` the licence of each.
     """
 
     provider: str
     model: str | None = None
     endpoint: str | None = None
     sources: tuple[str, ...] = ()
+    licences: tuple[str, ...] = ()
 
 
 class Price(Section):

@@ -329,7 +329,7 @@ class GeneratingMethod(CandidateSettings, Method):
             subject=schema.subject,
             attributes=tuple((a.name, max(a.domain, key=len)) for a in attributes),
             examples=tuple(examples[: self.examples]),
-            words=max(length.words, *(length.words_by_value or {"": length.words}).values()),
+            words=length.longest,
         )
 
 

@@ -261,7 +261,11 @@ def _rehearsed(
     *,
     count: int,
 ) -> Rehearsal:
-    from sugarbush.pipeline.rehearsal_figures import measure  # a slow import
+    from sugarbush.pipeline.rehearsal_figures import (  # slow imports
+        AttributeReader,
+        measure,
+        public_kinds,
+    )
 
     inputs = _method_inputs(project, public)
     first = method.first_requests(inputs, count=count)
@@ -271,17 +275,18 @@ def _rehearsed(
     answers = opened.generate(first.map(lambda both: both[1]), what=NAME).value
     elapsed_s = time.monotonic() - start
     settings = project.settings
-    figures = measure(
-        answers,
-        targets,
+    reader = AttributeReader(
         schema=project.schema,
         donated=public.donated,
-        readers=public.readers,
-        reading=settings.extract_metadata,
-        words=round(float(np.median([request.words or 0 for request in requests]))) or None,
+        zero_shot=public.readers,
+        settings=settings.extract_metadata,
         embed=project.encoder(private=False).encode,
         seed=seed_of(_SEED, NAME),
     )
+    words = round(float(np.median([request.words or 0 for request in requests]))) or None
+    figures = measure(answers, targets, words=words, reader=reader)
+    if texts := generator.public_texts(project.base):
+        figures = replace(figures, kinds=public_kinds(texts, reader))
     usage = usage_of(answers)
     return Rehearsal(
         method=method.name,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -40,22 +40,14 @@ OTHER_SUBJECTS = (
 
 
 def measure(
-    answers: Sequence[Answer],
-    targets: Targets,
-    *,
-    schema: Schema,
-    donated: Donated | None,
-    readers: Mapping[str, ZeroShotReader],
-    reading: ExtractMetadataSettings,
-    words: int | None,
-    embed: Embed,
-    seed: int,
+    answers: Sequence[Answer], targets: Targets, *, words: int | None, reader: AttributeReader
 ) -> Figures:
     """Compute the figures of `answers` (n,) to requests with `targets` (n,).
 
-    `donated` are the donated texts with their codes. `readers` read zero-shot attributes. `words`
-    is the median of the requested lengths.
+    `reader` has the donated texts, which are the standard. `words` is the median of the requested
+    lengths.
     """
+    donated, embed = reader.donated, reader.embed
     kept = [i for i, answer in enumerate(answers) if answer.text is not None]
     texts = [str(answers[i].text) for i in kept]
     standard = donated.texts if donated is not None else ()
@@ -82,64 +74,83 @@ def measure(
         donated_lengths=_lengths(standard),
         requested_words=words,
         spread=_spread(embedded),
-        off_subject=_off_subject(embedded, schema.subject, embed=embed),
-        attributes=shown_attributes(
-            texts,
-            embedded,
-            targets.codes[kept],
-            schema=schema,
-            donated=donated,
-            donated_embedded=known,
-            readers=readers,
-            reading=reading,
-            embed=embed,
-            seed=seed,
-        ),
+        off_subject=_off_subject(embedded, reader.schema.subject, embed=embed),
+        attributes=_shown(texts, targets.codes[kept], reader),
     )
 
 
-def shown_attributes(
-    texts: Sequence[str],
-    embedded: NDArray[np.float64],
-    requested: NDArray[np.int64],
-    *,
-    schema: Schema,
-    donated: Donated | None,
-    donated_embedded: NDArray[np.float64] | None,
-    readers: Mapping[str, ZeroShotReader],
-    reading: ExtractMetadataSettings,
-    embed: Embed,
-    seed: int,
-) -> tuple[ShownAttribute, ...]:
-    """Read the attributes from the texts, and compare them with the requested codes (n, d).
+@dataclass(frozen=True, kw_only=True)
+class AttributeReader:
+    """Reads attribute values from public texts.
 
     Keywords and zero-shot readers read their attributes. A classifier that is trained on the
-    donated texts reads the others. An attribute without a reader is omitted.
+    donated texts reads the others. An attribute without a reader is not read.
     """
-    none = dict.fromkeys(schema.names, (None,) * len(texts))
-    read = extract_codes(schema, texts, none, embed=embed, readers=readers, params=reading)
+
+    schema: Schema
+    donated: Donated | None
+    zero_shot: Mapping[str, ZeroShotReader]
+    settings: ExtractMetadataSettings
+    embed: Embed
+    seed: int
+
+    def read(self, texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+        """Return the codes of each attribute that can be read, `(n,)` each."""
+        none = dict.fromkeys(self.schema.names, (None,) * len(texts))
+        read = extract_codes(
+            self.schema,
+            texts,
+            none,
+            embed=self.embed,
+            readers=self.zero_shot,
+            params=self.settings,
+        )
+        found = {}
+        for place, attribute in enumerate(self.schema.attributes):
+            if attribute.column is None and attribute.source is None:
+                found[attribute.name] = read[:, place]
+            elif (codes := self._classified(texts, place)) is not None:
+                found[attribute.name] = codes
+        return found
+
+    def _classified(self, texts: Sequence[str], place: int) -> NDArray[np.int64] | None:
+        if self.donated is None:
+            return None
+        codes = self.donated.codes[:, place]
+        known = np.flatnonzero(codes != len(self.schema.attributes[place].domain) - 1)
+        if len(known) < _LEAST_LABELS or len(np.unique(codes[known])) < 2:
+            return None
+        examples = self.embed([self.donated.texts[i] for i in known])
+        model = train_classifier(examples, codes[known], seed=self.seed)
+        return np.asarray(model.predict(self.embed(texts)), dtype=np.int64)
+
+
+def public_kinds(texts: Sequence[str], reader: AttributeReader) -> dict[str, dict[str, int]]:
+    """Return the number of different texts for each value of each attribute that can be read."""
+    different = [texts[i] for i in without_repeated_texts(texts)]
+    kinds = {}
+    for name, codes in reader.read(different).items():
+        values = reader.schema.attribute(name).domain[:-1]
+        counts = np.bincount(codes, minlength=len(values) + 1)
+        kinds[name] = {value: int(counts[code]) for code, value in enumerate(values)}
+    return kinds
+
+
+def _shown(
+    texts: Sequence[str], requested: NDArray[np.int64], reader: AttributeReader
+) -> tuple[ShownAttribute, ...]:
+    """Compare the values in the texts with the requested codes (n, d)."""
     found = []
-    for place, attribute in enumerate(schema.attributes):
-        codes, bucket = read[:, place], len(attribute.domain) - 1
-        if attribute.column is not None or attribute.source is not None:
-            if donated is None or donated_embedded is None:
-                continue
-            known = donated.codes[:, place] != bucket
-            labels = donated.codes[known, place]
-            if known.sum() < _LEAST_LABELS or len(np.unique(labels)) < 2:
-                continue
-            codes = train_classifier(donated_embedded[known], labels, seed=seed).predict(embedded)
-        asked = requested[:, place]
+    for name, codes in reader.read(texts).items():
+        asked = requested[:, reader.schema.names.index(name)]
+        bucket = len(reader.schema.attribute(name).domain) - 1
         rows = np.flatnonzero((asked != NO_CODE) & (asked != bucket))
         if len(rows) < 2:
             continue
         shares = [float(np.mean(codes[rows] == np.roll(asked[rows], k))) for k in range(len(rows))]
         found.append(
             ShownAttribute(
-                name=attribute.name,
-                shown=shares[0],
-                chance=float(np.mean(shares[1:])),
-                texts=len(rows),
+                name=name, shown=shares[0], chance=float(np.mean(shares[1:])), texts=len(rows)
             )
         )
     return tuple(found)

@@ -15,6 +15,7 @@ from sugarbush.generators.interface import Problem
 FEWEST_DONATED = 5  # with fewer donated texts, there is no standard
 _ENOUGH_DONATED = 20  # with fewer, the nearest donated text is farther away by chance
 _MOST_REASONS = 5
+_MOST_KINDS = 6
 
 
 class Grade(StrEnum):
@@ -57,7 +58,8 @@ class Figures:
     donated text; `donated_distance` is this median among the donated texts. `spread` and
     `donated_spread` are mean distances between two texts. All distances are cosine distances.
     `off_subject` is the share of texts that are nearer to three other subjects than to the subject
-    of the schema. Without enough donated texts, the comparisons are None.
+    of the schema. Without enough donated texts, the comparisons are None. `kinds` counts the
+    generator's public texts by the values of each attribute.
     """
 
     requested: int
@@ -75,6 +77,7 @@ class Figures:
     donated_spread: float | None = None
     off_subject: float | None = None
     attributes: tuple[ShownAttribute, ...] = ()
+    kinds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def usable_share(self) -> float:
@@ -102,6 +105,7 @@ def judge(figures: Figures, *, max_dropped_share: float, compared: bool) -> Verd
         *(_like_the_standard(figures) if compared else _like_the_subject(figures)),
         *_varied(figures),
         *_attributes(figures),
+        *_missing_kinds(figures),
     ]
     order = list(Grade)
     grade = max((one.grade for one in found), key=order.index, default=Grade.GOOD)
@@ -244,6 +248,19 @@ def _attributes(figures: Figures) -> list[_Reason]:
         return []
     names = ", ".join(f"{one.name} ({one.shown:.0%}, by chance {one.chance:.0%})" for one in hidden)
     return [_Reason(Grade.FAIR, f"few texts show the requested value of: {names}")]
+
+
+def _missing_kinds(figures: Figures) -> list[_Reason]:
+    missing = [
+        f"{name} {value}"
+        for name, counts in figures.kinds.items()
+        for value, count in counts.items()
+        if not count
+    ]
+    if not missing:
+        return []
+    listed = ", ".join(missing[:_MOST_KINDS]) + (", .." if len(missing) > _MOST_KINDS else "")
+    return [_Reason(Grade.FAIR, f"the public texts have no text of: {listed}")]
 
 
 def _is_hidden(one: ShownAttribute) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+import huggingface_hub
 import torch
 from jinja2 import TemplateError
 from safetensors import SafetensorError
@@ -109,11 +110,7 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
             trust_remote_code=False,
         )
     except _CANNOT_LOAD as error:
-        raise ParamsError(
-            f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Set it "
-            "to a folder of a causal language model (config.json, weights, tokenizer), to a GGUF "
-            "file, or to a model's name at the Hugging Face hub."
-        ) from None
+        raise ParamsError(_cannot_load(name, error)) from None
     # If a folder has no tokenizer, transformers returns a tokenizer with an empty vocabulary.
     known = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
     if not known or max(known) >= model.get_input_embeddings().num_embeddings:
@@ -142,6 +139,28 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
     if local.chats:
         _try_template(local, name)
     return local
+
+
+def _cannot_load(name: str, error: BaseException) -> str:
+    """Return the message, with the ways to a model if the name is one of the hub."""
+    if Path(name).exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
+        return (
+            f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Set it "
+            "to a folder of a causal language model (config.json, weights, tokenizer), to a GGUF "
+            "file, or to a model's name at the Hugging Face hub."
+        )
+    offline = " HF_HUB_OFFLINE is set." if huggingface_hub.constants.HF_HUB_OFFLINE else ""
+    return (
+        f"generator.huggingface.model='{name}' is not on this machine, and the Hugging Face hub "
+        f"did not give it.{offline} Ways to a generator:\n"
+        f"  with a network   run again; a download that was cut off continues\n"
+        f"  a folder         on another machine: hf download {name} --local-dir MODEL; copy the "
+        "folder, and set generator.huggingface.model to its path\n"
+        "  a GGUF file      set generator.huggingface.model to its path (pip install gguf)\n"
+        "  an endpoint      set generator.provider: openai and generator.openai.base_url\n"
+        "  a pool           set generator.provider: pool and name public texts in "
+        "generator.pool.sources"
+    )
 
 
 def _split_gguf(name: str) -> tuple[str, str | None]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,8 @@ from sugarbush.cli.main import app
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.rehearsal import TEXTS, stored_rehearsal
 from tests.integration.llm.conftest import Bench
-from tests.integration.llm.server import Body, Reply, completion, random_words
-from tests.integration.project import PRODUCTS, SCHEMA, SMALL, WORDS, as_lines, letters
+from tests.integration.llm.server import Body, Reply, chosen, completion, letter, random_words
+from tests.integration.project import SCHEMA, SMALL, as_lines, letters
 from tests.settings import ROOT, settings
 
 # Warnings from inside DVC.
@@ -27,31 +25,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 Start = Callable[..., Bench]
 DONATED = 20
-RHYME = "Twinkle, twinkle, little star, how I wonder what you are, up above the world so high."
 OPENAI = "generator__openai__"
-
-
-def chosen(body: Body, *lists: tuple[str, ...]) -> list[str]:
-    digest = zlib.crc32(json.dumps(body, sort_keys=True).encode())
-    return [each[digest // 7**i % len(each)] for i, each in enumerate(lists)]
-
-
-def letter(number: int, body: Body) -> Reply:
-    """Write a letter as the donated letters are, about the requested product."""
-    asked = str(body["messages"][0]["content"])
-    product = next((p for p in PRODUCTS if f"product: {p}" in asked), "lamp")
-    wish = "my money back" if "wish: refund" in asked else "another one"
-    greeting, problem, ending = chosen(
-        body,
-        ("Dear shop", "Hello", "To the shop", "Good morning", "Dear all", "Hi there"),
-        WORDS,
-        ("Yours, a customer", "Thank you", "Regards", "Please answer soon", "I am waiting"),
-    )
-    order = zlib.crc32(json.dumps(body).encode()) % 9000
-    return completion(
-        f"{greeting}, the {product} which I ordered under number {order} {problem}, and I would "
-        f"like {wish} before week {order % 50}. {ending}."
-    )
 
 
 def refusal_of_model(number: int, body: Body) -> Reply:
