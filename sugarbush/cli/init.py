@@ -143,7 +143,10 @@ def _files_for(folder: Path, own: OwnData, columns: tuple[str, ...]) -> dict[str
 def _generator_changes(own: OwnData) -> dict[str, Any]:
     """Return the settings of the generator for texts like the donated ones. The default is a small
     open model on this machine, because the simulator writes texts of one domain."""
-    local: dict[str, Any] = {"model": DEFAULT_MODEL.name}
+    local: dict[str, Any] = {
+        "model": DEFAULT_MODEL.name,
+        "temperature": DEFAULT_MODEL.temperature,
+    }
     changes: dict[str, Any] = {"generator": {"provider": "huggingface", "huggingface": local}}
     if own.donated is None:
         return changes

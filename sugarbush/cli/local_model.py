@@ -13,8 +13,8 @@ import numpy as np
 
 _TOKENS_PER_WORD = 2.2  # of long words and names, in a vocabulary of English
 _STEP = 32  # max_tokens is a multiple
-_PROMPT_WORDS = 120  # donated examples in a prompt have about this many words together
-_FEWEST_EXAMPLES, _MOST_EXAMPLES = 3, 10
+_PROMPT_WORDS = 60  # donated examples in a prompt have about this many words together
+_FEWEST_EXAMPLES, _MOST_EXAMPLES = 2, 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,7 @@ class HubModel:
     name: str
     megabytes: int
     licence: str
+    temperature: float
     seconds_per_text: float
 
     @property
@@ -39,7 +40,8 @@ DEFAULT_MODEL = HubModel(
     name="HuggingFaceTB/SmolLM2-135M-Instruct",
     megabytes=270,
     licence="Apache-2.0",
-    seconds_per_text=0.6,
+    temperature=0.8,
+    seconds_per_text=0.8,
 )
 
 
@@ -57,7 +59,7 @@ def examples_for(texts: Sequence[str]) -> int:
     """Return the number of donated examples in a prompt. A CPU reads long prompts slowly.
 
     >>> examples_for(["word " * 13] * 50), examples_for(["word " * 100] * 50)
-    (9, 3)
+    (5, 2)
     """
     usual = float(np.median([len(text.split()) for text in texts]))
     count = round(_PROMPT_WORDS / max(usual, 1.0))
