@@ -73,6 +73,19 @@ def draft_schema(
     return Schema(subject=subject, attributes=tuple(attributes))
 
 
+def draft_lengths(texts: Sequence[str]) -> tuple[int, ...]:
+    """Return numbers of words for prompts: five quantiles of the donated texts' lengths.
+
+    A mean would request texts that are all of one length.
+
+    >>> draft_lengths(["a b", "a b c", "a b c d e f g h"] * 5)
+    (2, 3, 8)
+    """
+    counts = [len(text.split()) for text in texts]
+    found = np.quantile(counts, (0.1, 0.3, 0.5, 0.7, 0.9), method="nearest")
+    return tuple(sorted({max(1, int(count)) for count in found}))
+
+
 def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
     """Return the schema as YAML for `load_schema`, with a comment for each unknown column."""
     fields: dict[str, Any] = {

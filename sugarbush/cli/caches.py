@@ -8,6 +8,7 @@ from rich.console import Console
 
 from sugarbush.generators.answer_cache import FOLDER, open_cache
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.rehearsal import forget_rehearsal
 
 ANSWERS, LABELS = "generator", "labels"
 
@@ -34,6 +35,8 @@ def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
             continue
         with open_cache(folder) as cache:
             deleted = cache.clear()
+        if name == ANSWERS:
+            forget_rehearsal(base)  # another run pays for its texts again, and judges them again
         console.print(f"{name}: {deleted:,} answers deleted")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from sugarbush.cli.rehearsals import show_rehearsal
 from sugarbush.data.misspellings import misspellings
 from sugarbush.data.schema import Schema
 from sugarbush.data.split import unmatched_attributes
@@ -11,10 +12,15 @@ from sugarbush.errors import FailureError, InputError
 from sugarbush.generators.openai.address import is_unencrypted
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.dvc_lock import restore_lock
-from sugarbush.pipeline.flow import read_stages, stale_stages
-from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.flow import read_stages, spends, stale_stages
 from sugarbush.pipeline.preflight import check_generator, few_public_texts
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.rehearsal import (
+    PoorRehearsalError,
+    refusal,
+    rehearse,
+    stored_rehearsal,
+)
 from sugarbush.pipeline.settings import FILE, load_params
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.pipeline.usable_inputs import writes_another_domain
@@ -72,8 +78,7 @@ def check(project: Project, console: Console, *, internal: bool = False) -> None
         project.encoder(private=False).check()
         console.print(f"encoder    ok: {settings.embedding.model}")
     if any(method.asks_generator for method in settings.chosen):
-        check_generator(project)
-        console.print(f"generator  ok: {settings.generator.provider}")
+        _check_generator(project, console)
         if (notice := few_public_texts(project)) is not None:
             console.print(f"           but {notice}", markup=False, soft_wrap=True)
     for method in settings.chosen:
@@ -83,6 +88,27 @@ def check(project: Project, console: Console, *, internal: bool = False) -> None
     if writes_another_domain(settings):  # the settings allow it
         console.print(DOMAIN_NOTICE, soft_wrap=True)
     _check_budget(project, console)
+    _check_first_texts(project, console)
+
+
+def _check_generator(project: Project, console: Console) -> None:
+    """Check the generator. An endpoint that has answered a rehearsal is not asked again."""
+    generator = project.settings.generator
+    if generator.chosen.endpoint is not None and stored_rehearsal(project) is not None:
+        console.print(f"generator  ok: {generator.provider}, by its earlier answers; nothing sent")
+        return
+    check_generator(project)
+    console.print(f"generator  ok: {generator.provider}")
+
+
+def _check_first_texts(project: Project, console: Console) -> None:
+    """Print the rehearsal. Raises PoorRehearsalError for a poor verdict that nobody accepted."""
+    found = rehearse(project)
+    if found is None:
+        return
+    show_rehearsal(found, console)
+    if found.is_poor and not found.accepted:
+        raise PoorRehearsalError(refusal(found))
 
 
 def _print_misspellings(project: Project, console: Console) -> None:
@@ -136,5 +162,4 @@ def would_spend(project: Project) -> bool:
         raise FailureError(
             "another run is using this folder. Try again when it has ended"
         ) from None
-    spending = {stage.name for stage in STAGES if stage.spends}
-    return any(name.partition("@")[0] in spending for name in stale)
+    return spends(stale)

@@ -14,18 +14,21 @@ from typing import Any
 
 from rich.console import Console
 
-from sugarbush.attributes.draft import draft_schema, schema_yaml
+from sugarbush.attributes.draft import draft_lengths, draft_schema, schema_yaml
 from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.cli.drafts import donated_examples
+from sugarbush.cli.local_model import DEFAULT_MODEL, examples_for, tokens_for
 from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
 from sugarbush.data.reading import column_names, reads_keys
 from sugarbush.data.schema import Attribute, Schema
+from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import FailureError, ParamsError, SchemaError
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name
 
+_TEXTS = 500  # texts of the first release; a language model on two CPU cores writes them in time
 _SEED = 1  # seed of the clusters that become topics
 
 
@@ -118,12 +121,13 @@ def _files_for(folder: Path, own: OwnData, columns: tuple[str, ...]) -> dict[str
             "donated": None if own.donated is None else _path_setting(own.donated, folder),
             "schema": SCHEMA,
         },
-        "release": {"texts": None},
+        "release": {"texts": _TEXTS},
         "privacy": {
             "dataset": dataset_name(file),
             "unit": "record" if own.user_column is None else "user",
         },
     }
+    changes |= _generator_changes(own)
     changed = changed_text(template[FILE], changes)
     ignored = template[IGNORED]
     if not file.startswith("../") and not Path(file).is_absolute():
@@ -134,6 +138,25 @@ def _files_for(folder: Path, own: OwnData, columns: tuple[str, ...]) -> dict[str
         SCHEMA: _schema_text(own, columns, changed.params),
         IGNORED: ignored,
     }
+
+
+def _generator_changes(own: OwnData) -> dict[str, Any]:
+    """Return the settings of the generator for texts like the donated ones. The default is a small
+    open model on this machine, because the simulator writes texts of one domain."""
+    local: dict[str, Any] = {
+        "model": DEFAULT_MODEL.name,
+        "temperature": DEFAULT_MODEL.temperature,
+    }
+    changes: dict[str, Any] = {"generator": {"provider": "huggingface", "huggingface": local}}
+    if own.donated is None:
+        return changes
+    settings = PrepareSettings(donated=str(own.donated), text_column=own.text_column)
+    texts, _ = donated_examples(Path(), settings)
+    words = draft_lengths(texts)
+    local["max_tokens"] = tokens_for(texts)
+    changes["initialise"] = {"length": {"words": list(words)}}
+    changes["evolve"] = {"mosaic": {"examples": examples_for(texts)}}
+    return changes
 
 
 def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
@@ -245,13 +268,15 @@ def _print_next_steps(
         say(f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(other)}")
     subject = "" if own.subject else "say in `subject` what the texts are, "
     say(f"  edit {SCHEMA}: {subject}list public values")
-    say(f"  edit {FILE}: set generator.provider to openai, huggingface or pool")
-    say("  sugarbush check            settings, schema and every row of the data; spends nothing")
-    say("  sugarbush run")
+    say(f"  {FILE} names the generator {DEFAULT_MODEL.described}")
+    say("    another one: generator.provider openai (an endpoint) or pool (public texts)")
     say(
-        "`check` and `run` refuse an unedited schema and the simulator, before any budget is spent:"
+        "  sugarbush check            settings, every row, and 24 to 40 first texts; spends nothing"
     )
-    say("the simulator writes about customer service, whatever your texts are.")
+    say("  sugarbush run")
+    say("`check` and `run` refuse an unedited schema and poor texts before any budget is spent.")
+    if own.donated is None:
+        say("Without donated examples (--donated), nothing shows how good the texts are.")
 
 
 def own_data(file: Path | None, fields: Mapping[str, Any]) -> OwnData | None:

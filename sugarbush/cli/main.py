@@ -170,8 +170,9 @@ def check(
 ) -> None:
     """Check settings, schema, data, generator and budget. Spends nothing.
 
-    Reads every row of the data file, and may send one call to the generator. Changes no setting.
-    Exit code 2: something in your input must be fixed.
+    Reads every row of the data file. Requests 40 texts from the generator, as the run would, and
+    judges them: good, fair or poor. The answers are cached, so another check sends nothing. Changes
+    no setting. Exit code 2: something in your input must be fixed, or the texts are poor.
     """
     from sugarbush.cli import checks
 
@@ -188,11 +189,16 @@ def run(
     only_example: Annotated[
         bool, typer.Option("--only-example", help="Refuse to run on data other than the example.")
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Go on although the rehearsal is poor.")
+    ] = False,
 ) -> None:
     """Run every stage that is out of date, and print where the results are.
 
-    Up-to-date stages are skipped, and finished results are restored. Both spend no budget. Changed
-    settings (`-S`, `--settings`) are written to params.yaml.
+    Before any budget is spent, a rehearsal judges the generator's first texts. If they are poor,
+    the run stops with exit code 2. Up-to-date stages are skipped, and finished results are
+    restored. Both spend no budget. Changed settings (`-S`, `--settings`) are written to
+    params.yaml.
     """
     from sugarbush.cli import runs
     from sugarbush.cli.settings import changed_settings, write_settings
@@ -201,7 +207,7 @@ def run(
     write_settings(BASE, changed)
     if changed.names:
         print(f"params.yaml: changed {', '.join(changed.names)}")
-    code = runs.run(BASE, force=force, only_example=only_example)
+    code = runs.run(BASE, force=force, only_example=only_example, accept_poor=yes)
     raise typer.Exit(code)
 
 

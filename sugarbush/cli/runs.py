@@ -11,7 +11,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from sugarbush.cli.checks import example_is_made
+from sugarbush.cli.checks import example_is_made, would_spend
+from sugarbush.cli.rehearsals import show_rehearsal
+from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point, run_with_parent
@@ -21,6 +23,12 @@ from sugarbush.pipeline.flow import environment_of_dvc, is_needed, only_run
 from sugarbush.pipeline.judging import read_verdicts, require_not_poor
 from sugarbush.pipeline.preflight import few_public_texts
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.rehearsal import (
+    is_rehearsed,
+    keep_for_changed_settings,
+    require_good_rehearsal,
+    stored_rehearsal,
+)
 from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
@@ -42,10 +50,11 @@ _STAGE_LINES = {
 }
 
 
-def run(base: Path, *, force: bool, only_example: bool) -> int:
+def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = False) -> int:
     """Run the pipeline, print where its results are, and return the exit code. If a stage fails,
     the result is the exit code of the stage. Raises ParamsError if another version generated
-    dvc.yaml. Raises ParamsError or SchemaError for inputs with which no release can be good. With
+    dvc.yaml. Raises ParamsError or SchemaError for inputs with which no release can be good. Raises
+    PoorRehearsalError if the first texts are poor, unless `accept_poor` is true. With
     `only_example`, raises ParamsError for data other than the example. Raises
     FailureError while another run on the same dataset has not ended."""
     project = Project(base)
@@ -63,6 +72,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
         project.require_usable_inputs()
         if (notice := few_public_texts(project)) is not None:
             print(f"sugarbush: {notice}", file=sys.stderr, flush=True)
+        rehearse_before_run(project, Console(), force=force, accept_poor=accept_poor)
     last_error = Roots(base).internal / entry_point.LAST
     last_error.unlink(missing_ok=True)
     with only_run(base):
@@ -78,6 +88,33 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
     summarise(base, settings, Console())
     require_not_poor(Roots(base), settings)
     return 0
+
+
+def rehearse_before_run(
+    project: Project, console: Console, *, force: bool, accept_poor: bool
+) -> None:
+    """Rehearse if the run would spend budget and its first texts are not judged yet. Print the
+    verdict, and write the settings that gave better texts to params.yaml.
+
+    The example needs no rehearsal, because its simulator writes the example's texts. Raises
+    PoorRehearsalError for a poor verdict, unless `accept_poor` is true.
+    """
+    example = project.settings.privacy.purpose is Purpose.EXAMPLE
+    if example and project.settings.generator.chosen.one_domain:
+        return
+    known = stored_rehearsal(project)
+    judged = known is not None and not known.changes and (known.accepted or not known.is_poor)
+    if judged or not is_rehearsed(project) or not (force or would_spend(project)):
+        return
+    found = require_good_rehearsal(project, accept=accept_poor)
+    if found is None:
+        return
+    show_rehearsal(found, console)
+    if found.changes:
+        changed = changed_settings(project.base, assignments=found.changes)
+        write_settings(project.base, changed)
+        keep_for_changed_settings(Project(project.base), found)
+        console.print(f"params.yaml: changed {', '.join(changed.names)}", markup=False)
 
 
 def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:

@@ -135,7 +135,7 @@ def first_requests(
             attributes=_attributes(row, schema) if params.shows_metadata else (),
             examples=examples,
             example_attributes=attributes,
-            words=_words(row, schema, length),
+            words=_words(i, row, schema, length),
             sample=seed_of(seed, "first", i) >> 1,
         )
         for i, (row, examples, attributes) in enumerate(
@@ -195,13 +195,12 @@ def _attributes(row: NDArray[np.int64], schema: Schema) -> Attributes:
     )
 
 
-def _words(row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int:
+def _words(place: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int:
     if length.attribute is None or length.words_by_value is None:
-        return length.words
+        return length.of(place)
     attribute = schema.attribute(length.attribute)
     code = row[schema.names.index(length.attribute)]
-    value = attribute.domain[code] if code != NO_CODE else attribute.other
-    return length.words_by_value.get(value, length.words)
+    return length.of(place, attribute.domain[code] if code != NO_CODE else attribute.other)
 
 
 def _any_examples(count: int, available: int, wanted: int, seed: int) -> NDArray[np.int64]:

@@ -24,12 +24,28 @@ class PromptContent(StrEnum):
 class FirstLength(Section):
     """The length of the first texts, which may depend on one attribute."""
 
-    words: AtLeastOne = 80
-    """Number of words that a prompt requests."""
+    words: AtLeastOne | Annotated[tuple[AtLeastOne, ...], Field(min_length=1)] = 80
+    """Number of words that a prompt requests, or a list of numbers that prompts use in turn."""
     attribute: str | None = None
     """Attribute that decides the length; null: every prompt requests `words`."""
     words_by_value: dict[str, int] | None = None
     """Number of words for each value of `attribute`."""
+
+    def of(self, place: int, value: str | None = None) -> int:
+        """Return the number of words for request number `place` with `value` of the attribute.
+
+        >>> [FirstLength(words=[8, 15]).of(place) for place in range(3)]
+        [8, 15, 8]
+        """
+        if value is not None and value in (self.words_by_value or {}):
+            return (self.words_by_value or {})[value]
+        return self.words if isinstance(self.words, int) else self.words[place % len(self.words)]
+
+    @property
+    def longest(self) -> int:
+        """The largest number of words that a prompt may request."""
+        words = (self.words,) if isinstance(self.words, int) else self.words
+        return max(*words, *(self.words_by_value or {}).values(), 1)
 
 
 class Selection(StrEnum):

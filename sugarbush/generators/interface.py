@@ -12,6 +12,7 @@ requests, so private text cannot reach them.
 from __future__ import annotations
 
 import datetime
+import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -188,13 +189,15 @@ class GeneratorContext:
 class GeneratorFacts:
     """Facts about a generator, for the release card.
 
-    `endpoint` is None if no request leaves this machine. `sources` contains names of public files.
+    `endpoint` is None if no request leaves this machine. `sources` contains names of public files,
+    and `licences` the licence of each.
     """
 
     provider: str
     model: str | None = None
     endpoint: str | None = None
     sources: tuple[str, ...] = ()
+    licences: tuple[str, ...] = ()
 
 
 class Price(Section):
@@ -264,6 +267,22 @@ class GeneratorSettings(Section):
 
         Raises a SugarbushError that says what to change. The default implementation does nothing.
         """
+
+    def alternatives(self, *, examples: bool) -> tuple[GeneratorSettings, ...]:
+        """Return the settings that a rehearsal compares. The default has no alternative.
+
+        `examples` states whether prompts contain donated examples.
+        """
+        return (self,)
+
+    def differences(self, other: GeneratorSettings) -> tuple[str, ...]:
+        """Return the settings that differ from `other`, as assignments for params.yaml."""
+        before = other.model_dump(mode="json")
+        return tuple(
+            f"generator.{self.name}.{name}={json.dumps(value)}"
+            for name, value in self.model_dump(mode="json").items()
+            if before.get(name) != value
+        )
 
     def public_files(self) -> tuple[str, ...]:
         """Return the data files that affect the texts, with their paths in the settings."""

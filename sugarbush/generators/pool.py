@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,13 @@ from sugarbush.generators.interface import (
     VariationRequest,
 )
 from sugarbush.generators.pool_files import PoolSource, load_pool
+from sugarbush.generators.progress import progress
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import Rng, public_rng
 
 _EXAMPLES_A_QUERY = 3  # the search starts from the mean embedding of this many examples
 _PAIRS_A_BLOCK = 1 << 24  # pairs (request, pool text) in one block; their cosines need 64 MiB
+_EMBEDDED_AT_ONCE = 512
 _TINY = np.finfo(np.float32).tiny
 
 
@@ -71,15 +73,22 @@ class Pool(GeneratorSettings):
         key = (self.name, self.sources, context.base)
         if key not in context.memory:
             texts = load_pool(self.sources, base=context.base)
-            context.memory[key] = texts, context.embed(texts)
+            context.memory[key] = texts, _indexed(texts, context.embed)
         return PoolGenerator(
             *context.memory[key], params=self, seed=context.seed, embed=context.embed
         )
 
     def facts(self) -> GeneratorFacts:
         return GeneratorFacts(
-            provider=self.name, sources=tuple(Path(source.file).name for source in self.sources)
+            provider=self.name,
+            sources=tuple(Path(source.file).name for source in self.sources),
+            licences=tuple(source.licence or "not stated" for source in self.sources),
         )
+
+    def output_settings(self) -> dict[str, Any]:
+        return super().output_settings() | {
+            "sources": [source.output_settings() for source in self.sources]
+        }
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
         load_pool(self.sources, base=context.base)
@@ -211,6 +220,17 @@ class PoolGenerator:
         lengths = np.linalg.norm(means, axis=1, keepdims=True)
         directions: NDArray[np.float32] = means / np.maximum(lengths, _TINY)
         return directions
+
+
+def _indexed(texts: Sequence[str], embed: Embed) -> NDArray[np.float32]:
+    """Embed the pool (n, d), and show the progress. Cached embeddings take seconds."""
+    blocks = []
+    with progress(len(texts), what="index of the pool", unit="texts") as advance:
+        for start in range(0, len(texts), _EMBEDDED_AT_ONCE):
+            block = texts[start : start + _EMBEDDED_AT_ONCE]
+            blocks.append(embed(block))
+            advance(len(block), "")
+    return np.concatenate(blocks)
 
 
 def _prompt(request: Request, rng: Rng) -> _Prompt:

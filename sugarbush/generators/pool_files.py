@@ -10,6 +10,7 @@ record is public.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,7 @@ from pydantic import Field
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import find_input
 from sugarbush.randomness import hash_share
-from sugarbush.settings import Section, Share
+from sugarbush.settings import NOT_IN_OUTPUT, Section, Share
 
 SETTING = "generator.pool.sources"
 
@@ -34,6 +35,8 @@ class PoolSource(Section):
     """Maximum number of texts to use; null: all."""
     share: Share | None = None
     """Share of the texts to use; null: all."""
+    licence: Annotated[str | None, NOT_IN_OUTPUT] = None
+    """Licence of the texts, for the release card, such as CC BY 4.0; null: not stated."""
 
 
 def load_pool(
@@ -58,14 +61,10 @@ def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
 
     If `rows` is set, keep only the `rows` texts with the lowest hashes.
     """
-    from sugarbush.data.reading import read_rows  # slow, and only a pool needs it
-
     path = find_input(base, source.file)
-    wanted = {source.text_column: f"{setting}.text_column"}
-    cells = [
-        row.fields[source.text_column] for row in read_rows(path, setting=setting, wanted=wanted)
-    ]
-    texts = list(dict.fromkeys(cell for cell in cells if isinstance(cell, str) and cell.strip()))
+    stat = path.stat() if path.is_file() else None  # the reader names a missing file
+    version = None if stat is None else (stat.st_mtime_ns, stat.st_size)
+    texts = list(_column(path, source.text_column, setting, version))
     if source.share is not None:
         texts = [text for text in texts if hash_share(text) < source.share]
     if source.rows is not None:
@@ -76,3 +75,15 @@ def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
             f"{path}: no text is left. Change text_column, rows or share in {setting}."
         )
     return texts
+
+
+@lru_cache(maxsize=8)
+def _column(
+    path: Path, column: str, setting: str, version: tuple[int, int] | None
+) -> tuple[str, ...]:
+    """Return the texts of a file without duplicates. A version of a file is read once."""
+    from sugarbush.data.reading import read_rows  # slow, and only a pool needs it
+
+    rows = read_rows(path, setting=setting, wanted={column: f"{setting}.text_column"})
+    cells = (row.fields[column] for row in rows)
+    return tuple(dict.fromkeys(cell for cell in cells if isinstance(cell, str) and cell.strip()))

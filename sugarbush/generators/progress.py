@@ -30,7 +30,9 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def progress(total: int, *, what: str, console: Console | None = None) -> Iterator[Advance]:
+def progress(
+    total: int, *, what: str, unit: str = "answers", console: Console | None = None
+) -> Iterator[Advance]:
     """Show a progress bar on a terminal. Without a terminal, print a line every half minute.
 
     Yields a function `advance(answers, note)`. `note` describes the cost so far.
@@ -49,12 +51,12 @@ def progress(total: int, *, what: str, console: Console | None = None) -> Iterat
             task = bar.add_task(what, total=total, note="")
             yield lambda answers, note: bar.update(task, advance=answers, note=note)
     else:
-        yield _Lines(total, what, console).advance
+        yield _Lines(total, what, unit, console).advance
 
 
 class _Lines:
-    def __init__(self, total: int, what: str, console: Console) -> None:
-        self._total, self._what, self._console = total, what, console
+    def __init__(self, total: int, what: str, unit: str, console: Console) -> None:
+        self._total, self._what, self._unit, self._console = total, what, unit, console
         self._done = 0
         self._started = self._shown = time.monotonic()
 
@@ -67,7 +69,7 @@ class _Lines:
         rate = self._done / (now - self._started)
         left_min = (self._total - self._done) / rate / 60 if rate else float("inf")
         self._console.print(
-            f"{self._what}: {self._done}/{self._total} answers, {rate:.1f}/s, "
+            f"{self._what}: {self._done}/{self._total} {self._unit}, {rate:.1f}/s, "
             f"{left_min:.0f} min left, {note}",
             highlight=False,
         )

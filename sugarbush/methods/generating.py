@@ -45,7 +45,7 @@ from sugarbush.methods.interface import (
     PlannedCalls,
     PromptParts,
 )
-from sugarbush.privacy.data_types import Private, Released, merge_ids
+from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.randomness import public_rng, seed_of
 from sugarbush.report.remarks import EMBEDDINGS
@@ -90,43 +90,48 @@ class GeneratingMethod(CandidateSettings, Method):
         that was requested, their rows of the table are requested again, so that the values of the
         texts stay near the DP table. Every text is a candidate, also a contradicting one.
         """
-        seed = seed_of(inputs.first_seed, self.name)
-        targets = self.targets(inputs, count=None, seed=seed)
-        requests = targets.map(lambda wanted: self._requests(wanted, inputs, seed=seed))
         stage = f"initialise@{self.name}"
-        targets, requests, answers = self._written(inputs, targets, requests, seed=seed)
-        population = first_population(
-            targets.value, answers, requests=requests.value, donated=inputs.donated
-        )
+        sent, answers = self._written(inputs, self.first_requests(inputs, count=None), stage)
+        targets, requests = sent.value
+        population = first_population(targets, answers, requests=requests, donated=inputs.donated)
         if not len(population):
             raise GeneratorError(
                 f"{stage}: the generator returned no usable text. Check the generator's settings"
             )
-        ids = targets.ledger_ids
+        ids = sent.ledger_ids
         return Initial(
             population=population,
             usage=usage_of(answers),
             ledger_ids=ids,
-            run=digest_of(seed=seed, ids=list(ids)),
+            run=digest_of(seed=self._first_seed(inputs), ids=list(ids)),
         )
 
+    def first_requests(self, inputs: MethodInputs, *, count: int | None) -> Requests:
+        """Return the targets and the requests of `count` first texts.
+
+        With `count=None`, there is one request per first candidate. The method reads only the
+        schema, the metadata, the donated examples and the length of `inputs`.
+        """
+        seed = self._first_seed(inputs)
+        targets = self.targets(inputs, count=count, seed=seed)
+        return targets.map(lambda wanted: (wanted, self._requests(wanted, inputs, seed=seed)))
+
+    def _first_seed(self, inputs: MethodInputs) -> int:
+        return seed_of(inputs.first_seed, self.name)
+
     def _written(
-        self,
-        inputs: MethodInputs,
-        targets: Released[Targets],
-        requests: Released[tuple[Request, ...]],
-        *,
-        seed: int,
-    ) -> tuple[Released[Targets], Released[tuple[Request, ...]], tuple[Answer, ...]]:
+        self, inputs: MethodInputs, first: Requests, stage: str
+    ) -> tuple[Requests, tuple[Answer, ...]]:
         """Send the requests, of which the last may be replaced, and return what was sent."""
-        writer, count = inputs.writer(f"initialise@{self.name}"), len(requests.value)
+        writer, count = inputs.writer(stage), len(first.value[1])
         reader, waiting = inputs.label_reader(), int(count * inputs.again)
         if not waiting or not self.shows_metadata or not reader.reads:
-            return targets, requests, writer.write(requests, what="first texts")
-        early = requests.map(lambda own: own[: count - waiting])
+            return first, writer.write(first.map(lambda both: both[1]), what="first texts")
+        early = first.map(lambda both: both[1][: count - waiting])
         answers = writer.write(early, what="first texts")
         places = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=int)
-        codes = targets.value.codes[places]
+        targets = first.value[0]
+        codes = targets.codes[places]
         labels = reader.read([str(answers[i].text) for i in places], codes)
         missed = contradicted(
             codes,
@@ -135,19 +140,15 @@ class GeneratingMethod(CandidateSettings, Method):
             bucket=[size - 1 for size in inputs.schema.domain.values()],
         )
         again = places[missed][:waiting]
-        rows = np.concatenate([np.arange(count - len(again)), again])
-        targets = targets.map(lambda own: own.take(rows))
-        repeated = targets.map(
-            lambda own: self._requests(
-                own.take(np.arange(count - len(again), count)), inputs, seed=seed_of(seed, "again")
-            )
+        kept = count - len(again)
+        seed = seed_of(self._first_seed(inputs), "again")
+        repeated = self._requests(targets.take(again), inputs, seed=seed) if len(again) else ()
+        requests = (*first.value[1][:kept], *repeated)
+        sent = Released(
+            (targets.take(np.concatenate([np.arange(kept), again])), requests), first.ledger_ids
         )
-        late = Released(
-            (*requests.value[count - waiting : count - len(again)], *repeated.value),
-            merge_ids(requests, repeated),
-        )
-        answers = (*answers, *writer.write(late, what="texts for contradicted values"))
-        return targets, Released((*early.value, *late.value), late.ledger_ids), answers
+        late = sent.map(lambda both: both[1][count - waiting :])
+        return sent, (*answers, *writer.write(late, what="texts for contradicted values"))
 
     def _requests(
         self, targets: Targets, inputs: MethodInputs, *, seed: int
@@ -364,7 +365,7 @@ class GeneratingMethod(CandidateSettings, Method):
             subject=schema.subject,
             attributes=tuple((a.name, max(a.domain, key=len)) for a in attributes),
             examples=tuple(examples[: self.examples]),
-            words=max(length.words, *(length.words_by_value or {"": length.words}).values()),
+            words=length.longest,
         )
 
 

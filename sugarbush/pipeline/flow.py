@@ -138,6 +138,12 @@ def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
     return found & set(stages.others)
 
 
+def spends(names: Iterable[str]) -> bool:
+    """Return whether one of the stages `names` spends budget."""
+    spending = {stage.name for stage in STAGES if stage.spends}
+    return any(name.partition("@")[0] in spending for name in names)
+
+
 def _name(address: str) -> str:
     """Return a stage's name without the prefix that DVC adds (the path of dvc.yaml)."""
     return address.rpartition(":")[2]

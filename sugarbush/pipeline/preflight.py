@@ -19,11 +19,14 @@ _LEAST_TOKENS_PER_WORD = 1.2
 
 def preflight(project: Project) -> None:
     """Check the encoder, the generator and the models. Raises ParamsError, PrivacyError, InputError
-    or GeneratorError."""
+    or GeneratorError. Raises PoorRehearsalError if a rehearsal was poor and nobody accepted it."""
+    from sugarbush.pipeline.rehearsal import refuse_poor_rehearsal  # it imports this module
+
     if any(method.uses_encoder for method in project.settings.chosen):
         project.encoder(private=False).check()
     if any(method.asks_generator for method in project.settings.chosen):
         check_generator(project)
+        refuse_poor_rehearsal(project)
     for method in project.settings.chosen:
         method.preflight(project.schema)
 
@@ -32,10 +35,19 @@ def check_generator(project: Project, donated: Sequence[str] | None = None) -> N
     """Check that the generator can answer a run's requests. This check needs at most one paid call.
     `donated` contains the donated texts; the default is prepare.donated."""
     shown = tuple(read_donated(project)["text"]) if donated is None else tuple(donated)
-    planned = tuple(batch.request for batch in planned_calls(project, shown))
-    _refuse_cut_answers(project, planned)
+    planned = refuse_cut_answers(project, shown)
     generator = project.settings.generator.chosen
     generator.preflight(project.generator_context("check"), Released(planned))
+
+
+def refuse_cut_answers(project: Project, donated: Sequence[str]) -> tuple[Request, ...]:
+    """Raise ParamsError if the longest answers of a run exceed the generator's token limit.
+
+    Return the longest requests of each batch.
+    """
+    planned = tuple(batch.request for batch in planned_calls(project, donated))
+    _refuse_cut_answers(project, planned)
+    return planned
 
 
 def planned_calls(

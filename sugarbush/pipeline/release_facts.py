@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import PureWindowsPath
 from typing import Any
 from urllib.parse import urlsplit
@@ -137,12 +138,14 @@ def _shown_settings(settings: ProjectSettings) -> dict[str, Any]:
 
 
 def _without_paths(facts: GeneratorFacts) -> GeneratorFacts:
-    """Keep the last part of each path, and the host of each address."""
+    """Keep the last part of each path, and the host of each address. Add the licence to each
+    source."""
+    known = zip_longest(map(last_part, facts.sources), facts.licences[: len(facts.sources)])
     return replace(
         facts,
         model=facts.model and last_part(facts.model),
         endpoint=facts.endpoint and _hosts(facts.endpoint),
-        sources=tuple(map(last_part, facts.sources)),
+        sources=tuple(f"{name} (licence: {own})" if own else name for name, own in known),
     )
 
 

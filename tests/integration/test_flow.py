@@ -38,7 +38,7 @@ from tests.integration.llm.server import (
     FaultServer,
     Reply,
     completion,
-    random_words,
+    letter,
     running,
 )
 from tests.integration.project import PRODUCTS, Checkout, as_lines, letters, make_project
@@ -92,7 +92,7 @@ def finished_flow(
     """Run the flow once on a small corpus of marked records. Tests only read the results."""
     folder = tmp_path_factory.mktemp("flow")
     with contextlib.ExitStack() as stack:
-        writer = stack.enter_context(running(FaultServer(behave=random_words)))
+        writer = stack.enter_context(running(FaultServer(behave=letter)))
         reader = stack.enter_context(running(FaultServer(behave=labelled)))
         project = marked_project(folder, writer, reader)
         address = get_current_settings().api.url
@@ -176,7 +176,7 @@ def shown_stages(artifacts: dict[str, Any]) -> dict[str, str]:
 
 def test_parameters_have_a_form_in_the_user_interface() -> None:
     form = flow_module.pipeline.parameters.model_dump()["properties"]
-    assert set(form) == {"force", "epsilon"}
+    assert set(form) == {"force", "epsilon", "yes"}
     assert "charge" in form["force"]["description"]
     assert {"exclusiveMinimum": 0, "type": "number"} in form["epsilon"]["anyOf"]
 

@@ -75,6 +75,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     assert new.pop("run") == {"cluster": "local"}
     assert new["privacy"].pop("different_from") == []
     assert new["privacy"].pop("allow_large_delta") is False
+    assert new["generator"]["huggingface"].pop("form") == "auto"
     for name in ("openai", "huggingface"):
         assert new["generator"][name].pop("model") == "required"
         del old["generator"][name]["model"]

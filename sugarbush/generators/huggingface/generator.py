@@ -1,8 +1,9 @@
 """Generates texts by a causal language model on this machine, through transformers.
 
-A model with a chat template gets the prompt of `prompts.render`. Any other model continues the text
-of `prompts.continuation`. Prompts are packed by length into batches of at most `batch_tokens`
-tokens. An answer that fails the checks is requested once more with another seed, and then dropped.
+In form `chat`, a model with a chat template gets the prompt of `prompts.render`. In form `list`,
+and without a chat template, the model continues the text of `prompts.continuation`. Prompts are
+packed by length into batches of at most `batch_tokens` tokens. An answer that fails the checks is
+requested once more with another seed, and then dropped.
 
 The answers of a batch are cached when the batch is complete, so a killed process loses at most one
 batch. The division into batches does not depend on cached answers. So a resumed run computes a
@@ -38,9 +39,11 @@ from sugarbush.randomness import public_rng
 
 PROVIDER = "huggingface"
 
-# A model without a chat format cannot follow a requested length. So its answer gets about
-# _TOKENS_PER_WORD tokens per requested word, and is cut after its last whole sentence.
+# A model that continues a list follows the lengths of its examples more than the requested length.
+# So its answer may be somewhat longer than the longest example. A longer answer is cut after its
+# last whole sentence.
 _TOKENS_PER_WORD = 1.5
+_LONGER_THAN_EXAMPLES = 1.25
 _LEAST_TOKENS = 16
 _LEAST_KEPT_SHARE = 0.5
 _SENTENCE_END = re.compile(r"[.!?…]['\"’”)\]]*(?=\s|$)|[。！？]|\n")
@@ -127,9 +130,7 @@ class HuggingFaceGenerator:
             )
             prompt = local.chat(message)
         else:
-            if request.words is not None:
-                tokens = math.ceil(_TOKENS_PER_WORD * request.words)
-                limit = min(limit, max(_LEAST_TOKENS, tokens))
+            limit = min(limit, _list_limit(local, request) or limit)
             prompt = continuation(
                 request,
                 context_tokens=context_tokens,
@@ -193,6 +194,15 @@ class HuggingFaceGenerator:
     def _row(self, prompt: _Prompt, attempt: int) -> Row:
         rng = public_rng(self._seed, PROVIDER, prompt.request.sample, attempt)
         return Row(ids=prompt.ids.tolist(), uniforms=rng.random(prompt.limit))
+
+
+def _list_limit(local: LocalModel, request: Request) -> int | None:
+    """Return the token limit of the next text of a list, or None without a requested length."""
+    if request.words is None:
+        return None
+    longest = max((len(local.encode(text)) for text in request.examples), default=0)
+    by_words, by_examples = _TOKENS_PER_WORD * request.words, _LONGER_THAN_EXAMPLES * longest
+    return max(_LEAST_TOKENS, math.ceil(by_words), math.ceil(by_examples))
 
 
 def _read(local: LocalModel, completion: Completion) -> Completion:

@@ -9,13 +9,14 @@ import hashlib
 import json
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+import huggingface_hub
 import torch
 from jinja2 import TemplateError
 from safetensors import SafetensorError
@@ -42,7 +43,8 @@ _VALUES = 1024  # approximate number of values per tensor in a model's fingerpri
 class LocalModel:
     """A loaded model. An answer ends at a token of `end_ids`.
 
-    `fingerprint` is a hash of weights, architecture and vocabulary.
+    `fingerprint` is a hash of weights, architecture and vocabulary. `chats` states whether prompts
+    are chats; other prompts are lists that the model continues.
     """
 
     model: Any
@@ -52,13 +54,10 @@ class LocalModel:
     pad_id: int
     end_ids: tuple[int, ...]
     fingerprint: str
-
-    @property
-    def chats(self) -> bool:
-        return bool(self.tokenizer.chat_template)
+    chats: bool
 
     def encode(self, text: str) -> list[int]:
-        """Return token ids. Without a chat template, the tokenizer adds the special tokens."""
+        """Return token ids. Outside a chat, the tokenizer adds the special tokens."""
         ids: list[int] = self.tokenizer(
             text, add_special_tokens=not self.chats, split_special_tokens=not self.chats
         )["input_ids"]
@@ -89,7 +88,12 @@ def load_model(params: HuggingFace) -> LocalModel:
             f"generator.huggingface.max_tokens={params.max_tokens} leaves no room for a prompt, "
             f"because the model's context has {local.context_tokens} tokens. Lower max_tokens"
         )
-    return local
+    if params.form == "chat" and not local.chats:
+        raise ParamsError(
+            f"generator.huggingface.form=chat, but model '{params.model}' has no chat template. "
+            "Set form: list"
+        )
+    return replace(local, chats=local.chats and params.form != "list")
 
 
 @lru_cache(maxsize=1)
@@ -106,11 +110,7 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
             trust_remote_code=False,
         )
     except _CANNOT_LOAD as error:
-        raise ParamsError(
-            f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Set it "
-            "to a folder of a causal language model (config.json, weights, tokenizer), to a GGUF "
-            "file, or to a model's name at the Hugging Face hub."
-        ) from None
+        raise ParamsError(_cannot_load(name, error)) from None
     # If a folder has no tokenizer, transformers returns a tokenizer with an empty vocabulary.
     known = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
     if not known or max(known) >= model.get_input_embeddings().num_embeddings:
@@ -134,10 +134,33 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
         pad_id=pad_id,
         end_ids=end_ids,
         fingerprint=_fingerprint(model, tokenizer),
+        chats=bool(tokenizer.chat_template),
     )
     if local.chats:
         _try_template(local, name)
     return local
+
+
+def _cannot_load(name: str, error: BaseException) -> str:
+    """Return the message, with the ways to a model if the name is one of the hub."""
+    if Path(name).exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
+        return (
+            f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Set it "
+            "to a folder of a causal language model (config.json, weights, tokenizer), to a GGUF "
+            "file, or to a model's name at the Hugging Face hub."
+        )
+    offline = " HF_HUB_OFFLINE is set." if huggingface_hub.constants.HF_HUB_OFFLINE else ""
+    return (
+        f"generator.huggingface.model='{name}' is not on this machine, and the Hugging Face hub "
+        f"did not give it.{offline} Ways to a generator:\n"
+        f"  with a network   run again; a download that was cut off continues\n"
+        f"  a folder         on another machine: hf download {name} --local-dir MODEL; copy the "
+        "folder, and set generator.huggingface.model to its path\n"
+        "  a GGUF file      set generator.huggingface.model to its path (pip install gguf)\n"
+        "  an endpoint      set generator.provider: openai and generator.openai.base_url\n"
+        "  a pool           set generator.provider: pool and name public texts in "
+        "generator.pool.sources"
+    )
 
 
 def _split_gguf(name: str) -> tuple[str, str | None]:

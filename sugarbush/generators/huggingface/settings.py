@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -33,6 +33,9 @@ class HuggingFace(GeneratorSettings):
     """A model's name at the Hugging Face hub, its folder, or a GGUF file."""
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
     """Device of the model: auto (a GPU if there is one), cpu, cuda, or cuda:1."""
+    form: Literal["auto", "chat", "list"] = "auto"
+    """Form of prompts: chat, or list (the model continues a list of texts); auto: a rehearsal tries
+    both. Without a rehearsal, a model with a chat template chats."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Type of the weights; auto: bfloat16 on a GPU, float32 on a CPU."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
@@ -44,6 +47,23 @@ class HuggingFace(GeneratorSettings):
     batch_tokens: Annotated[int, Field(ge=64), NOT_IN_OUTPUT] = 16384
     """Maximum number of tokens in a batch (prompts plus answers). A smaller number needs less
     memory."""
+
+    def output_settings(self) -> dict[str, Any]:
+        """Leave out `form: auto`, because results of version 0.3 had no such setting."""
+        fields = super().output_settings()
+        if self.form == "auto":
+            del fields["form"]
+        return fields
+
+    def alternatives(self, *, examples: bool) -> tuple[GeneratorSettings, ...]:
+        """Return both forms of prompts, if the model has a chat template and there are examples."""
+        if self.form != "auto" or not examples:
+            return (self,)
+        from sugarbush.generators.huggingface.model import load_model
+
+        if not load_model(self).chats:
+            return (self,)
+        return tuple(self.model_copy(update={"form": form}) for form in ("chat", "list"))
 
     def open(self, context: GeneratorContext) -> HuggingFaceGenerator:
         from sugarbush.generators.huggingface.generator import HuggingFaceGenerator

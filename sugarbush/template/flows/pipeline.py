@@ -20,7 +20,9 @@ from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from pydantic import Field
+from rich.console import Console
 
+from sugarbush.cli.runs import rehearse_before_run
 from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.errors import SugarbushError
 from sugarbush.pipeline.flow import (
@@ -31,11 +33,19 @@ from sugarbush.pipeline.flow import (
     run_stage,
     stale_stages,
 )
+from sugarbush.pipeline.project import Project
 
 
 @flow(name="sugarbush", log_prints=False)
-def pipeline(force: bool = False, epsilon: Annotated[float, Field(gt=0)] | None = None) -> None:
+def pipeline(
+    force: bool = False,
+    epsilon: Annotated[float, Field(gt=0)] | None = None,
+    yes: bool = False,
+) -> None:
     """Bring the release up to date. Only one run on a dataset is allowed at a time.
+
+    Before a stage spends budget, a rehearsal judges the generator's first texts. A poor verdict
+    fails the run.
 
     Prefect's user interface shows these arguments as a form. No argument changes the cap or trusts
     an endpoint. But a person who may start a run may also choose the command of a worker, and this
@@ -44,17 +54,20 @@ def pipeline(force: bool = False, epsilon: Annotated[float, Field(gt=0)] | None 
     Args:
         force: Run every stage, also if nothing changed, and charge its budget again.
         epsilon: A new privacy.epsilon. The value is written to params.yaml for later runs too.
+        yes: Go on although the rehearsal is poor.
     """
     base = Path()
     with only_run(base):
         if epsilon is not None:
             changed = changed_settings(base, assignments=[f"privacy.epsilon={epsilon}"])
             write_settings(base, changed)
-        bring_up_to_date(force=force)
+        bring_up_to_date(force=force, yes=yes)
 
 
-def bring_up_to_date(*, force: bool) -> None:
-    """Run the stages that are out of date, and publish the results of the run as artifacts."""
+def bring_up_to_date(*, force: bool, yes: bool = False) -> None:
+    """Rehearse if the run will spend budget. Run the stages that are out of date, and publish the
+    results of the run as artifacts."""
+    rehearse_before_run(Project(Path()), Console(file=sys.stdout), force=force, accept_poor=yes)
     stages = read_stages()
     for name in stages.first:
         stage(name, stages.with_markers(name), force)

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from sugarbush.randomness import public_rng
+from tests.integration.project import PRODUCTS
+from tests.integration.project import WORDS as FAULTS_OF_PRODUCTS
 
 MODEL = "tiny"
 KEY = "sk-test-0123456789abcdef"
@@ -112,6 +114,30 @@ def random_words(number: int, body: Body) -> Reply:
 
 def always_good(number: int, body: Body) -> Reply:
     return completion(good_text(body))
+
+
+def chosen(body: Body, *lists: tuple[str, ...]) -> list[str]:
+    """Choose an item of each list. Other requests get other items."""
+    digest = zlib.crc32(json.dumps(body, sort_keys=True).encode())
+    return [each[digest // 7**i % len(each)] for i, each in enumerate(lists)]
+
+
+def letter(number: int, body: Body) -> Reply:
+    """Write a letter as the donated letters are, about the requested product and wish."""
+    asked = str(body["messages"][0]["content"])
+    product = next((p for p in PRODUCTS if f"product: {p}" in asked), "lamp")
+    wish = "my money back" if "wish: refund" in asked else "another one"
+    greeting, problem, ending = chosen(
+        body,
+        ("Dear shop", "Hello", "To the shop", "Good morning", "Dear all", "Hi there"),
+        FAULTS_OF_PRODUCTS,
+        ("Yours, a customer", "Thank you", "Regards", "Please answer soon", "I am waiting"),
+    )
+    order = zlib.crc32(json.dumps(body).encode()) % 9000
+    return completion(
+        f"{greeting}, the {product} which I ordered under number {order} {problem}, and I would "
+        f"like {wish} before week {order % 50}. {ending}."
+    )
 
 
 @dataclass

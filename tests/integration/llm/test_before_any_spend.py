@@ -16,9 +16,10 @@ from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError
 from sugarbush.generators.openai.cost import journal_path, read_journal
 from sugarbush.methods.interface import METADATA
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.rehearsal import TEXTS
 from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata
 from tests.integration.llm.conftest import Bench
-from tests.integration.llm.server import Reply, failure
+from tests.integration.llm.server import Reply, failure, letter
 from tests.integration.project import SCHEMA, SMALL, as_lines, letters
 from tests.settings import ROOT, settings
 
@@ -67,21 +68,23 @@ def told(
     return result.exit_code, " ".join((result.stdout + result.stderr).split())
 
 
-def test_what_is_in_order_is_said_and_costs_one_call(bench: Start, folder: Path) -> None:
+def test_what_is_in_order_is_said_and_costs_one_call_and_the_rehearsal(
+    bench: Start, folder: Path
+) -> None:
     listed = {"object": "list", "data": [{"id": "tiny", "max_model_len": 8192}]}
-    run = bench(models=Reply(content=json.dumps(listed).encode()))
+    run = bench(models=Reply(content=json.dumps(listed).encode()), behave=letter)
     code, said = told("check", run)
     assert code == 0, said
     assert "generator ok: openai" in said
-    assert [body["max_tokens"] for body in run.server.asked] == [16]
+    assert [body["max_tokens"] for body in run.server.asked] == [16, *[512] * TEXTS]
 
 
 def test_a_context_that_no_list_states_is_tried_at_the_length_of_the_longest_prompt(
     bench: Start, folder: Path
 ) -> None:
-    run = bench()
+    run = bench(behave=letter)
     assert told("check", run)[0] == 0
-    (body,) = run.server.asked
+    body = run.server.asked[0]
     assert body["max_tokens"] == 512
     longest = max(len(letter["text"]) for letter in letters(6))
     # the prompt contains two examples and the instructions
@@ -119,7 +122,7 @@ def test_a_first_text_that_the_context_cannot_hold_is_said(bench: Start, folder:
 
 
 def test_answers_that_would_all_be_cut_off_are_said(bench: Start, folder: Path) -> None:
-    run = bench()
+    run = bench(behave=letter)
     length = {"words": 450, "attribute": None, "words_by_value": None}
     code, said = told("check", run, initialise__length=length)
     assert code == 2
@@ -189,7 +192,7 @@ def test_an_endpoint_for_labels_that_is_away(bench: Start, folder: Path) -> None
 def test_an_endpoint_for_labels_in_order_is_sent_nothing_private(
     bench: Start, folder: Path
 ) -> None:
-    run = bench()
+    run = bench(behave=letter)
     code, said = told("check", run, labels={"trusted": True})
     assert code == 0, said
     assert "labels ok" in said
@@ -223,13 +226,12 @@ def test_an_estimate_says_which_cap_would_stop_a_run(bench: Start, folder: Path)
 
 
 def test_a_check_counts_against_the_caps(bench: Start, folder: Path, tmp_path: Path) -> None:
-    run = bench()
-    assert told("check", run, **{f"{OPENAI}max_calls": 1})[0] == 0
-    assert len(read_journal(journal_path(tmp_path / "state", "letters"))) == 1
+    run = bench(behave=letter)
     code, said = told("check", run, **{f"{OPENAI}max_calls": 1})
     assert code != 0
     assert "generator.openai.max_calls=1 is reached" in said
     assert len(run.server.asked) == 1
+    assert len(read_journal(journal_path(tmp_path / "state", "letters"))) == 1
 
 
 def test_a_run_whose_generator_is_away_ends_before_the_first_charge(

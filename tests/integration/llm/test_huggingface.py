@@ -339,3 +339,47 @@ def test_a_gpu_is_used_where_there_is_one(plain: Path) -> None:
     assert local.device.type == "cuda"
     assert local.model.dtype is torch.bfloat16
     assert any(texts_of(plain, *wishes(4), device="auto"))
+
+
+def test_a_list_is_another_prompt_of_a_chat_model(chat: Path, plain: Path, tmp_path: Path) -> None:
+    own = generator_of(chat, tmp_path, form="list")
+    local = load_model(settings_for(chat, form="list"))
+    written = local.tokenizer.decode(list(own._prompt(local, ASK).ids))
+    assert written.rstrip().endswith("###") and "Answer with the text alone" not in written
+    assert load_model(settings_for(chat)).chats
+    with pytest.raises(ParamsError, match="no chat template"):
+        load_model(settings_for(plain, form="chat"))
+
+
+def test_a_rehearsal_compares_both_forms_of_a_chat_model_only(chat: Path, plain: Path) -> None:
+    def forms(model: Path, **how: Any) -> list[str]:
+        one = settings_for(model, **how)
+        return [each.form for each in one.alternatives(examples=True)]  # type: ignore[attr-defined]
+
+    assert forms(chat) == ["chat", "list"]
+    assert forms(plain) == ["auto"]
+    assert forms(chat, form="chat") == ["chat"]
+    both = settings_for(chat)
+    assert both.alternatives(examples=False) == (both,)
+    changed = both.alternatives(examples=True)[1]
+    assert changed.differences(both) == ('generator.huggingface.form="list"',)
+    assert "form" not in both.identity() and changed.identity()["form"] == "list"
+
+
+def test_the_token_limit_of_a_list_follows_its_longest_example(plain: Path, tmp_path: Path) -> None:
+    generator, local = generator_of(plain, tmp_path), load_model(settings_for(plain))
+    short, long = sentences(2, seed=1), (" ".join(sentences(3, seed=2)),)
+
+    def limit(*examples: str) -> int:
+        return generator._prompt(local, replace(ASK, words=4, examples=examples)).limit
+
+    assert limit() == 16
+    assert limit(*short) < limit(*short, *long) <= 48
+
+
+def test_a_name_that_the_hub_does_not_give_lists_the_ways_to_a_generator() -> None:
+    with pytest.raises(ParamsError) as error:
+        load_model(HuggingFace(model="no-such-owner/no-such-model"))
+    message = str(error.value)
+    for way in ("a folder", "a GGUF file", "an endpoint", "a pool", "hf download"):
+        assert way in message

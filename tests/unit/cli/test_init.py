@@ -16,10 +16,12 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from sugarbush.cli import init as init_module
+from sugarbush.cli.local_model import DEFAULT_MODEL
 from sugarbush.cli.main import app
 from sugarbush.cli.template import generated_files, project_files
 from sugarbush.data.schema import load_schema
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.pipeline.settings import load_params
 from tests.settings import ROOT
 
@@ -113,6 +115,24 @@ def test_git_ignores_private_files_and_not_the_schema(folder: Path) -> None:
     assert "data/public/schema.yaml" in listed
     assert "params.yaml" in listed
     assert not {"tickets.csv", "data/private/texts.jsonl"} & set(listed)
+
+
+def test_own_texts_get_a_language_model_with_the_lengths_of_the_donated_texts(
+    folder: Path,
+) -> None:
+    write_csv(folder / "tickets.csv")
+    donated = [{"message": "word " * words} for words in (*[5] * 10, *[20] * 10, *[60] * 10)]
+    (folder / "donated.jsonl").write_text("\n".join(map(json.dumps, donated)))
+    said = init("--from", "tickets.csv", "--text", "message", "--donated", "donated.jsonl").output
+    settings = load_params(folder / "params.yaml")
+    assert settings.generator.provider == "huggingface"
+    model = settings.generator.of(HuggingFace)
+    assert model.model == DEFAULT_MODEL.name
+    for part in (DEFAULT_MODEL.name, f"{DEFAULT_MODEL.megabytes} MB", DEFAULT_MODEL.licence):
+        assert part in said
+    assert settings.initialise.length.words == (5, 20, 60)
+    assert model.max_tokens >= 1.5 * 60
+    assert settings.release.texts == 500
 
 
 def test_the_repository_root_is_a_project_of_the_same_template() -> None:

@@ -1,0 +1,456 @@
+"""Rehearses a run: requests its first texts and judges them, before any budget is spent.
+
+The requests have the form of the run's first requests: the same prompt, schema and donated
+examples. The DP table does not exist yet, so the requested attribute values come from donated texts
+or, without donated texts, from the schema. A rehearsal opens no private file and charges nothing.
+
+The answers are in the cache of answers, and the verdict is in .cache/rehearsal.json. A rehearsal
+with the same settings and public files sends nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.data.reading import digest_of_files
+from sugarbush.errors import PrivacyError, UsageError
+from sugarbush.evolution.initialisation import Donated
+from sugarbush.generators.interface import GeneratorSettings, Problem, cost_of, usage_of
+from sugarbush.methods.generating import GeneratingMethod
+from sugarbush.methods.interface import MetadataRelease, MethodInputs
+from sugarbush.paths import atomic_file
+from sugarbush.pipeline.estimate import estimate
+from sugarbush.pipeline.preflight import planned_calls, refuse_cut_answers
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.rehearsal_verdict import (
+    FEWEST_DONATED,
+    Figures,
+    Grade,
+    Lengths,
+    ShownAttribute,
+    Verdict,
+    judge,
+)
+from sugarbush.pipeline.released import read_record_count
+from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.settings import Purpose
+from sugarbush.randomness import Rng, public_rng, seed_of
+
+if TYPE_CHECKING:
+    from sugarbush.attributes.llm_labels import Labeller
+    from sugarbush.attributes.zero_shot import ZeroShotReader
+
+TEXTS = 40  # number of requests
+FEWER_TEXTS = 24  # number of requests for each form of prompts, if there are several
+NAME = "rehearsal"
+_VERSION = 1  # increase this number if requests or figures change
+_SEED = 1
+_LEAST_CODES = 8  # donated texts whose attribute values are requested
+
+
+class PoorRehearsalError(UsageError):
+    """The generator's first texts are too poor for a release. No budget was spent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """The calls of the whole run, with the minutes and the cost that the first texts indicate."""
+
+    calls: int
+    minutes: float | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal:
+    """The verdict on the first texts of `method`, with its figures and the forecast.
+
+    `sent` is the number of calls that the rehearsal needed. `changes` are settings that gave better
+    texts than the settings of the project, such as generator.huggingface.form=list. `accepted`
+    states whether the operator goes on in spite of a poor verdict.
+    """
+
+    method: str
+    verdict: Verdict
+    figures: Figures
+    forecast: Forecast
+    sent: int = 0
+    changes: tuple[str, ...] = ()
+    accepted: bool = False
+
+    @property
+    def is_poor(self) -> bool:
+        return self.verdict.grade is Grade.POOR
+
+    def line(self) -> str:
+        """Return the verdict in one line: the grade and its reasons."""
+        return f"{self.verdict.grade}: {'; '.join(self.verdict.reasons)}"
+
+    def advice(self) -> str:
+        return "; or ".join(self.verdict.advice)
+
+
+def stored_rehearsal(project: Project) -> Rehearsal | None:
+    """Return the verdict of an earlier rehearsal on the same public inputs, or None."""
+    return _stored(project, _key(project)) if is_rehearsed(project) else None
+
+
+def is_rehearsed(project: Project) -> bool:
+    """Return whether a run of the project needs a rehearsal.
+
+    Public data needs none, and neither does a generator of one domain that the settings allow for
+    any texts, because its texts are useless on purpose.
+    """
+    settings = project.settings
+    return (
+        _method(project) is not None
+        and settings.privacy.purpose is not Purpose.BENCHMARK
+        and not settings.generator.chosen.allowed_for_any_texts
+    )
+
+
+def rehearse(project: Project) -> Rehearsal | None:
+    """Request the first texts, judge them and store the verdict. None if there is nothing to judge.
+
+    A stored verdict on the same public inputs is returned at once. Raises ParamsError,
+    GeneratorError or InputError if the generator cannot answer.
+    """
+    method = _method(project)
+    if method is None or not is_rehearsed(project):
+        return None
+    key = _key(project)
+    if (stored := _stored(project, key)) is not None:
+        return stored
+    public = _public_inputs(project)
+    refuse_cut_answers(project, public.texts)
+    generators = project.settings.generator.chosen.alternatives(examples=bool(public.texts))
+    count = TEXTS if len(generators) == 1 else FEWER_TEXTS
+    found = [_rehearsed(project, method, public, one, count=count) for one in generators]
+    best = replace(min(found, key=_rank), sent=sum(one.sent for one in found))
+    if not best.figures.problems.get(Problem.FAILED):
+        _store(project, key, best)
+    return best
+
+
+def require_good_rehearsal(project: Project, *, accept: bool) -> Rehearsal | None:
+    """Rehearse, and raise PoorRehearsalError for a poor verdict that nobody accepted.
+
+    With `accept`, the verdict is accepted and stored, so later runs with the same public inputs go
+    on too.
+    """
+    found = rehearse(project)
+    if found is None or not found.is_poor or found.accepted:
+        return found
+    if not accept:
+        raise PoorRehearsalError(refusal(found))
+    accepted = replace(found, accepted=True)
+    _store(project, _key(project), accepted)
+    return accepted
+
+
+def keep_for_changed_settings(project: Project, found: Rehearsal) -> None:
+    """Store the verdict for a project whose settings have `found.changes` now."""
+    _store(project, _key(project), replace(found, changes=()))
+
+
+def refuse_poor_rehearsal(project: Project) -> None:
+    """Raise PoorRehearsalError if the stored verdict on these inputs is poor and not accepted.
+
+    A stage calls this function before it spends budget. It requests nothing.
+    """
+    found = stored_rehearsal(project)
+    if found is not None and found.is_poor and not found.accepted:
+        raise PoorRehearsalError(refusal(found))
+
+
+def refusal(found: Rehearsal) -> str:
+    """Return the message for a poor verdict: the reasons, and what to change."""
+    return (
+        f"the rehearsal is {found.line()}. No budget was spent. What to change: "
+        f"{found.advice() or 'see the reasons'}. To go on all the same: sugarbush run --yes"
+    )
+
+
+def forget_rehearsal(base: Path) -> None:
+    """Remove the stored verdict."""
+    _file(base).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PublicInputs:
+    """The donated texts with their codes, the readers of attributes, and the public rows."""
+
+    donated: Donated | None
+    readers: Mapping[str, ZeroShotReader]
+    rows: NDArray[np.int64]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return self.donated.texts if self.donated is not None else ()
+
+
+def _method(project: Project) -> GeneratingMethod | None:
+    """Return the method that is rehearsed: the method that shows the most in its prompts."""
+    methods = [
+        method
+        for method in project.settings.chosen
+        if isinstance(method, GeneratingMethod) and not method.stays_private
+    ]
+    return max(methods, key=lambda own: own.shows_examples + own.shows_metadata, default=None)
+
+
+def _public_inputs(project: Project) -> _PublicInputs:
+    from sugarbush.attributes.donated import read_donated_codes  # slow imports
+    from sugarbush.data.private_store import labels_of
+    from sugarbush.pipeline.corpus import read_donated
+
+    schema = project.schema
+    frame = read_donated(project)
+    labels = cast("Labeller", _DonatedLabels(labels_of(frame))) if schema.asked_of_llm else None
+    read = read_donated_codes(
+        frame,
+        schema=schema,
+        embed=project.encoder(private=False).encode,
+        labeller=labels,
+        settings=project.settings.extract_metadata,
+    )
+    donated = Donated(texts=read.texts, codes=read.codes) if read.texts else None
+    rows = _public_rows(
+        project, read.codes if len(read.texts) >= _LEAST_CODES else None, public_rng(_SEED, NAME)
+    )
+    return _PublicInputs(donated=donated, readers=read.readers, rows=rows)
+
+
+def _public_rows(
+    project: Project, donated: NDArray[np.int64] | None, rng: Rng
+) -> NDArray[np.int64]:
+    """Return rows of attribute values in place of the DP table: (TEXTS, d).
+
+    The rows are those of donated texts. An attribute that no donated text has, and every attribute
+    without donated texts, has each value of the schema equally often.
+    """
+    attributes = project.schema.attributes
+    rows = np.stack(
+        [rng.permutation(np.arange(TEXTS) % max(len(a.domain) - 1, 1)) for a in attributes], axis=1
+    )
+    if donated is not None:
+        order = np.concatenate([rng.permutation(len(donated)) for _ in range(TEXTS)])[:TEXTS]
+        known = [
+            place
+            for place, attribute in enumerate(attributes)
+            if (donated[:, place] != len(attribute.domain) - 1).any()
+        ]
+        rows[:, known] = donated[order][:, known]
+    return rows.astype(np.int64)
+
+
+def _rehearsed(
+    project: Project,
+    method: GeneratingMethod,
+    public: _PublicInputs,
+    generator: GeneratorSettings,
+    *,
+    count: int,
+) -> Rehearsal:
+    from sugarbush.pipeline.rehearsal_figures import (  # slow imports
+        AttributeReader,
+        measure,
+        public_kinds,
+    )
+
+    inputs = _method_inputs(project, public)
+    first = method.first_requests(inputs, count=count)
+    targets, requests = first.value
+    opened = generator.open(project.generator_context(NAME))
+    start = time.monotonic()
+    answers = opened.generate(first.map(lambda both: both[1]), what=NAME).value
+    elapsed_s = time.monotonic() - start
+    settings = project.settings
+    reader = AttributeReader(
+        schema=project.schema,
+        donated=public.donated,
+        zero_shot=public.readers,
+        settings=settings.extract_metadata,
+        embed=project.encoder(private=False).encode,
+        seed=seed_of(_SEED, NAME),
+    )
+    words = round(float(np.median([request.words or 0 for request in requests]))) or None
+    figures = measure(answers, targets, words=words, reader=reader)
+    if texts := generator.public_texts(project.base):
+        figures = replace(figures, kinds=public_kinds(texts, reader))
+    usage = usage_of(answers)
+    return Rehearsal(
+        method=method.name,
+        verdict=judge(
+            figures,
+            max_dropped_share=settings.generator.max_dropped_share,
+            compared=len(public.texts) >= FEWEST_DONATED,
+        ),
+        figures=figures,
+        forecast=_forecast(
+            project,
+            public.texts,
+            seconds_per_call=elapsed_s / usage.calls if usage.calls else None,
+            tokens=(usage.prompt_tokens / usage.calls, usage.completion_tokens / usage.calls)
+            if usage.calls and usage.completion_tokens
+            else None,
+        ),
+        sent=usage.calls if settings.generator.chosen.endpoint is not None else 0,
+        changes=generator.differences(settings.generator.chosen),
+    )
+
+
+def _rank(found: Rehearsal) -> tuple[int, float]:
+    return list(Grade).index(found.verdict.grade), -found.figures.usable_share
+
+
+def _forecast(
+    project: Project,
+    donated: Sequence[str],
+    *,
+    seconds_per_call: float | None,
+    tokens: tuple[float, float] | None,
+) -> Forecast:
+    """Return the forecast for the whole run, from the plan and the first answers."""
+    generator = project.settings.generator.chosen
+    planned = planned_calls(project, donated, record_count=read_record_count(project.roots))
+    found = estimate(planned, generator.endpoint)
+    minutes, cost = found.minutes or None, found.cost
+    if seconds_per_call is not None:
+        minutes = max(found.minutes, found.calls * seconds_per_call / 60)
+    if tokens is not None:
+        prompt, completion = (found.calls * count for count in tokens)
+        cost = cost_of(generator.price, prompt_tokens=prompt, completion_tokens=completion)
+    return Forecast(calls=found.calls, minutes=minutes, cost=cost)
+
+
+def _method_inputs(project: Project, public: _PublicInputs) -> MethodInputs:
+    """Collect what a method needs for its first requests. Everything else raises PrivacyError."""
+    settings, schema, label = project.settings, project.schema, project.label()
+    closed: Any = _NoPrivateData()
+    return MethodInputs(
+        schema=schema,
+        corpus=closed,
+        privacy=settings.privacy,
+        plan=closed,
+        metadata=MetadataRelease(
+            rows=public.rows,
+            record_count=float(len(public.rows)),
+            labels=np.bincount(
+                public.rows[:, schema.names.index(label)],
+                minlength=len(schema.attribute(label).domain),
+            ).astype(np.int64),
+            label=label,
+        ),
+        donated=public.donated,
+        label=label,
+        length=settings.initialise.length,
+        first_seed=settings.initialise.seed,
+        evolve_seed=settings.evolve.seed,
+        text_column=settings.prepare.text_column,
+        generator_identity=settings.generator.identity(),
+        embedding=settings.embedding.cache_key(),
+        digests={},
+        writer=closed,
+        encode=project.encoder(private=False).encode,
+        encode_private=closed,
+        ledger=closed,
+        uncapped_ledger=closed,
+        open_store=closed,
+        scratch=closed,
+        find=project.find,
+        pretrained=project.pretrained,
+        label_reader=closed,
+        again=0.0,
+        release=settings.release,
+    )
+
+
+class _NoPrivateData:
+    """Stands for everything that a rehearsal must not open."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise PrivacyError("a rehearsal opens no private data and charges nothing")
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise PrivacyError("a rehearsal opens no private data and charges nothing")
+
+
+@dataclass(frozen=True)
+class _DonatedLabels:
+    """Reads attributes with `source: llm` from the labels of the donated file, without calls."""
+
+    labels: Mapping[str, tuple[str | None, ...]] = field(repr=False)
+
+    def values(self, texts: tuple[str, ...]) -> Mapping[str, tuple[str | None, ...]]:
+        return {name: self.labels.get(name, (None,) * len(texts)) for name in self.labels}
+
+
+def _key(project: Project) -> str:
+    """Return a digest of every public input of a rehearsal."""
+    settings = project.settings
+    generator = settings.generator
+    names = ("generator", "initialise", "embedding", "extract_metadata", "release")
+    donated = [] if settings.prepare.donated is None else [settings.prepare.donated]
+    files = [*donated, *generator.chosen.public_files()]
+    return digest_of(
+        version=_VERSION,
+        settings=settings.changed_output_settings(names),
+        generator=generator.identity(),
+        dropped=generator.max_dropped_share,
+        methods=[
+            [own.name, own.model_dump(mode="json")]
+            for own in settings.chosen
+            if isinstance(own, GeneratingMethod)
+        ],
+        text_column=settings.prepare.text_column,
+        label=project.label(),
+        schema=project.schema.model_dump(mode="json"),
+        files=digest_of_files(project.base, files, setting="prepare.donated").hex(),
+    )
+
+
+def _file(base: Path) -> Path:
+    return base / ".cache" / "rehearsal.json"
+
+
+def _store(project: Project, key: str, found: Rehearsal) -> None:
+    with atomic_file(_file(project.base)) as path:
+        path.write_text(json.dumps({"key": key, "rehearsal": asdict(found)}, indent=1) + "\n")
+
+
+def _stored(project: Project, key: str) -> Rehearsal | None:
+    """Return the stored verdict on the same inputs, or None. A damaged file is ignored."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        fields = json.loads(_file(project.base).read_text(encoding="utf-8"))
+        if fields["key"] == key:
+            return _parsed(fields["rehearsal"])
+    return None
+
+
+def _parsed(fields: dict[str, Any]) -> Rehearsal:
+    verdict, figures = fields["verdict"], fields["figures"]
+    for name in ("lengths", "donated_lengths"):
+        figures[name] = None if figures[name] is None else Lengths(**figures[name])
+    figures["attributes"] = tuple(ShownAttribute(**one) for one in figures["attributes"])
+    return Rehearsal(
+        method=fields["method"],
+        verdict=Verdict(
+            grade=Grade(verdict["grade"]),
+            reasons=tuple(verdict["reasons"]),
+            advice=tuple(verdict["advice"]),
+        ),
+        figures=Figures(**figures),
+        forecast=Forecast(**fields["forecast"]),
+        changes=tuple(fields["changes"]),
+        accepted=fields["accepted"],
+    )
