@@ -96,6 +96,10 @@ class InMemoryProject(Project):
         found = self._corpus.donated
         return Donated(texts=found.texts, codes=found.codes) if found.texts else None
 
+    @property
+    def donated_codes(self) -> DonatedCodes:
+        return self._corpus.donated
+
     def data_names(self) -> dict[str, str]:
         return dict(self._corpus.names)
 

@@ -373,9 +373,15 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
     usage["final"] = asdict(evolution.usage)
     (folder / "usage.json").write_text(json.dumps(usage, indent=1))
     save_population(evolution.final, schema.names, folder / "final.parquet")
-    readable(evolution, schema).to_json(
-        folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False
-    )
+    lines = texts_as_lines(evolution, schema)
+    (folder / "synthetic.jsonl").write_text(lines, encoding="utf-8")
+
+
+def texts_as_lines(evolution: Evolution, schema: Schema) -> str:
+    """Return the content of synthetic.jsonl: one JSON object for each final text."""
+    frame = readable(evolution, schema)
+    lines: str = frame.to_json(orient="records", lines=True, force_ascii=False)
+    return lines
 
 
 def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
