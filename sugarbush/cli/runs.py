@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sugarbush.cli.checks import example_is_made
+from sugarbush.cli.shows import print_dropped_rows
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point, run_with_parent
@@ -74,6 +75,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
             file=sys.stderr,
         )
         return int(code)
+    print_dropped_rows(project)
     summarise(base, settings, Console())
     return 0
 
