@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sugarbush.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from sugarbush.api import Evaluation as Evaluation
     from sugarbush.api import PrivateModel as PrivateModel
     from sugarbush.api import Redaction as Redaction
     from sugarbush.api import Release as Release
@@ -70,6 +71,7 @@ _find = lazy_names(
     __name__,
     {
         "api": (
+            "Evaluation",
             "PrivateModel",
             "Redaction",
             "Release",

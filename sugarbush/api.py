@@ -9,11 +9,11 @@ import math
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,28 +21,47 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from sugarbush import versions
+from sugarbush.arguments import (
+    names_arguments,
+    require_kind,
+    require_list,
+    require_promise,
+    require_texts,
+    type_name,
+)
 from sugarbush.attributes.reader import Labels
 from sugarbush.data.private_store import keyed_digest
 from sugarbush.data.reading import require_column
-from sugarbush.data.records import is_half
+from sugarbush.data.records import as_text
 from sugarbush.data.schema import Schema, load_schema, schema_of
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InputError, ParamsError, PrivacyError, SchemaError
+from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.evolve import Evolution
 from sugarbush.generators.interface import GeneratorSettings
+from sugarbush.html_table import html_table
 from sugarbush.methods.interface import (
     LABELS,
     METADATA,
     FinalSet,
+    Initial,
     Method,
     MethodInputs,
 )
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.paths import atomic_directory, named_state, state_root
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
+from sugarbush.pipeline.in_memory_report import ReportSource, metadata_files
 from sugarbush.pipeline.judging import judge
-from sugarbush.pipeline.released import readable, write_release, write_texts
+from sugarbush.pipeline.metadata import DrawnMetadata, MetadataRequest
+from sugarbush.pipeline.released import (
+    readable,
+    texts_as_lines,
+    values_of,
+    write_release,
+    write_texts,
+)
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.usable_inputs import require_usable_inputs
 from sugarbush.privacy.accounting import rounded_up
@@ -56,9 +75,6 @@ from sugarbush.privacy.reservation import Reservation
 from sugarbush.privacy.results import digest_of, open_result_store
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import (
-    LARGE_DELTA,
-    LARGEST_EPSILON,
-    SMALLEST_EPSILON,
     PrivacySettings,
 )
 from sugarbush.privacy.snapshots import Snapshots
@@ -68,10 +84,15 @@ from sugarbush.report.verdict import Verdict
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
+if TYPE_CHECKING:
+    from sugarbush.evaluation.interface import MetricValue
+    from sugarbush.report.model import Download, PublicData
+    from sugarbush.report.notebook import Picture, ReportPage
+
 SchemaLike = Schema | Mapping[str, Any] | Path | str
 _TEXT = "text"
 _MOST_RECORDS = 10**6
-_MOST_VALUES = 2**20  # largest number of values of one column
+_SHOWN_TEXTS, _SHORT = 3, 200  # texts of a release in a notebook, and characters of a text
 _A_GENERATOR = 'sb.OpenAI(model="my-model")'
 
 
@@ -97,6 +118,7 @@ class Release:
     _privacy: PrivacySettings = field(repr=False)
     _ledger: Ledger = field(repr=False)
     _make_card: Callable[[], Mapping[str, Any] | None] = field(repr=False)
+    _report: ReportSource = field(repr=False)
 
     @cached_property
     def card(self) -> Mapping[str, Any] | None:
@@ -117,26 +139,22 @@ class Release:
         return self.evolution.final.texts
 
     def save(self, folder: str | Path) -> Path:
-        """Write the texts, the rounds, release.json and the card into a new or empty folder.
+        """Write the texts, the rounds, release.json, the card and the report into a new or empty
+        folder.
 
-        Raises ParamsError if the folder is not empty. Raises PrivacyError if the method has no DP
-        guarantee.
+        The report is index.html, with links to the texts and the card. Raises ParamsError if the
+        folder is not empty. Raises PrivacyError if the method has no DP guarantee.
         """
-        from sugarbush.report.card import card_json, card_markdown
+        from sugarbush.report.downloads import downloads_in_folder
 
-        target = Path(folder)
-        if self.card is None:
-            raise PrivacyError(
-                f"method {self.method} has no DP guarantee, so its texts are not released. "
-                "Read the texts from the attribute `texts`"
-            )
+        target, card_files = Path(folder), self._card_files()
         if target.exists() and any(target.iterdir()):
             raise ParamsError(f"{target}: is not empty. Choose another folder")
         with atomic_directory(target) as temporary:
             write_texts(self.evolution, self._schema, temporary, labels=self.labels)
-            card = dict(self.card)
-            (temporary / "release_card.json").write_text(card_json(card), encoding="utf-8")
-            (temporary / "release_card.md").write_text(card_markdown(card), encoding="utf-8")
+            files = {**card_files, "index.html": self._page(downloads_in_folder())}
+            for name, content in files.items():
+                (temporary / name).write_text(content, encoding="utf-8")
             write_release(
                 temporary,
                 stage=self.method,
@@ -147,7 +165,55 @@ class Release:
             )
         return target
 
+    def report(self) -> ReportPage:
+        """Return the public report as one HTML page, which a notebook shows.
 
+        The page contains its texts and its card, so it needs no other file. `report().open()` opens
+        it in the browser, and `report().save("report.html")` writes it. Raises PrivacyError if the
+        method has no DP guarantee.
+        """
+        from sugarbush.report.downloads import TEXTS, downloads_inside
+        from sugarbush.report.notebook import ReportPage
+
+        files = {**self._card_files(), TEXTS: texts_as_lines(self.evolution.final, self._schema, self.labels)}
+        return ReportPage(self._page(downloads_inside(files)))
+
+    def _card_files(self) -> dict[str, str]:
+        from sugarbush.report.card import card_json, card_markdown
+
+        if self.card is None:
+            raise PrivacyError(
+                f"method {self.method} has no DP guarantee, so its texts are not released. "
+                "Read the texts from the attribute `texts`"
+            )
+        card = dict(self.card)
+        return {"release_card.json": card_json(card), "release_card.md": card_markdown(card)}
+
+    @cached_property
+    def _public_data(self) -> PublicData:
+        return self._report.public_data()
+
+    def _page(self, downloads: tuple[Download, ...]) -> str:
+        from sugarbush.report.page import render_public_page
+
+        return render_public_page(replace(self._public_data, downloads=downloads))
+
+    def _repr_html_(self) -> str:
+        """Show the guarantee and the first texts. Without a DP guarantee, show no text, because
+        notebooks are saved with their output."""
+        facts = [("texts", f"{len(self.texts):,}"), ("dataset", self._privacy.dataset)]
+        if self.card is None:
+            title = f"{self.method}: NOT PRIVATE"
+            return html_table(title, facts, note="No DP guarantee. The texts must stay private.")
+        epsilon, delta = rounded_up(self.epsilon), rounded_up(self.delta)
+        facts.append(("guarantee", f"epsilon {epsilon}, delta {delta}, per {self._privacy.unit}"))
+        for number, text in enumerate(self.texts[:_SHOWN_TEXTS], start=1):
+            facts.append((f"text {number}", text if len(text) <= _SHORT else text[:_SHORT] + " …"))
+        note = "All texts: .frame. Report: .report(). Card: .card"
+        return html_table(f"Release of {self.method}", facts, note=note)
+
+
+@names_arguments
 def prepare(
     frame: pd.DataFrame,
     *,
@@ -189,7 +255,7 @@ def prepare(
     )
     examples = donated
     if donated is not None and not isinstance(donated, pd.DataFrame):
-        _require_texts("donated", donated)
+        require_texts("donated", donated)
         examples = pd.DataFrame({text: list(donated)})
     own = open_schema(schema)
     if own.asked_of_llm:
@@ -215,8 +281,16 @@ def _settings_of_frame(
     settings: Mapping[str, Any] | None,
 ) -> ProjectSettings:
     """Return the settings that prepare a frame. Without `generator`, none is set."""
-    _require_kind("the corpus", frame, pd.DataFrame, "a pandas DataFrame")
-    _require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
+    require_kind("the corpus", frame, pd.DataFrame, "a pandas DataFrame")
+    require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
+    for argument, column in (("text", text), ("user", user), ("record_id", record_id)):
+        if column is not None:
+            require_column(frame, column, asked_by=argument)
+    if not privacy.dataset:
+        raise ParamsError(
+            "privacy: sb.Privacy needs dataset=, the name of the ledger. Corpora about the same "
+            'people need the same name, for example sb.Privacy(dataset="letters")'
+        )
     sections: dict[str, Any] = {
         "privacy": privacy.model_dump(mode="json"),
         "prepare": {
@@ -228,11 +302,12 @@ def _settings_of_frame(
         },
     }
     if generator is not None:
-        _require_kind("generator", generator, GeneratorSettings, _A_GENERATOR)
+        require_kind("generator", generator, GeneratorSettings, _A_GENERATOR)
         sections["generator"] = _generator_section(generator)
     return project_settings(sections, settings)
 
 
+@names_arguments
 def synthesize(
     corpus: pd.DataFrame | Corpus,
     *,
@@ -284,11 +359,11 @@ def synthesize(
     (12, True)
     """
     chosen = Mosaic() if method is None else method
-    _require_kind("method", chosen, Method, "sb.Mosaic()")
+    require_kind("method", chosen, Method, "sb.Mosaic()")
     if generator is not None:
-        _require_kind("generator", generator, GeneratorSettings, _A_GENERATOR)
+        require_kind("generator", generator, GeneratorSettings, _A_GENERATOR)
     if privacy is not None:
-        _require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
+        require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
     run_settings = partial(
         _run_settings,
         method=chosen,
@@ -334,10 +409,11 @@ def synthesize(
         return _run(project, configured, new_draw=new_draw, report=report)
 
 
+@names_arguments
 def dp_table(
     frame: pd.DataFrame,
     *,
-    domain: Mapping[str, int],
+    schema: SchemaLike,
     epsilon: float,
     delta: float,
     dataset: str,
@@ -349,26 +425,32 @@ def dp_table(
     """Synthesize a table that resembles `frame`, with AIM, under differential privacy.
 
     Guarantee: (epsilon, delta)-DP per row, under add/remove adjacency. The cost is charged to the
-    ledger of `dataset` before any noise is drawn. `domain` maps the name of a column to its size.
-    In `frame`, each column of `domain` contains integer codes in [0, size). The result has the same
-    columns, and its number of rows is a DP estimate. The ledger cannot recognise the same table
-    under another `dataset` name, because a table of codes has no fingerprint. Raises ParamsError
-    for a code outside its domain and for an engine that is not installed, and InputError for a
-    missing column. Also raises BudgetExceededError. Errors are raised before the charge. Source:
-    McKenna et al. 2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
+    ledger of `dataset` before any noise is drawn. Each attribute of `schema` is read from its
+    `column` of the frame, which contains the values as they are, such as texts or numbers. The
+    result has one column per attribute, with values of `Attribute.domain`, and its number of rows
+    is a DP estimate. The ledger cannot recognise the same table under another `dataset` name,
+    because a table has no fingerprint. Raises SchemaError for an attribute without a column, and if
+    no row has one of the values of an attribute. Raises ParamsError for an engine that is not
+    installed, and InputError for a missing column. Also raises BudgetExceededError. Errors are
+    raised before the charge. Source: McKenna et al. 2022, "AIM";
+    `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
-    >>> frame = pd.DataFrame({"stars": [0, 1, 2, 2] * 250, "product": [0, 1, 0, 1] * 250})
+    >>> frame = pd.DataFrame({"stars": [1, 3, 5, 5] * 250, "product": ["lamp", "chair"] * 500})
+    >>> schema = {"subject": "orders", "attributes": [
+    ...     {"name": "stars", "column": "stars", "bins": [2, 4]},
+    ...     {"name": "product", "column": "product", "values": ["lamp", "chair"]}]}
     >>> with tempfile.TemporaryDirectory() as state:
-    ...     table = sb.dp_table(frame, domain={"stars": 3, "product": 2}, epsilon=1.0,
-    ...                         delta=1e-6, dataset="orders", state=Path(state))
-    >>> list(table.value.columns)
-    ['stars', 'product']
+    ...     table = sb.dp_table(frame, schema=schema, epsilon=1.0, delta=1e-6, dataset="orders",
+    ...                         state=Path(state))
+    >>> list(table.value.columns), "chair" in set(table.value["product"])
+    (['stars', 'product'], True)
     """
     from sugarbush.tables.engines import synthesize as synthesize_table
 
-    codes = _checked_codes(frame, domain)
-    _require_promise(epsilon, delta)
+    own = _table_schema(schema)
+    codes = _table_codes(frame, own)
+    require_promise(epsilon, delta)
     try:
         params = SynthesizeMetadataSettings.model_validate({"engine": engine})
     except ValidationError:
@@ -380,15 +462,16 @@ def dp_table(
     session = _session(dataset, stage="dp_table", cap=cap, delta=delta, state=state)
     table = synthesize_table(
         Private(codes),
-        dict(domain),
+        own.domain,
         mu=plan.of(METADATA).mu,
         params=params,
         session=session,
         rng=public_rng(seed, "table"),
     )
-    return table.rows.map(lambda rows: pd.DataFrame(rows, columns=list(domain)))
+    return table.rows.map(lambda rows: pd.DataFrame(values_of(rows, own)))
 
 
+@names_arguments
 def private_histogram(
     values: Sequence[Any],
     *,
@@ -436,7 +519,7 @@ def private_histogram(
         )
     if isinstance(values, str):
         raise ParamsError("private_histogram needs a list of values, not one text")
-    _require_promise(epsilon, delta)
+    require_promise(epsilon, delta)
     bins = np.array([place.get(value, len(place) - 1) for value in values], dtype=np.int64)
     plan = make_plan(
         [BudgetRequest(name=LABELS, share=1.0, count=1)],
@@ -459,24 +542,54 @@ def private_histogram(
     return counts.map(lambda found: pd.Series(found, index=list(categories)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Metrics of synthetic texts, with 95% intervals. They are NOT DP: keep them internal.
+
+    `frame` has one row per metric and feature space, with the columns metric, space, value, low and
+    high. A metric without an interval has None as its bounds.
+    """
+
+    frame: pd.DataFrame = field(repr=False)
+    _values: tuple[MetricValue, ...] = field(repr=False)
+
+    def plot(self) -> Picture:
+        """Draw each metric with its interval, as SVG. A notebook shows the picture."""
+        from sugarbush.report.interval_plot import interval_plot
+
+        return interval_plot(self._values)
+
+    def _repr_html_(self) -> str:
+        from sugarbush.report.plots import interval
+        from sugarbush.report.quality import metric_title
+
+        rows = [(metric_title(value), interval(value)) for value in self._values]
+        note = "Computed on real texts, not DP. Do not share."
+        return html_table(
+            "Similarity to real texts", rows, header=("metric", "value (95% interval)"), note=note
+        )
+
+
+@names_arguments
 def evaluate(
     synthetic: Release | Sequence[str],
     *,
     real: Sequence[str],
     seed: int = 1,
-) -> pd.DataFrame:
+) -> Evaluation:
     """Measure how similar synthetic texts are to real held-out texts.
 
     The result is NOT differentially private, because it is computed on real texts. Keep the result
-    internal. The result has one row per metric and feature space, with columns metric, space,
-    value, low, high. Compare two corpora only if they have the same number of texts. This function
-    fits the TF-IDF features to `real`. The stage `evaluate` fits the features to the training
-    texts, so the values of the stage differ a little.
+    internal. The intervals are 95% bootstrap intervals over texts. Compare two corpora only if they
+    have the same number of texts. This function fits the TF-IDF features to `real`. The stage
+    `evaluate` fits the features to the training texts, so the values of the stage differ a little.
+    Raises InputError for an argument that is not a list of texts.
 
     >>> import sugarbush as sb
     >>> texts = [f"Order {i} arrived {word}" for i in range(20) for word in ("late", "broken")]
     >>> found = sb.evaluate(texts[:20], real=texts[20:])
-    >>> "mauve" in set(found["metric"])
+    >>> mauve = found.frame.iloc[0]
+    >>> bool(mauve.metric == "mauve" and mauve.low <= mauve.value <= mauve.high)
     True
     """
     from sugarbush.evaluation.evaluate import evaluate_texts, installed_metrics
@@ -484,10 +597,8 @@ def evaluate(
     from sugarbush.evaluation.interface import MetricSettings, Sample
 
     texts = synthetic.texts if isinstance(synthetic, Release) else synthetic
-    _require_texts("synthetic", texts)
-    _require_texts("real", real)
-    own = tuple(texts)
-    held = tuple(real)
+    own = require_texts("synthetic", texts)
+    held = require_texts("real", real)
     if not own or len(held) < 2:
         raise ParamsError("evaluate needs at least one synthetic text and at least two real texts")
     encode = Encoder(EmbeddingSettings(), cache=None).encode
@@ -504,12 +615,16 @@ def evaluate(
         sample(held),
         sample(own),
         MetricSettings(
-            domain={}, clusters=max(2, min(len(own), len(held)) // 10), resamples=0, seed=seed
+            domain={},
+            clusters=max(2, min(len(own), len(held)) // 10),
+            resamples=EvaluateSettings().bootstrap,
+            seed=seed,
         ),
         metrics=installed_metrics(),
     )
     columns = ["metric", "space", "value", "low", "high"]
-    return pd.DataFrame([{name: getattr(v, name) for name in columns} for v in values])
+    frame = pd.DataFrame([{name: getattr(v, name) for name in columns} for v in values])
+    return Evaluation(frame=frame, _values=values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -529,7 +644,18 @@ class Redaction:
         """The number of spans of each kind, the most frequent kind first."""
         return dict(Counter(label for own in self.labels for label in own).most_common())
 
+    def _repr_html_(self) -> str:
+        """Show no text and no number, because redaction has no guarantee and notebooks are saved
+        with their output."""
+        rows = [
+            (".texts", "the redacted texts"),
+            (".spans, .labels", "the secrets that were found"),
+        ]
+        rows.append((".found", "the number of secrets of each kind"))
+        return html_table("Redaction", rows, note="Private: detectors miss some secrets.")
 
+
+@names_arguments
 def redact(
     texts: Sequence[str],
     *,
@@ -554,14 +680,8 @@ def redact(
     """
     from sugarbush.training.redactor.rewriting import Rewriter
 
-    _require_texts("texts", texts)
-    _require_texts("detectors", detectors)
-    every: list[Any] = list(texts)
-    for place, own in enumerate(every):
-        if not isinstance(own, str):
-            raise InputError(f"texts: item {place} is not a text. Remove missing values")
-        if is_half(own):
-            raise InputError(f"texts: item {place} has half a character (a lone surrogate)")
+    every = list(require_texts("texts", texts))
+    require_list("detectors", detectors)
     rewriter = Rewriter(
         tuple(map(str, detectors)),
         threshold=threshold,
@@ -585,6 +705,7 @@ class PrivateModel:
     ledger_ids: tuple[str, ...]
 
 
+@names_arguments
 def train_dpsgd(
     texts: Sequence[str],
     *,
@@ -619,8 +740,8 @@ def train_dpsgd(
     """
     from sugarbush.training.fine_tune import FineTuning, fine_tune
 
-    _require_texts("texts", texts)
-    _require_promise(epsilon, delta)
+    require_texts("texts", texts)
+    require_promise(epsilon, delta)
     target = Path(output)
     if target.exists() and any(target.iterdir()):
         raise ParamsError(f"{target}: is not empty. Choose another folder")
@@ -673,6 +794,7 @@ def train_dpsgd(
     )
 
 
+@names_arguments
 def open_schema(schema: SchemaLike) -> Schema:
     """Read a schema from a file, or from a mapping with the keys of schema.yaml.
 
@@ -689,11 +811,12 @@ def open_schema(schema: SchemaLike) -> Schema:
         return schema_of(dict(schema), source="the schema")
     if not isinstance(schema, Path | str):
         raise SchemaError(
-            f"the schema: expected a path, a mapping or a Schema, got {_named(schema)}"
+            f"the schema: expected a path, a mapping or a Schema, got {type_name(schema)}"
         )
     return load_schema(Path(schema))
 
 
+@names_arguments
 def open_ledger(
     dataset: str,
     *,
@@ -736,35 +859,6 @@ def _state(state: Path | str | None) -> Path:
     return state_root(Path()) if state is None else named_state(Path(), state)
 
 
-def _require_kind(name: str, value: object, kind: type, example: str) -> None:
-    if not isinstance(value, kind):
-        raise ParamsError(f"{name}: expected an object such as {example}, got {_named(value)}")
-
-
-def _require_texts(name: str, texts: object) -> None:
-    """Raise InputError for a single text, because each character would count as a text.
-
-    A mapping or a frame is refused too, because its keys or column names would count as texts.
-    """
-    if isinstance(texts, str | Mapping | pd.DataFrame) or not isinstance(texts, Iterable):
-        raise InputError(f"{name}: expected a list of texts, got {_named(texts)}")
-
-
-def _require_promise(epsilon: float, delta: float) -> None:
-    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-        raise ParamsError(
-            f"epsilon must be between {SMALLEST_EPSILON} and {LARGEST_EPSILON} (got {epsilon})"
-        )
-    if not 0 < delta <= LARGE_DELTA:
-        raise ParamsError(
-            f"delta must be above 0 and at most {rounded_up(LARGE_DELTA)} (got {delta})"
-        )
-
-
-def _named(value: object) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-
-
 def _session(
     dataset: str,
     *,
@@ -786,24 +880,36 @@ def _session(
     )
 
 
-def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np.int64]:
-    sizes: Mapping[str, object] = domain
-    for name, wanted in sizes.items():
-        if not (isinstance(wanted, int | np.integer) and 1 <= wanted <= _MOST_VALUES):
-            raise ParamsError(
-                f"domain: the size of '{name}' must be a whole number from 1 to {_MOST_VALUES}"
+def _table_schema(schema: SchemaLike) -> Schema:
+    """Return the schema of a table. Raises SchemaError if an attribute is not a column."""
+    own = open_schema(schema)
+    for attribute in own.attributes:
+        if attribute.column is None:
+            raise SchemaError(
+                f"schema: attribute '{attribute.name}' is read from texts by "
+                f"{attribute.value_source}. A table needs `column`, the name of a column"
             )
-    for name in domain:
-        require_column(frame, name, asked_by="domain")
-    if not frame.columns.is_unique:
-        raise ParamsError("the frame has two columns with the same name")
-    codes = frame[list(domain)].to_numpy()
-    if not np.issubdtype(codes.dtype, np.integer):
-        raise ParamsError("dp_table needs integer codes. Map each value to its index in the domain")
-    for place, (name, size) in enumerate(domain.items()):
-        if len(codes) and not (codes[:, place].min() >= 0 and codes[:, place].max() < size):
-            raise ParamsError(f"column '{name}' has a code outside 0 to {size - 1}")
-    return np.asarray(codes, dtype=np.int64)
+    return own
+
+
+def _table_codes(frame: pd.DataFrame, schema: Schema) -> NDArray[np.int64]:
+    """Return the codes (n, d) of the values in the frame, in schema order."""
+    require_kind("frame", frame, pd.DataFrame, "a pandas DataFrame")
+    codes = np.empty((len(frame), len(schema.attributes)), dtype=np.int64)
+    for place, attribute in enumerate(schema.attributes):
+        column = str(attribute.column)
+        require_column(frame, column, asked_by=f"attribute '{attribute.name}'")
+        values = frame[column]
+        if isinstance(values, pd.DataFrame):
+            raise InputError(f"the frame has two columns with the name '{column}'")
+        codes[:, place] = [attribute.code(as_text(value)) for value in values]
+        if len(frame) and (codes[:, place] == len(attribute.domain) - 1).all():
+            raise SchemaError(
+                f"attribute '{attribute.name}': no row of column '{column}' has one of its values, "
+                "so the table would have one value. No budget was spent. Compare the spelling of "
+                "the values in the schema and in the frame"
+            )
+    return codes
 
 
 def _generator_section(generator: GeneratorSettings) -> dict[str, Any]:
@@ -875,7 +981,8 @@ def _public_sources(settings: ProjectSettings) -> tuple[tuple[Any, ...], ...]:
     """Return the settings that name public texts, which `prepare` removes from the records."""
     generator = settings.generator.chosen
     sources = getattr(generator, "sources", ())
-    return tuple(generator.public_files()), tuple(sources), settings.pretrain.sources
+    texts = (*sources, *getattr(generator, "texts", ()))
+    return tuple(generator.public_files()), texts, settings.pretrain.sources
 
 
 def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -888,14 +995,13 @@ def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 def _run(
     project: InMemoryProject, method: Method, *, new_draw: bool, report: Callable[[str], None]
 ) -> Release:
-    from sugarbush.pipeline.metadata import MetadataRequest
-
     drawn = MetadataRequest(project).release(
         forced=new_draw, before_charge=lambda: _preflight(project, method)
     )
     inputs = project.method_inputs(
         method, stage="synthesize", metadata=drawn.value(), report=report
     )
+    initial = None
     if "finetune" in method.stages:
         if method.starts_from_pretrained is not None:
             from sugarbush.pipeline.stages.pretrain import write_models
@@ -910,7 +1016,7 @@ def _run(
         final = method.evolve(inputs, first, forced=new_draw)
         if "enlarge" in method.stages:
             final = method.enlarge(inputs, final)
-    return _release(project, method, final, inputs, drawn.described)
+    return _release(project, method, final, inputs, drawn=drawn, initial=initial)
 
 
 def _preflight(project: InMemoryProject, method: Method) -> None:
@@ -956,7 +1062,9 @@ def _release(
     method: Method,
     final: FinalSet,
     inputs: MethodInputs,
-    described: Mapping[str, Any],
+    *,
+    drawn: DrawnMetadata,
+    initial: Initial | None,
 ) -> Release:
     from sugarbush.pipeline.release_facts import text_counts
 
@@ -994,7 +1102,19 @@ def _release(
             ledger_ids=ids,
             texts={method.name: text_counts(evolution.final, len(evolution.rounds))},
             donated=0 if inputs.donated is None else len(inputs.donated.texts),
-            engine=described["engine"],
+            engine=drawn.described["engine"],
+            plan=project.plan,
+        ),
+        _report=ReportSource(
+            settings=project.settings,
+            schema=project.schema,
+            method=method,
+            final=final,
+            first=initial,
+            metadata=metadata_files(drawn),
+            metadata_ids=drawn.ledger_ids,
+            donated=project.donated_codes,
+            ledger=ledger,
             plan=project.plan,
         ),
     )

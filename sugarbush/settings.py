@@ -44,6 +44,13 @@ class _NotInOutput:
 
 NOT_IN_OUTPUT = _NotInOutput()
 
+
+class _PublicTexts:
+    """Marks a field with public texts, which may contain any URL."""
+
+
+PUBLIC_TEXTS = _PublicTexts()
+
 Share = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
@@ -113,7 +120,10 @@ class Section(BaseModel, metaclass=_SectionType):
     @field_validator("*", mode="before")
     @classmethod
     def _no_secret(cls, value: Any, info: ValidationInfo) -> Any:
-        kinds = _kinds(cls.model_fields[info.field_name or ""].annotation)
+        field = cls.model_fields[info.field_name or ""]
+        if PUBLIC_TEXTS in field.metadata:
+            return value
+        kinds = _kinds(field.annotation)
         of_sections = any(isinstance(kind, type) and issubclass(kind, Section) for kind in kinds)
         # A section checks its own fields, so that the error names the field.
         if has_secret(value) and (isinstance(value, str) or not of_sections):

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sugarbush.cli.checks import example_is_made, would_spend
-from sugarbush.errors import LedgerError, ParamsError, printable
+from sugarbush.errors import LedgerError, ParamsError, UsageError, printable
+from sugarbush.pipeline.corpus_findings import corpus_findings, known_corpus
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import entries_of_releases
 from sugarbush.privacy.accounting import epsilon, gaussian_mu, rounded_down, rounded_up
@@ -76,6 +77,21 @@ def show_budget(project: Project, console: Console) -> None:
         runs = runs_within_cap(ledger, events)
         more = f"{_MANY} or more" if runs == _MANY else str(runs)
         console.print(f"The cap has room for {more} such runs on changed data.")
+    _print_refusal(project, console)
+
+
+def _print_refusal(project: Project, console: Console) -> None:
+    """Print what else would stop a run before its first charge: the schema, the generator, the
+    rows, or a corpus that the ledger knows under another name. Nothing is charged."""
+    if not example_is_made(project):
+        return
+    try:
+        project.require_usable_inputs()
+        refused = known_corpus(project, corpus_findings(project))
+    except UsageError as error:
+        refused = str(error)
+    if refused is not None:
+        console.print(f"A run would be refused: {printable(refused)}", markup=False, soft_wrap=True)
 
 
 def repair(project: Project, console: Console, *, accept: Collection[str] = ()) -> None:

@@ -7,10 +7,10 @@ from rich.console import Console
 from sugarbush.cli.rehearsals import show_rehearsal
 from sugarbush.data.misspellings import misspellings
 from sugarbush.data.schema import Schema
-from sugarbush.data.split import unmatched_attributes
 from sugarbush.errors import FailureError, InputError
 from sugarbush.generators.openai.address import is_unencrypted
 from sugarbush.pipeline.corpus import read_corpus
+from sugarbush.pipeline.corpus_findings import corpus_findings, dropped_rows
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import read_stages, spends, stale_stages
 from sugarbush.pipeline.preflight import check_generator, few_public_texts
@@ -62,9 +62,11 @@ def check(project: Project, console: Console, *, internal: bool = False) -> None
     project.require_usable_inputs()
     console.print(f"schema     ok: {count} attribute{'s' if count != 1 else ''}")
     project.label()
-    unmatched = unmatched_attributes(read_corpus(project).records(), schema)
+    findings = corpus_findings(project)
     console.print("data       ok")
-    for name in unmatched:
+    for line in dropped_rows(findings.tally):
+        console.print(f"           {line}", soft_wrap=True)
+    for name in findings.unmatched:
         console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
     if internal:
         _print_misspellings(project, console)
@@ -87,7 +89,7 @@ def check(project: Project, console: Console, *, internal: bool = False) -> None
             console.print(f"method     ok: {method.name}")
     if writes_another_domain(settings):  # the settings allow it
         console.print(DOMAIN_NOTICE, soft_wrap=True)
-    _check_budget(project, console)
+    _check_budget(project, console, findings.fingerprint)
     _check_first_texts(project, console)
 
 
@@ -119,12 +121,12 @@ def _print_misspellings(project: Project, console: Console) -> None:
         console.print(MISSPELLING_NOTICE.format(one), markup=False, soft_wrap=True)
 
 
-def _check_budget(project: Project, console: Console) -> None:
+def _check_budget(project: Project, console: Console, fingerprint: tuple[str, ...] = ()) -> None:
     plan, ledger = project.plan, project.ledger()
     if example_is_made(project) and not would_spend(project):
         console.print("budget     ok: every stage that spends is up to date; a run spends nothing")
         return
-    ledger.check([part.event for part in plan.allocations])
+    ledger.check([part.event for part in plan.allocations], dataset_fingerprint=fingerprint)
     console.print(
         f"budget     ok: a run plans epsilon {rounded_up(plan.epsilon)} at delta "
         f"{rounded_up(plan.delta)}; "

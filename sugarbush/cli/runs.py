@@ -14,6 +14,7 @@ from rich.table import Table
 from sugarbush.cli.checks import example_is_made, would_spend
 from sugarbush.cli.rehearsals import show_rehearsal
 from sugarbush.cli.settings import changed_settings, write_settings
+from sugarbush.cli.shows import print_dropped_rows
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point, run_with_parent
@@ -85,6 +86,7 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
             file=sys.stderr,
         )
         return int(code)
+    print_dropped_rows(project)
     summarise(base, settings, Console())
     require_not_poor(Roots(base), settings)
     return 0

@@ -16,6 +16,7 @@ from rich.text import Text
 from sugarbush.errors import FailureError, MissingInputError, ParamsError
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
+from sugarbush.pipeline.corpus_findings import dropped_rows
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder, method_folder
 from sugarbush.pipeline.settings import FILE, load_params
@@ -124,6 +125,20 @@ def show_report(base: Path, *, open_page: bool, internal: bool, console: Console
         console.print(f"{name:<16} {path}", markup=False, highlight=False, soft_wrap=True)
     if open_page and not webbrowser.open(page.absolute().as_uri()):
         raise FailureError(f"no browser could be started. Open {page} yourself")
+
+
+def print_dropped_rows(project: Project) -> None:
+    """Print how many rows of the last run were not used, and why.
+
+    The counts are exact, so only the command prints them, on the operator's terminal. Stages print
+    no counts, because a scheduler may store what a stage prints.
+    """
+    try:
+        lines = dropped_rows(project.private.tally())
+    except MissingInputError:
+        return  # no method of the run reads the rows
+    if lines:
+        print("\n  ".join([f"rows: {lines[0]}", *lines[1:]]), file=sys.stderr, flush=True)
 
 
 def _warn_of_an_old_card(base: Path) -> None:

@@ -4,8 +4,10 @@ A corpus is a csv, jsonl or parquet file, or a folder of such files. A folder is
 of the file names. A csv or jsonl file may be compressed (`.gz`, `.zst`). A `Source` is a path or a
 URL. Rows are read in batches, so memory does not grow with the number of rows.
 
-The number of a csv row is the line on which the row ends; the header is line 1. The number of a
-jsonl row is its line. The rows of a parquet file are counted from 1.
+The number of a row is the number of its record. In a csv file, the header is row 1, as in a
+spreadsheet, so the first record is row 2. A text of several lines is one row, and an empty line
+counts. The number of a jsonl row is its line. The rows of a parquet file and of a frame are counted
+from 1.
 """
 
 from __future__ import annotations
@@ -297,7 +299,7 @@ def _not_utf8(path: Source, setting: str) -> InputError:
             except UnicodeDecodeError as error:
                 line += data.count(b"\n", 0, error.start)
                 return InputError(
-                    f"{path}, row {line}: is not UTF-8 at byte {place + error.start}. Save the "
+                    f"{path}, line {line}: is not UTF-8 at byte {place + error.start}. Save the "
                     f"file as UTF-8 (setting {setting})"
                 )
             line, place, left = line + data.count(b"\n", 0, used), place + used, data[used:]
@@ -306,6 +308,7 @@ def _not_utf8(path: Source, setting: str) -> InputError:
 def _csv(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
     csv.field_size_limit(_FIELD_LIMIT)
     lines = csv.reader(_lines(path, setting), strict=True)
+    number = 1
     try:
         header = next(lines, None)
         if header is None:
@@ -318,18 +321,18 @@ def _csv(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]
         _require(path, wanted, header)
         if any(header.count(name) > 1 for name in wanted):
             raise InputError(f"{path}, row 1: names a column twice (setting {setting})")
-        for cells in lines:
+        for number, cells in enumerate(lines, start=2):  # the header is row 1
             if not cells:
                 continue
             if len(cells) != len(header):
                 raise InputError(
-                    f"{path}, row {lines.line_num}: has {len(cells)} cells, but the header has "
+                    f"{path}, row {number}: has {len(cells)} cells, but the header (row 1) has "
                     f"{len(header)} (setting {setting})"
                 )
-            yield Row(lines.line_num, dict(zip(header, cells, strict=True)))
+            yield Row(number, dict(zip(header, cells, strict=True)))
     except csv.Error:
         raise InputError(
-            f"{path}, row {lines.line_num}: is not csv. Look for an open quote (setting {setting})"
+            f"{path}, row {number + 1}: is not csv. Look for an open quote (setting {setting})"
         ) from None
 
 

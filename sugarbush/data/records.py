@@ -22,6 +22,7 @@ from sugarbush.errors import InputError
 from sugarbush.privacy.users import is_user_name, normalised_user
 
 _SHOWN_ROWS = 5
+_HEADER = " The header is row 1."
 _EXACT_AS_FLOAT = 2**53  # as a float, 2^53 + 1 is rounded to 2^53
 
 
@@ -80,7 +81,7 @@ def usable(
         problem, numbers = next(iter(bad.items()))
         raise InputError(
             f"{source}, {_rows(numbers)}: {problem} (setting {setting}). Fix the file, or set "
-            "prepare.bad_rows: drop."
+            f"prepare.bad_rows: drop.{_HEADER if '.csv' in source.lower() else ''}"
         )
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
 

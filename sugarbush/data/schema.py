@@ -31,16 +31,22 @@ any other value. The default name of the bucket is `other`.
 from __future__ import annotations
 
 import bisect
+import difflib
 import itertools
 import math
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 
 from sugarbush.errors import SchemaError
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 # The columns of a release besides the attributes.
 RELEASE_COLUMNS = frozenset({"id", "text", "weight", "parent", "round"})
@@ -49,7 +55,23 @@ _SOURCES = ("column", "keywords", "zero_shot", "source")
 _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-class Attribute(BaseModel):
+class _SchemaType(ModelMetaclass):
+    """Converts pydantic's error of several lines to a SchemaError, if Python code creates a schema.
+
+    The validation of schema.yaml does not use `__call__`.
+    """
+
+    if not TYPE_CHECKING:  # type checkers read the arguments from the fields
+
+        def __call__(cls, *arguments: Any, **named: Any) -> Any:
+            try:
+                return super().__call__(*arguments, **named)
+            except ValidationError as error:
+                message = _explain(cls.__name__, named, error)
+            raise SchemaError(message)
+
+
+class Attribute(BaseModel, metaclass=_SchemaType):
     """One categorical attribute, with its public domain and the source of its values.
 
     >>> mood = Attribute(name="mood", values=["angry", "calm"], keywords={"angry": ["furious"]})
@@ -183,7 +205,7 @@ class Attribute(BaseModel):
         return self.code(value) != len(self.domain) - 1
 
 
-class Schema(BaseModel):
+class Schema(BaseModel, metaclass=_SchemaType):
     """Public knowledge about the corpus: its subject and its attributes.
 
     >>> stars = Attribute(name="stars", column="stars", bins=[2, 4])
@@ -277,9 +299,14 @@ def _explain(source: str, fields: dict[str, Any], error: ValidationError) -> str
             place[:2] = [f"attribute '{name}'" if name else f"attribute {place[1] + 1}"]
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
-            message = "is not a known setting"
+            message = "is not a known setting" + _meant(str(place[-1]))
         lines.append(f"{source}: {'.'.join(map(str, place))}: {message}".replace(": :", ":"))
     return "\n".join(lines)
+
+
+def _meant(name: str) -> str:
+    close = difflib.get_close_matches(name, Attribute.model_fields, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:

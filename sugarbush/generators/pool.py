@@ -9,14 +9,14 @@ describes a pool that is part of a private file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from sugarbush.errors import GeneratorError, InvariantError
 from sugarbush.generators.interface import (
@@ -33,6 +33,7 @@ from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.generators.progress import progress
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import Rng, public_rng
+from sugarbush.settings import PUBLIC_TEXTS
 
 _EXAMPLES_A_QUERY = 3  # the search starts from the mean embedding of this many examples
 _PAIRS_A_BLOCK = 1 << 24  # pairs (request, pool text) in one block; their cosines need 64 MiB
@@ -57,32 +58,46 @@ class Pool(GeneratorSettings):
     >>> pool = Pool(sources=[{"file": "reviews.csv", "text_column": "text"}])
     >>> pool.public_files()
     ('reviews.csv',)
+    >>> Pool(texts=["A fine lamp.", "The chair broke."]).facts().sources
+    ('2 texts given in Python',)
     """
 
     name: ClassVar[str] = "pool"
 
     sources: tuple[PoolSource, ...] = ()
     """The public files."""
+    texts: Annotated[tuple[str, ...], PUBLIC_TEXTS] = ()
+    """Public texts, without a file; for the Python API."""
     temperature: Annotated[float, Field(gt=0)] = 0.05
     """Sampling temperature: the probability of a text is proportional to exp(cosine /
     temperature)."""
     neighbours: Annotated[int, Field(ge=1)] = 200
     """Number of nearest pool texts from which a variation is sampled."""
 
+    @field_validator("texts", mode="before")
+    @classmethod
+    def _listed(cls, texts: object) -> object:
+        """Accept other lists of texts too, such as a column of a frame."""
+        named = isinstance(texts, str | Mapping)
+        return list(texts) if isinstance(texts, Iterable) and not named else texts
+
     def open(self, context: GeneratorContext) -> PoolGenerator:
-        key = (self.name, self.sources, context.base)
+        key = (self.name, self.sources, self.texts, context.base)
         if key not in context.memory:
-            texts = load_pool(self.sources, base=context.base)
+            texts = self.public_texts(context.base)
             context.memory[key] = texts, _indexed(texts, context.embed)
         return PoolGenerator(
             *context.memory[key], params=self, seed=context.seed, embed=context.embed
         )
 
     def facts(self) -> GeneratorFacts:
+        given = (f"{len(self.texts):,} texts given in Python",) if self.texts else ()
+        files = (Path(source.file).name for source in self.sources)
+        licences = (source.licence or "not stated" for source in self.sources)
         return GeneratorFacts(
             provider=self.name,
-            sources=tuple(Path(source.file).name for source in self.sources),
-            licences=tuple(source.licence or "not stated" for source in self.sources),
+            sources=(*files, *given),
+            licences=(*licences, *("not stated" for _ in given)),
         )
 
     def output_settings(self) -> dict[str, Any]:
@@ -91,13 +106,16 @@ class Pool(GeneratorSettings):
         }
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
-        load_pool(self.sources, base=context.base)
+        self.public_texts(context.base)
 
     def public_files(self) -> tuple[str, ...]:
         return tuple(source.file for source in self.sources)
 
     def public_texts(self, base: Path) -> tuple[str, ...]:
-        return load_pool(self.sources, base=base)
+        given = [text for text in self.texts if text.strip()]
+        if given and not self.sources:
+            return tuple(dict.fromkeys(given))
+        return tuple(dict.fromkeys((*load_pool(self.sources, base=base), *given)))
 
 
 class PoolGenerator:

@@ -40,6 +40,7 @@ from sugarbush.errors import MissingInputError, ParamsError, PrivacyError
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.pipeline.corpus import SplitCorpus
+from sugarbush.pipeline.corpus_findings import dropped_rows
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from sugarbush.privacy.key import state_key
@@ -65,8 +66,14 @@ class Corpus:
     names: Mapping[str, str] = field(repr=False)
     state: Path
     embeddings: Mapping[bool, EmbeddingsInMemory] = field(repr=False)
+    tally: Mapping[str, int] = field(default_factory=dict, repr=False)
     base: Path = Path()
     generators: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Lines that say how many rows are not used, and why. The counts are exact and private."""
+        return tuple(dropped_rows(self.tally))
 
     def real_texts(self, part: str) -> RealTexts:
         """Return the plain records of `train` or `heldout`. Results on these records are not DP."""
@@ -99,6 +106,10 @@ class InMemoryProject(Project):
 
     def _zero_shot_readers(self) -> Mapping[str, ZeroShotReader]:
         return self._corpus.donated.readers
+
+    @property
+    def donated_codes(self) -> DonatedCodes:
+        return self._corpus.donated
 
     def data_names(self) -> dict[str, str]:
         return dict(self._corpus.names)
@@ -178,6 +189,7 @@ def prepare_corpus(
         names=_names(own, settings, state=project.state, what="frame", public=parts.public_inputs),
         state=project.state,
         embeddings=embeddings,
+        tally=parts.tally,
     )
 
 

@@ -386,9 +386,8 @@ def write_texts(
         labels.frame(schema.names).to_parquet(folder / "labels.parquet", index=False)
         facts = [asdict(attribute) for attribute in labels.attributes]
         (folder / "labels.json").write_text(json.dumps(facts, indent=1))
-        readable(evolution.final, schema, labels).to_json(
-            folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False
-        )
+        lines = texts_as_lines(evolution.final, schema, labels)
+        (folder / "synthetic.jsonl").write_text(lines, encoding="utf-8")
 
 
 def read_labels(folder: Path, schema: Schema) -> Labels:
@@ -401,6 +400,13 @@ def read_labels(folder: Path, schema: Schema) -> Labels:
         schema.names,
         tuple(ReadAttribute(**fields) for fields in facts),
     )
+
+
+def texts_as_lines(population: Population, schema: Schema, labels: Labels) -> str:
+    """Return the content of synthetic.jsonl: one JSON object for each final text."""
+    frame = readable(population, schema, labels)
+    lines: str = frame.to_json(orient="records", lines=True, force_ascii=False)
+    return lines
 
 
 def readable(population: Population, schema: Schema, labels: Labels) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -102,6 +103,16 @@ class Released(Generic[T_co]):
     def map(self, function: Callable[[T_co], U]) -> Released[U]:
         """Apply post-processing, which costs no budget. The ledger ids stay the same."""
         return Released(function(self.value), self.ledger_ids)
+
+    def _repr_html_(self) -> str:
+        """Show a table in a notebook, with the ledger entries that paid for it."""
+        value: Any = self.value
+        if hasattr(value, "to_frame"):  # a Series
+            value = value.to_frame("released")
+        show = getattr(value, "_repr_html_", None)
+        shown = escape(repr(value)) if show is None else show()
+        paid = ", ".join(self.ledger_ids) or "none, because it is public"
+        return f"{shown}<p><small>Released. Ledger entries: {escape(paid)}</small></p>"
 
 
 def merge_ids(*released: Released[Any]) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, InvariantError, LedgerError, ParamsError
+from sugarbush.html_table import html_table
 from sugarbush.paths import atomic_file, make_owner_only
 from sugarbush.privacy.accounting import (
     SLACK_SHARE,
@@ -77,6 +78,7 @@ from sugarbush.privacy.unit import Unit
 _NAME = re.compile(DATASET_NAME)
 _LOCK_TIMEOUT_S = 120
 _HEAD_DIGITS = 16
+_SHOWN_CHARGES = 12  # rows in a notebook
 SEALED, ACCEPTED = "sealed", "accepted"  # the kinds of `Entry.repair`
 _MOST_SLACKS = 2**40
 _SEAL_FIELD = b',"seal":"'
@@ -328,6 +330,20 @@ class Ledger:
     def cap_raises(self) -> tuple[CapRaise, ...]:
         """Return every raise of the stored cap, oldest first."""
         return self._chain().raises
+
+    def _repr_html_(self) -> str:
+        """Show the total and the charges in a notebook. A ledger contains no private value."""
+        entries = self.entries()
+        charges = Counter((e.time[:10], e.stage, e.event.kind.replace("_", " ")) for e in entries)
+        rows = [(*charge, count) for charge, count in charges.items()]
+        older = max(0, len(rows) - _SHOWN_CHARGES)
+        return html_table(
+            f"Ledger of {self.dataset}: epsilon {rounded_up(self.total())} of "
+            f"{rounded_up(self.cap)} at delta {rounded_up(self.delta)}, per {self.unit}",
+            rows[older:],
+            header=("charged (UTC)", "stage", "mechanism", "charges") if rows else (),
+            note=f"{older} older rows are not shown." if older else "",
+        )
 
     def snapshot(self) -> Ledger:
         """Return a read-only copy of the present ledger, without later charges.

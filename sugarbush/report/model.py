@@ -171,11 +171,25 @@ class MethodData:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Download:
+    """A file of the release, for a button of the page.
+
+    `address` is the file's path relative to the page, or a data URL that contains the whole file.
+    A file with `texts` has one synthetic text per line, as JSON.
+    """
+
+    label: str
+    name: str
+    address: str
+    texts: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublicData:
     """Everything that the public page may show.
 
-    `donated` contains the donated examples. Raises InvariantError if the card lacks a ledger entry
-    of a released value.
+    `donated` contains the donated examples. `downloads` contains the files that the page links to.
+    Raises InvariantError if the card lacks a ledger entry of a released value.
     """
 
     release: Release
@@ -184,6 +198,7 @@ class PublicData:
     table: DpTable | None = None
     agreements: tuple[Agreement, ...] = ()
     donated: tuple[str, ...] = ()
+    downloads: tuple[Download, ...] = ()
 
     def __post_init__(self) -> None:
         listed = {entry.id for entry in self.release.entries}

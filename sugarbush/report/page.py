@@ -11,19 +11,27 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.accounting import gaussian_mu, rounded_up
 from sugarbush.report.attribute_charts import attribute_charts
 from sugarbush.report.card import release_card
 from sugarbush.report.dp_table import table_view
-from sugarbush.report.model import InternalData, MethodData, PublicData, Release, RoundData
+from sugarbush.report.model import (
+    Download,
+    InternalData,
+    MethodData,
+    PublicData,
+    Release,
+    RoundData,
+)
 from sugarbush.report.plots import map_points, origin, survivor_bars, used_shades, vote_ranks
 from sugarbush.report.quality import quality_view
-from sugarbush.report.statements import release_epsilon
+from sugarbush.report.statements import in_plain_words, purpose_of_stage, release_epsilon
 from sugarbush.report.svg import series_styles
 from sugarbush.report.templating import TEMPLATES, inlined
 
@@ -48,6 +56,9 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         release=release,
         internal=None if internal is None else quality_view(internal, styles),
         budget=_budget(release),
+        uses=_uses(release),
+        downloads=data.downloads,
+        code=_code(data.downloads),
         headline=_headline(data),
         methods=[_method_view(m, internal) for m in data.methods],
         attributes=attributes,
@@ -70,20 +81,18 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
     texts = sum(m.final_texts for m in data.methods)
     costs = [spend.cost for spend in spends if spend.cost is not None]
     found = [
+        ("synthetic texts", f"{texts:,}", _written(data)),
         (
             "epsilon",
             "∞" if math.isinf(spent) else rounded_up(spent, 3),
             f"at delta {rounded_up(release.delta)}, for one {release.unit.value}",
         ),
-        ("synthetic texts", f"{texts:,}", _written(data)),
         ("generator calls", f"{sum(s.usage.calls for s in spends):,}", _generator(release)),
     ]
     if costs:
         found.append(
             ("cost", f"{sum(costs):,.2f}", "paid to the provider, at the prices in the settings")
         )
-    if rounds := max((len(m.rounds) for m in data.methods), default=0):
-        found.append(("rounds of votes", f"{rounds}", "fixed before any noise was sampled"))
     return found
 
 
@@ -112,6 +121,33 @@ def _budget(release: Release) -> dict[str, Any]:
         "before": 100 * max(0.0, total - this) / whole,
         "text": f"{rounded_up(total, 3)} of {rounded_up(cap)}",
     }
+
+
+def _uses(release: Release) -> list[dict[str, str]]:
+    """Describe in plain words what used the records, with shares of the release's budget.
+
+    A share is a fraction of mu^2 and is missing if a mechanism has no mu.
+    """
+    total = gaussian_mu(entry.event for entry in release.entries) ** 2
+    by_use: dict[tuple[str, str], float] = {}
+    for entry in release.entries:
+        use = purpose_of_stage(entry.stage), in_plain_words(entry.event)
+        by_use[use] = by_use.get(use, 0.0) + gaussian_mu([entry.event]) ** 2
+    return [
+        {"purpose": purpose, "words": words, "share": _percent(part, total)}
+        for (purpose, words), part in by_use.items()
+    ]
+
+
+def _percent(part: float, total: float) -> str:
+    return f"about {part / total:.0%}" if 0 < total < math.inf else ""
+
+
+def _code(downloads: Sequence[Download]) -> str | None:
+    """Write one line of Python that loads the first file of texts. The script of the page replaces
+    the file's name by its full address."""
+    name = next((file.name for file in downloads if file.texts), None)
+    return name and f"import pandas as pd; texts = pd.read_json({json.dumps(name)}, lines=True)"
 
 
 def _method_view(method: MethodData, internal: InternalData | None) -> dict[str, Any]:

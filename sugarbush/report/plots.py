@@ -84,8 +84,8 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
 
 
 def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = None) -> Markup:
-    """Draw a map of the synthetic texts. Shades show the rounds of the texts, and real texts are
-    grey."""
+    """Draw a map of the synthetic texts. Shades show the rounds of the texts. Real texts are
+    blue squares."""
     size, pad = svg.WIDTH, 12
     height = 340
     everything = found.points if real is None else np.concatenate([found.points, real])

@@ -201,6 +201,21 @@ def _place(value: MetricValue) -> tuple[str, MetricLabel]:
 
 _USEFULNESS = ("accuracy", "macro_f1")
 _LEARNED = {prefix: row for prefix, row in ROWS.items() if prefix}
+
+
+def metric_title(value: MetricValue) -> str:
+    """Return a short title of a metric and its space. An arrow shows the better direction.
+
+    >>> metric_title(MetricValue(metric="mauve", space="encoder", value=0.9))
+    'MAUVE, encoder ↑'
+    """
+    label = _LABELS.get(value.metric, MetricLabel(value.metric))
+    title = label.label if value.space in _WITHOUT_SPACE else f"{label.label}, {value.space}"
+    return f"{title} {_ARROWS[label.better]}".rstrip()
+
+
+_ARROWS = {_HIGH: "↑", _LOW: "↓", "": ""}
+_WITHOUT_SPACE = ("text", "words", "table")
 _SPACES = {
     "encoder": "In the encoder's space",
     "tf-idf": "In the space of words (TF-IDF)",

@@ -134,6 +134,47 @@ def describe(event: Event) -> str:
     return event.kind
 
 
+def in_plain_words(event: Event) -> str:
+    """Describe a mechanism for readers who do not know differential privacy."""
+    match event:
+        case DiscreteGaussian():
+            return (
+                "Every record had a small and limited influence on a set of sums. Random noise was "
+                "added to each sum before anybody could see it."
+            )
+        case GaussianDp():
+            return (
+                "A series of counts over the records was taken, each with random noise. The whole "
+                "series counts as one charge."
+            )
+        case PoissonGaussian() | DpSgdBound():
+            return (
+                "A language model was trained on random samples of the records. The influence of "
+                "each record on a training step was limited, and random noise was added to each "
+                "step."
+            )
+        case NonPrivate():
+            return "The records were used without noise, so nothing protects them."
+    return "The records were used by the mechanism that the exact list below names."
+
+
+_PURPOSES = {
+    "synthesize_metadata": "Estimate how often each value occurs",
+    "dp_table": "Estimate how often each value occurs",
+    "evolve": "Choose the texts that resemble the records",
+    "finetune": "Train the model that writes the texts",
+}
+
+
+def purpose_of_stage(stage: str) -> str:
+    """Say why a stage used the records. An unknown stage keeps its name.
+
+    >>> purpose_of_stage("evolve@mosaic")
+    'Choose the texts that resemble the records'
+    """
+    return _PURPOSES.get(stage.partition("@")[0], stage)
+
+
 def assumed_public(release: Release) -> list[str]:
     """Return the list of things that the guarantee assumes to be public, and does not protect."""
     names = release.schema.names

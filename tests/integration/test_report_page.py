@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -116,6 +118,83 @@ def test_no_page_is_wider_than_its_screen(page: Page, width: int, dark: bool) ->
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(23, 21, 18)") is dark
+
+
+# The tables that are wider than their column, and are not marked as wider.
+CUT = """Array.from(document.querySelectorAll('table'), t => {
+  const around = t.closest('.scroll');
+  const seen = around ? around.getBoundingClientRect() : document.body.getBoundingClientRect();
+  const wider = t.getBoundingClientRect().right > seen.right + 1;
+  const reachable = around && around.classList.contains('wider') && around.tabIndex === 0
+    && getComputedStyle(around).overflowX === 'auto'
+    && getComputedStyle(around, '::before').content.includes('Scroll')
+    && around.getBoundingClientRect().right <= innerWidth;
+  return wider && !reachable ? t.id || t.textContent.slice(0, 40) : null;
+}).filter(Boolean)"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_table_is_cut_and_a_wide_table_says_that_it_scrolls(page: Page, width: int) -> None:
+    page.view(width=width, mobile=width < 500)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    wide = "document.querySelectorAll('.scroll.wider').length"
+    if width < 500:
+        wait_for(page, f"{wide} > 3")
+    wait_for(page, f"{CUT}.length === 0")
+    assert page.evaluate(f"{CUT}") == []
+    if width == 1280:
+        assert page.evaluate(wide) == 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_texts_are_within_the_first_screen_of_scrolling(page: Page, width: int) -> None:
+    page.view(width=width, mobile=width < 500)
+    top = page.evaluate("document.getElementById('texts').getBoundingClientRect().top + scrollY")
+    assert top < 1600
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_dot_of_the_map_has_contrast_to_the_page(page: Page, dark: bool) -> None:
+    """A contrast of 3 is the limit of WCAG 2.1 for graphics (1.4.11)."""
+    page.view(width=1280, dark=dark)
+    found = page.evaluate(
+        """(() => {
+        const context = document.createElement('canvas').getContext('2d');
+        const luminance = (colour) => {
+          context.fillStyle = colour; context.fillRect(0, 0, 1, 1);
+          const [r, g, b] = Array.from(context.getImageData(0, 0, 1, 1).data, v => v / 255)
+            .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const paper = luminance(getComputedStyle(document.body).backgroundColor);
+        return Array.from(document.querySelectorAll('.dots, .real-dots'), dot => {
+          const style = getComputedStyle(dot);
+          const own = luminance(style.stroke);
+          const [low, high] = [own, paper].sort((a, b) => a - b);
+          return Number(style.strokeOpacity) * (high + 0.05) / (low + 0.05);
+        });
+        })()"""
+    )
+    assert len(found) == 4 and min(found) >= 3
+
+
+def test_the_buttons_lead_to_the_files_and_the_line_of_code_loads_the_texts(
+    browser: Page, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    data = public_data()
+    for download in data.downloads:
+        (folder / download.name).write_text('{"text": "One text", "stars": "1"}\n')
+    (folder / "index.html").write_text(render_public_page(data))
+    browser.view(width=1280)
+    browser.load(folder / "index.html")
+    links = browser.evaluate("Array.from(document.querySelectorAll('.button'), a => a.href)")
+    paths = [Path(unquote(urlsplit(link).path)) for link in links]
+    assert paths == [folder / download.name for download in data.downloads]
+    scope: dict[str, Any] = {}
+    exec(browser.evaluate("document.getElementById('code').textContent"), scope)
+    assert scope["texts"].to_dict("records") == [{"text": "One text", "stars": 1}]
 
 
 def test_searching_and_filtering_leave_the_texts_that_match(page: Page) -> None:

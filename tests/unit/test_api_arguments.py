@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import sugarbush as sb
+from sugarbush.arguments import in_python
 
 FRAME = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
 SCHEMA: dict[str, Any] = {
@@ -17,7 +18,11 @@ SCHEMA: dict[str, Any] = {
     "attributes": [{"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}],
 }
 COLUMN = {"subject": "x", "attributes": [{"name": "stars", "column": "stars", "bins": [2]}]}
-CODES = pd.DataFrame({"stars": [0, 1, 2, 2] * 50})
+LAMPS = {"subject": "x", "attributes": [{"name": "lamp", "column": "stars", "values": ["lamp"]}]}
+STARS = pd.DataFrame({"stars": [0, 1, 2, 2] * 50})
+OTHER = {"subject": "x", "attributes": [{"name": "start", "column": "start", "bins": [2]}]}
+EMPTY = FRAME.assign(message=["Order"] * 7 + [" "] + ["Lamp"] * 192)
+USERS = sb.Privacy(dataset="letters", unit="user")
 
 
 def synthesize(state: Path, **changed: Any) -> None:
@@ -35,7 +40,7 @@ def synthesize(state: Path, **changed: Any) -> None:
 
 def table(state: Path, **changed: Any) -> None:
     arguments: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "dataset": "letters"} | changed
-    sb.dp_table(CODES, state=state, **{"domain": {"stars": 3}} | arguments)
+    sb.dp_table(STARS, state=state, **{"schema": COLUMN} | arguments)
 
 
 def histogram(state: Path | str, **changed: Any) -> None:
@@ -72,14 +77,29 @@ def train(state: Path, **changed: Any) -> None:
         (synthesize, {"text": "mesage"}, "The columns are message$"),
         (synthesize, {"record_id": "id"}, r"record_id: the frame has no column 'id'\."),
         (synthesize, {"schema": COLUMN}, r"attribute 'stars': the frame has no column 'stars'"),
-        (synthesize, {"donated": CODES}, "text: the donated frame has no column 'message'"),
-        (table, {"domain": {"start": 3}}, "domain: .* no column 'start'; did you mean 'stars'"),
+        (synthesize, {"donated": STARS}, "text: the donated frame has no column 'message'"),
+        (synthesize, {"texts": 0}, r"^texts: must be greater than or equal to 1 \(got 0\)\.$"),
+        (synthesize, {"seed": "a"}, "^seed: must be a valid integer.*$"),
+        (synthesize, {"user": "who"}, "^user: the frame has no column 'who'"),
+        (synthesize, {"user": "message"}, r'Set `sb.Privacy\(unit="user"\)` or `user=None`'),
+        (synthesize, {"privacy": USERS}, "needs user, the column that names the user"),
+        (synthesize, {"privacy": sb.Privacy()}, "^privacy: sb.Privacy needs dataset="),
+        (synthesize, {"generator": sb.Pool()}, r"^sb\.Pool\(sources\) is empty"),
+        (synthesize, {"corpus": FRAME.head(3)}, "settings={.prepare.: {.min_records.: 100}}"),
+        (
+            synthesize,
+            {"corpus": EMPTY},
+            r"row 8: the text is empty\. Fix the frame, or set ",
+        ),
+        (table, {"schema": SCHEMA}, "schema: attribute 'topic' is read from texts by keywords"),
+        (table, {"schema": OTHER}, "attribute 'start': the frame has no column 'start'; did you"),
+        (table, {"schema": LAMPS}, "no row of column 'stars' has one of its values"),
         (table, {"epsilon": 0}, "epsilon must be"),
         (table, {"epsilon": -1}, "epsilon must be"),
         (table, {"delta": 2}, "delta must be"),
         (table, {"engine": "x"}, "engine: expected one of sugarbush, "),
-        (table, {"domain": {"stars": 2.5}}, "the size of 'stars' must be a whole number"),
-        (table, {"domain": {"stars": 2**40}}, "the size of 'stars' must be a whole number"),
+        (table, {"epsilon": "1"}, "epsilon must be a number, got str"),
+        (table, {"cap": -1}, "a cap above 0"),
         (histogram, {"epsilon": 0}, "epsilon must be"),
         (histogram, {"delta": 0}, "delta must be"),
         (histogram, {"values": "abc"}, "a list of values, not one text"),
@@ -90,9 +110,47 @@ def train(state: Path, **changed: Any) -> None:
 def test_a_wrong_argument_is_refused_and_charges_nothing(
     tmp_path: Path, call: Callable[..., None], changed: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(sb.SugarbushError, match=message):
+    with pytest.raises(sb.SugarbushError, match=message) as refused:
         call(tmp_path, **changed)
+    assert "params.yaml" not in str(refused.value) and "\n" not in str(refused.value)
     assert not list(tmp_path.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("params.yaml: release.texts: is wrong", "texts: is wrong"),
+        ("generator.pool.sources: x.csv is", "sb.Pool(sources): x.csv is"),
+        ("Set evolve.mosaic.candidates: 9", "Set sb.Mosaic(candidates=9)"),
+        ("settings: embedding.speed is unknown", "settings: embedding.speed is unknown"),
+        ("/a/release.json and release.json: wrong", "/a/release.json and release.json: wrong"),
+        ("Lower privacy.epsilon", "Lower sb.Privacy(epsilon)"),
+        ("settings: a.\nsettings: a.", "a."),
+    ],
+)
+def test_settings_in_messages_become_arguments(message: str, expected: str) -> None:
+    assert in_python(message) == expected
+    assert in_python("Lower privacy.epsilon", {"privacy.epsilon": "epsilon"}) == "Lower epsilon"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: sb.Schema(subject="x", attributes=[{"name": "a", "valuess": ["b"]}]),
+            "Schema: attribute 'a'.valuess: is not a known setting; did you mean values?",
+        ),
+        (lambda: sb.Schema(subject="x"), "Schema: attributes: Field required"),
+        (
+            lambda: sb.Attribute(name="a", column="c", values=["x", "x"]),
+            "Attribute: values repeats x",
+        ),
+    ],
+)
+def test_a_wrong_schema_in_python_is_one_line(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(sb.SchemaError) as refused:
+        make()
+    assert str(refused.value) == message
 
 
 def test_one_text_in_place_of_several_is_refused() -> None:

@@ -99,7 +99,7 @@ def test_the_python_api_runs() -> None:
     found = run(runnable(DOCS / "how-to" / "python-api.md"))
     assert [release.method for release in found["releases"]] == ["public", "augpe"]
     assert 1 < found["ledger"].total() < 8
-    assert isinstance(found["figures"].value.iloc[0], float)
+    assert isinstance(found["figures"].frame["value"].iloc[0], float)
 
 
 @pytest.fixture(scope="module")

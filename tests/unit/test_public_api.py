@@ -25,6 +25,7 @@ WITHOUT_EXAMPLE = {
     "Artifacts": "reads the folder of a finished run; docs/inspect.ipynb shows it",
     "BudgetExceededError": "an error",
     "Corpus": "made by prepare",
+    "Evaluation": "made by evaluate",
     "GeneratorError": "an error",
     "InputError": "an error",
     "LedgerError": "an error",

@@ -2,7 +2,8 @@
 
 Reads    data/released/, the schema, the ledger; for the internal page reports/internal/ and the
          private metadata
-Writes   reports/public/     release_card.json, release_card.md, index.html, metrics.json, plots/
+Writes   reports/public/     release_card.json, release_card.md, index.html, metrics.json, plots/,
+                             and a copy of each method's texts
          reports/internal/   index.html: computed on real texts, not DP
 Spends   nothing
 """
@@ -10,6 +11,7 @@ Spends   nothing
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +53,7 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.registry import METHODS, plugin_names
 from sugarbush.report.card import card_json, card_markdown, release_card
+from sugarbush.report.downloads import downloads_beside, texts_name
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.model import (
     EmbeddingMap,
@@ -283,6 +286,7 @@ def public_data(project: Project) -> PublicData:
         table=table,
         agreements=agreements_of(project.roots),
         donated=donated,
+        downloads=downloads_beside([m.name for m in project.settings.released]),
     )
 
 
@@ -345,6 +349,9 @@ def run(project: Project) -> None:
         verdicts = {m.name: m.verdict.value.as_dict() for m in data.methods if m.verdict}
         (folder / VERDICTS).write_text(json.dumps(verdicts, indent=1) + "\n")
         (folder / "metrics.json").write_text(json.dumps(public_metrics(data), indent=1) + "\n")
+        for method in project.settings.released:
+            texts = final_folder(roots, method) / "synthetic.jsonl"
+            shutil.copyfile(texts, folder / texts_name(method.name))
         plots = folder / "plots"
         plots.mkdir()
         votes_table(data).to_csv(plots / "votes.csv", index=False)
@@ -353,5 +360,7 @@ def run(project: Project) -> None:
     if not project.settings.evaluate.show:
         page.unlink(missing_ok=True)
         return
+    names = [method.name for method in data.methods]
+    data = replace(data, downloads=downloads_beside(names, folder="../public/"))
     with atomic_file(page) as path:
         path.write_text(render_internal_page(data, internal_of(project)), encoding="utf-8")

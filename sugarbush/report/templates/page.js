@@ -31,6 +31,30 @@
     }
   }
 
+  // A table that is wider than its column says so, and the keyboard can scroll it.
+  const sized = new ResizeObserver((entries) => entries.forEach(({target}) => {
+    const wider = target.scrollWidth > target.clientWidth + 1;
+    target.classList.toggle("wider", wider);
+    if (wider) Object.entries({tabindex: 0, role: "region", "aria-label": "Wide table"}).forEach(([name, value]) => target.setAttribute(name, value));
+    else ["tabindex", "role", "aria-label"].forEach((name) => target.removeAttribute(name));
+  }));
+  all(".scroll").forEach((node) => sized.observe(node));
+
+  // The line of code gets the full address of the texts, so that it works in every folder.
+  const code = document.getElementById("code");
+  const copy = document.getElementById("copy");
+  const file = document.querySelector(".button.main");
+  if (code && file && !file.getAttribute("href").startsWith("data:")) {
+    const {protocol, pathname, href} = new URL(file.href);
+    const path = decodeURIComponent(pathname).replace(/^\/(?=[A-Za-z]:)/, "");
+    const address = protocol === "file:" ? path : href;
+    code.textContent = code.textContent.replace(JSON.stringify(file.download), () => JSON.stringify(address));
+  }
+  if (code && navigator.clipboard) {
+    copy.hidden = false;
+    copy.addEventListener("click", () => navigator.clipboard.writeText(code.textContent).then(() => { copy.textContent = "Copied"; }));
+  }
+
   // The text browser. Only the rows near the visible part of the list are in the document.
   const list = document.getElementById("browser");
   if (!list) return;

@@ -114,7 +114,7 @@ def test_bytes_that_are_not_utf8_are_named_by_row_and_byte(
     good = json.dumps({"text": "été"}, ensure_ascii=False).encode() + b"\n"
     for name, pack in (("data.jsonl", bytes), ("data.jsonl.gz", gzip.compress)):
         (tmp_path / name).write_bytes(pack(good * 5 + b'{"text": "\xe9t"}\n' + good))
-        with pytest.raises(InputError, match=f"row 6: is not UTF-8 at byte {5 * len(good) + 10}"):
+        with pytest.raises(InputError, match=f"line 6: is not UTF-8 at byte {5 * len(good) + 10}"):
             read_rows(tmp_path / name, setting="s", wanted={})
 
 

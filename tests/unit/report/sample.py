@@ -20,6 +20,7 @@ from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
 from sugarbush.privacy.ledger import Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
+from sugarbush.report.downloads import downloads_beside
 from sugarbush.report.model import (
     DpCounts,
     EmbeddingMap,
@@ -209,6 +210,7 @@ def public_data(*, count: int = 60, candidates: int = 600, **changes: Any) -> Pu
         methods=(maple, public),
         metadata=DpCounts(source="AIM", counts=Released(counts, (AIM_ID,)), stddev={"product": 30}),
         table=dp_table(rng),
+        downloads=downloads_beside(facts.methods),
     )
 
 

@@ -14,6 +14,13 @@ from sugarbush.errors import InvariantError
 from sugarbush.evaluation.interface import FINAL, REAL, MetricValue, read_values
 from sugarbush.generators.interface import Usage
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.events import (
+    DiscreteGaussian,
+    DpSgdBound,
+    GaussianDp,
+    NonPrivate,
+    PoissonGaussian,
+)
 from sugarbush.privacy.settings import Purpose
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.model import (
@@ -24,8 +31,10 @@ from sugarbush.report.model import (
 )
 from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.plots import vote_ranks
+from sugarbush.report.statements import in_plain_words
 from sugarbush.report.svg import Axis, thinned
 from sugarbush.report.tables import survivors_table, votes_table
+from sugarbush.report.templating import LOADER, TEMPLATES
 from tests.unit.report.sample import SCHEMA, VOTE_IDS, internal_data, public_data, release
 
 ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>'&\"`{{ 7*7 }}</textarea>"
@@ -179,6 +188,65 @@ def test_the_internal_page_says_first_that_it_is_not_private() -> None:
     assert "Do not hand out" not in render_public_page(public_data())
 
 
+def test_the_page_begins_with_the_content_then_the_texts_and_explains_the_protection_later() -> (
+    None
+):
+    for page, further in (
+        (render_public_page(public_data()), []),
+        (render_internal_page(public_data(), internal_data()), ["quality"]),
+    ):
+        sections = re.findall(r'<section id="(.*?)"', page)
+        order = ["release", "texts", *further, "metadata", "votes", "promise", "cost", "made"]
+        assert [name for name in sections if name in order] == order
+        top = page[page.index('<section id="release"') : page.index('<section id="texts"')]
+        parts = ("1,100 synthetic texts", 'class="button main"', "pd.read_json(", "epsilon = 1")
+        assert sorted(parts, key=top.index) == list(parts)
+        assert "noise multiplier" not in top and "ledger" not in top
+
+
+def test_mechanisms_are_in_plain_words_and_the_exact_ones_are_behind_a_click() -> None:
+    page = render_public_page(public_data())
+    section = page[page.index('<section id="promise"') : page.index('<section id="cost"')]
+    plain, _, exact = section.partition('<details id="ledger">')
+    exact = exact.partition("</details>")[0]
+    assert "Random noise was added to each sum" in plain and "about 90% of the budget" in plain
+    for words in ("discrete Gaussian", "Gaussian-DP", VOTE_IDS[0][:8], release().ledger_head):
+        assert words in exact and words not in plain
+
+
+def test_every_mechanism_has_plain_words() -> None:
+    events = (
+        DiscreteGaussian(stddev=2.0),
+        GaussianDp(mu=0.5),
+        PoissonGaussian(noise_multiplier=1.0, rate=0.01, count=10),
+        DpSgdBound(mu=0.5, noise_multiplier=1.0, rate=0.01, steps=10),
+        NonPrivate(),
+    )
+    for event in events:
+        assert len(in_plain_words(event).split()) > 5
+        if not isinstance(event, NonPrivate):
+            assert "random noise" in in_plain_words(event).lower()
+    assert "nothing protects them" in in_plain_words(NonPrivate())
+
+
+def test_the_verdict_is_above_the_downloads_and_the_adherence_below_the_texts() -> None:
+    verdict = {"grade": "fair", "reasons": ("2 of 3 sources were <used>.", "40 repeats.")}
+    adherence = [{"attribute": "product", "texts": 600, "share": 0.375}]
+    shown = TEMPLATES.get_template("verdict.html.jinja").render(verdict=verdict)
+    assert "<b>Fair</b>" in shown and "&lt;used&gt;" in shown and shown.count("<li>") == 2
+    table = TEMPLATES.get_template("adherence.html.jinja").render(adherence=adherence)
+    assert ">product<" in table and ">38%<" in table
+    top, _, _ = LOADER.get_source(TEMPLATES, "release.html.jinja")
+    assert top.index("verdict.html.jinja") < top.index("downloads")
+    page, _, _ = LOADER.get_source(TEMPLATES, "page.html.jinja")
+    assert page.index('id="texts"') < page.index("adherence.html.jinja") < page.index("internal.")
+
+
+def test_a_page_without_files_has_no_buttons_and_no_code() -> None:
+    page = render_public_page(replace(public_data(), downloads=()))
+    assert 'class="button' not in page and "read_json" not in page
+
+
 def test_markup_in_a_text_is_shown_as_text() -> None:
     clean, page = render_public_page(public_data()), render_public_page(attacked(public_data()))
     counted, attacked_tags = Tags(clean), Tags(page)
@@ -194,7 +262,9 @@ def test_the_page_is_well_formed_and_loads_nothing() -> None:
     tags = Tags(page)
     assert tags.unclosed == []
     links = [v for n, v in tags.attributes if n in {"src", "href", "xlink:href", "action"}]
-    assert all(v == "data:," or v.startswith("#") for v in links if v)
+    beside = {download.address for download in public_data().downloads}
+    assert all(v == "data:," or v.startswith("#") or v in beside for v in links if v)
+    assert beside <= set(links)
     assert "@import" not in page and "url(" not in page
 
 

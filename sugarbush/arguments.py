@@ -1,0 +1,199 @@
+"""Checks arguments of the Python API, and names arguments in its errors.
+
+The API runs the code of the pipeline. The messages of the pipeline name settings of params.yaml.
+`names_arguments` replaces each setting by its argument, such as `prepare.text_column` by `text`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, wraps
+from numbers import Real
+from typing import Any, ParamSpec, TypeVar
+
+import pandas as pd
+from pydantic import BaseModel
+
+from sugarbush.data.records import is_half
+from sugarbush.errors import InputError, ParamsError, SugarbushError
+from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.settings import LARGE_DELTA, LARGEST_EPSILON, SMALLEST_EPSILON
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ARGUMENTS = {
+    "prepare.file": "corpus",
+    "prepare.schema": "schema",
+    "prepare.donated": "donated",
+    "prepare.text_column": "text",
+    "prepare.id_column": "record_id",
+    "prepare.user_column": "user",
+    "release.texts": "texts",
+    "generator.provider": "generator",
+    **{
+        f"{section}.seed": "seed"
+        for section in ("initialise", "evolve", "generator", "synthesize_metadata", "generate")
+    },
+}
+_PRIVACY = ("epsilon", "delta", "cap", "dataset")  # arguments of functions without `privacy`
+_CLASSES = {
+    "privacy": "sb.Privacy",
+    "generator.openai": "sb.OpenAI",
+    "generator.huggingface": "sb.HuggingFace",
+    "generator.pool": "sb.Pool",
+    "generator.simulator": "sb.Simulator",
+    "evolve.mosaic": "sb.Mosaic",
+    "evolve.maple": "sb.Maple",
+    "evolve.augpe": "sb.AugPE",
+    "evolve.public": "sb.Public",
+}
+_CONSTANTS = {"null": "None", "true": "True", "false": "False"}
+_FRAME = re.compile(r" \(setting (frame|corpus)\)")
+# An unknown setting keeps its prefix, because the argument `settings` contains it.
+_PREFIX = re.compile(r"^(?:params\.yaml|settings): (?!(?!sb\.)\w+\.\w)", re.MULTILINE)
+
+
+def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Change the errors of a function of the API, so that they name arguments of Python.
+
+    >>> @names_arguments
+    ... def prepare(): raise ParamsError("params.yaml: prepare.user_column is set")
+    >>> prepare()
+    Traceback (most recent call last):
+    sugarbush.errors.ParamsError: user is set
+    """
+
+    @wraps(function)
+    def call(*arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return function(*arguments, **named)
+        except SugarbushError as error:
+            own = function.__annotations__
+            direct = {f"privacy.{name}": name for name in _PRIVACY if name in own}
+            error.args = (in_python(str(error), direct), *error.args[1:])
+            raise
+
+    return call
+
+
+def in_python(message: str, direct: Mapping[str, str] | None = None) -> str:
+    """Replace settings in a message by arguments. `direct` contains further arguments.
+
+    >>> in_python("Set `privacy.unit: user` or `prepare.user_column: null`.")
+    'Set `sb.Privacy(unit="user")` or `user=None`.'
+    >>> in_python("Fix it, or set prepare.bad_rows: drop.")
+    'Fix it, or set settings={"prepare": {"bad_rows": "drop"}}.'
+    """
+    arguments = {**_ARGUMENTS, **(direct or {})}
+
+    def replaced(found: re.Match[str]) -> str:
+        section, _, rest = found["setting"].partition(".")
+        if rest.partition(".")[0] not in _sections()[section]:
+            return found[0]  # such as release.json
+        return found["before"] + _argument(found["setting"], found["value"], arguments)
+
+    for pattern in _patterns():
+        message = pattern.sub(replaced, message)
+    message = _FRAME.sub("", _PREFIX.sub("", message))
+    if "the frame" in message:
+        message = message.replace("Fix the file", "Fix the frame")
+    message = message.replace("Input should be", "must be").replace("(setting ", "(argument ")
+    return "\n".join(dict.fromkeys(message.split("\n")))
+
+
+def _argument(setting: str, value: str | None, arguments: Mapping[str, str]) -> str:
+    given = None if value is None else _literal(value)
+    if setting in arguments:
+        return arguments[setting] if given is None else f"{arguments[setting]}={given}"
+    for section, owner in _CLASSES.items():
+        if setting.startswith(f"{section}."):
+            name = setting.removeprefix(f"{section}.")
+            return f"{owner}({name}{'' if given is None else f'={given}'})"
+    *sections, last = setting.split(".")
+    start = "".join(f'{{"{section}": ' for section in sections)
+    end = f'{{"{last}": {"..." if given is None else given}}}' + "}" * len(sections)
+    return f"settings={start}{end}"
+
+
+def _literal(value: str) -> str:
+    if value in _CONSTANTS:
+        return _CONSTANTS[value]
+    return value if re.fullmatch(r"-?\d[\d.e-]*|'.*'|\".*\"", value) else f'"{value}"'
+
+
+@cache
+def _sections() -> dict[str, frozenset[str]]:
+    """Return the names of the settings of each section."""
+    from sugarbush.pipeline.settings import ProjectSettings
+
+    found = {}
+    for name, field in ProjectSettings.model_fields.items():
+        kind: Any = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            names = (own.alias or n for n, own in kind.model_fields.items())
+            found[name] = frozenset(names)
+    more = {section.partition(".") for section in _CLASSES}
+    for section, _, name in more:
+        found[section] = found.get(section, frozenset()) | ({name} if name else set())
+    return found
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """Match a setting with its value, in backticks or after "set". Then match all other settings,
+    also with a value after "="."""
+    setting = rf"(?P<setting>(?:{'|'.join(_sections())})(?:\.[a-z_]\w*)+)"
+    return (
+        re.compile(rf"(?P<before>`|[Ss]et ){setting}: (?P<value>[\w.-]*\w)"),
+        re.compile(rf"(?P<before>(?<![\w./-])){setting}(?:=(?P<value>[^\s,;`)]*[^\s,;`).]))?"),
+    )
+
+
+def require_kind(name: str, value: object, kind: type, example: str) -> None:
+    """Raise ParamsError if `value` is not of type `kind`."""
+    if not isinstance(value, kind):
+        raise ParamsError(f"{name}: expected an object such as {example}, got {type_name(value)}")
+
+
+def require_list(name: str, texts: object) -> tuple[Any, ...]:
+    """Return the items of a list. Raises InputError for a single text, a mapping and a frame.
+
+    Each character of a single text, or each column name of a frame, would count as a text.
+    """
+    if isinstance(texts, str | Mapping | pd.DataFrame) or not isinstance(texts, Iterable):
+        raise InputError(f"{name}: expected a list of texts, got {type_name(texts)}")
+    return tuple(texts)
+
+
+def require_texts(name: str, texts: object) -> tuple[str, ...]:
+    """Return a list of texts. Raises InputError that names the item, and never quotes it."""
+    every = require_list(name, texts)
+    for place, text in enumerate(every):
+        if not isinstance(text, str):
+            raise InputError(f"{name}: item {place} is not a text. Remove missing values")
+        if is_half(text):
+            raise InputError(f"{name}: item {place} has half a character (a lone surrogate)")
+    return every
+
+
+def require_promise(epsilon: float, delta: float) -> None:
+    """Raise ParamsError if epsilon or delta is out of range, or is not a number."""
+    limits: Sequence[tuple[str, object]] = (("epsilon", epsilon), ("delta", delta))
+    for name, value in limits:
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise ParamsError(f"{name} must be a number, got {type_name(value)}")
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise ParamsError(
+            f"epsilon must be between {SMALLEST_EPSILON} and {LARGEST_EPSILON} (got {epsilon})"
+        )
+    if not 0 < delta <= LARGE_DELTA:
+        raise ParamsError(
+            f"delta must be above 0 and at most {rounded_up(LARGE_DELTA)} (got {delta})"
+        )
+
+
+def type_name(value: object) -> str:
+    """Return the name of the type of `value`, or say which class `value` is."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -1,0 +1,76 @@
+"""Reads the corpus once for `check`, `budget` and `run`: what a run would refuse or drop.
+
+The findings depend on private rows and are exact. Show them on the operator's terminal only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sugarbush.data.private_store import HELDOUT, TRAIN
+from sugarbush.data.records import Record
+from sugarbush.data.split import unmatched_attributes
+from sugarbush.errors import BudgetExceededError, LedgerError
+from sugarbush.pipeline.corpus import SplitCorpus, read_corpus
+from sugarbush.pipeline.project import Project
+
+_REASONS = {
+    "public": "equal to a public text (donated, of the pool or of pretrain.sources)",
+    "left to the pool": "left to the pool (prepare.exclude_share)",
+    "beyond records_per_user": "more than privacy.records_per_user of one user",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusFindings:
+    """The attributes without a listed value in any row, the exact tally of the rows by use, and the
+    keyed fingerprint of the corpus."""
+
+    unmatched: tuple[str, ...]
+    tally: Mapping[str, int]
+    fingerprint: tuple[str, ...]
+
+
+def corpus_findings(project: Project) -> CorpusFindings:
+    """Read the corpus as stage prepare does, and write nothing. Raises InputError for a corpus that
+    stage prepare would refuse, also if public texts overlap the records."""
+    corpus = read_corpus(project)
+    unmatched = unmatched_attributes(_records(corpus), project.schema)
+    return CorpusFindings(
+        unmatched=tuple(unmatched), tally=corpus.tally, fingerprint=corpus.fingerprint
+    )
+
+
+def _records(corpus: SplitCorpus) -> Iterator[Record]:
+    for parts in corpus.parts(fingerprint=True):
+        for records in parts.values():
+            yield from records
+
+
+def known_corpus(project: Project, findings: CorpusFindings) -> str | None:
+    """Return why the ledger refuses the corpus, for example because it has another dataset name.
+
+    Returns None if the ledger accepts the corpus. The cap is not checked, and nothing is charged.
+    """
+    try:
+        project.ledger().check((), dataset_fingerprint=findings.fingerprint)
+    except BudgetExceededError:
+        return None
+    except LedgerError as error:
+        return str(error)
+    return None
+
+
+def dropped_rows(tally: Mapping[str, int]) -> list[str]:
+    """Describe the rows that a run does not use. The list is empty if a run uses all rows.
+
+    >>> dropped_rows({"train": 90, "heldout": 8, "public": 0, "the text is empty": 2})
+    ['98 of 100 rows are used', '2 not used: the text is empty']
+    """
+    dropped = {reason: n for reason, n in tally.items() if n and reason not in (TRAIN, HELDOUT)}
+    if not dropped:
+        return []
+    used = tally.get(TRAIN, 0) + tally.get(HELDOUT, 0)
+    lines = [f"{used:,} of {used + sum(dropped.values()):,} rows are used"]
+    return lines + [f"{n:,} not used: {_REASONS.get(why, why)}" for why, n in dropped.items()]
