@@ -175,7 +175,8 @@ class Release:
         from sugarbush.report.downloads import TEXTS, downloads_inside
         from sugarbush.report.notebook import ReportPage
 
-        files = {**self._card_files(), TEXTS: texts_as_lines(self.evolution.final, self._schema, self.labels)}
+        lines = texts_as_lines(self.evolution.final, self._schema, self.labels)
+        files = {**self._card_files(), TEXTS: lines}
         return ReportPage(self._page(downloads_inside(files)))
 
     def _card_files(self) -> dict[str, str]:

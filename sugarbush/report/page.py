@@ -34,6 +34,7 @@ from sugarbush.report.quality import quality_view
 from sugarbush.report.statements import in_plain_words, purpose_of_stage, release_epsilon
 from sugarbush.report.svg import series_styles
 from sugarbush.report.templating import TEMPLATES, inlined
+from sugarbush.report.verdict import worst
 
 
 def render_public_page(data: PublicData) -> str:
@@ -65,6 +66,8 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         legend=list({one.name: one for item in attributes for one in item["series"]}.values()),
         table=data.table and table_view(data.table, release.schema, internal),
         agreements=data.agreements,
+        verdict=worst([m.verdict.value for m in data.methods if m.verdict is not None]),
+        adherence=[row for m in data.methods for row in _adherence(m)],
         costs=_costs(data),
         browser=_browser(data),
         scored={m.name for m in data.methods if m.scored},
@@ -72,6 +75,28 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         settings=json.dumps(dict(release.settings), indent=1, ensure_ascii=False),
         infinite=math.isinf(release_epsilon(release)),
     )
+
+
+def _adherence(method: MethodData) -> list[dict[str, Any]]:
+    """Return a row for each attribute: how its values were read, and how many texts obey."""
+    how = {
+        "keywords": "by keywords",
+        "zero_shot": "by descriptions",
+        "donated": "by a classifier of donated texts",
+        "request": "not read: no donated text has a label",
+    }
+    return [
+        {
+            "method": method.name,
+            "attribute": each.name,
+            "how": how[each.source],
+            "accuracy": each.accuracy,
+            "texts": each.requested,
+            "share": each.shown,
+        }
+        for each in method.labels.value
+        if each.source in how
+    ]
 
 
 def _headline(data: PublicData) -> list[tuple[str, str, str]]:
