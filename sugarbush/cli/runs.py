@@ -35,6 +35,8 @@ from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
 from sugarbush.report.templating import upper_bound
 
+STOPPED = "sugarbush: stopped. Finished results are stored; run again to continue."
+_INTERRUPTED = 130  # the exit code of programs that Ctrl-C ends
 _DVC_CHATTER = (
     "> ",
     "Generating lock",
@@ -76,8 +78,12 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
         rehearse_before_run(project, Console(), force=force, accept_poor=accept_poor)
     last_error = Roots(base).internal / entry_point.LAST
     last_error.unlink(missing_ok=True)
-    with only_run(base):
-        failed = _reproduce(base, settings, force=force) != 0
+    try:
+        with only_run(base):
+            failed = _reproduce(base, settings, force=force) != 0
+    except KeyboardInterrupt:
+        print(STOPPED, file=sys.stderr)
+        return _INTERRUPTED
     if failed:
         code = json.loads(last_error.read_text())["exit_code"] if last_error.exists() else 1
         print(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sugarbush.cli.main import app
+from sugarbush.cli.runs import STOPPED
 from sugarbush.pipeline.flow import only_run
 from tests.integration.project import Checkout, as_lines, letters, make_project
 from tests.pipelines import opened
@@ -104,6 +109,27 @@ def test_a_failing_stage_gives_the_run_its_exit_code_and_leaves_nothing(tmp_path
     assert not (project.path / "data" / "private" / "prepared").exists()
     assert not (project.path / "data" / "released").exists()
     assert not project.charges()
+
+
+def test_ctrl_c_stops_a_run_with_one_line(tmp_path: Path) -> None:
+    own = make_project(tmp_path / "checkout", tmp_path / "state", embedding__model="tiny")
+    with subprocess.Popen(
+        [str(Path(sys.executable).with_name("sugarbush")), "run"],
+        cwd=own.path,
+        env=own.environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        while ": running" not in process.stdout.readline():
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the whole group
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.splitlines()[-1] == STOPPED
+    assert "Traceback" not in errors
 
 
 def test_a_second_run_is_refused(project: Checkout, command: Command) -> None:

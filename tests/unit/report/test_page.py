@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sugarbush.attributes.agreement import Agreement
+from sugarbush.attributes.reader import ReadAttribute
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation.interface import FINAL, REAL, MetricValue, read_values
@@ -35,6 +36,7 @@ from sugarbush.report.statements import in_plain_words
 from sugarbush.report.svg import Axis, thinned
 from sugarbush.report.tables import survivors_table, votes_table
 from sugarbush.report.templating import LOADER, TEMPLATES
+from sugarbush.report.verdict import Verdict
 from tests.unit.report.sample import SCHEMA, VOTE_IDS, internal_data, public_data, release
 
 ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>'&\"`{{ 7*7 }}</textarea>"
@@ -230,12 +232,15 @@ def test_every_mechanism_has_plain_words() -> None:
 
 
 def test_the_verdict_is_above_the_downloads_and_the_adherence_below_the_texts() -> None:
-    verdict = {"grade": "fair", "reasons": ("2 of 3 sources were <used>.", "40 repeats.")}
-    adherence = [{"attribute": "product", "texts": 600, "share": 0.375}]
-    shown = TEMPLATES.get_template("verdict.html.jinja").render(verdict=verdict)
-    assert "<b>Fair</b>" in shown and "&lt;used&gt;" in shown and shown.count("<li>") == 2
-    table = TEMPLATES.get_template("adherence.html.jinja").render(adherence=adherence)
-    assert ">product<" in table and ">38%<" in table
+    data = public_data()
+    first, *rest = data.methods
+    verdict = Verdict(grade="fair", reasons=("2 of 3 sources were <used>.", "40 repeats."))
+    read = ReadAttribute(name="product", source="donated", requested=600, shown=0.375)
+    judged = replace(first, verdict=Released(verdict), labels=Released((read,)))
+    shown = render_public_page(replace(data, methods=(judged, *rest)))
+    assert "<b>Fair</b>" in shown and "&lt;used&gt;" in shown and "<li>40 repeats.</li>" in shown
+    assert ">product</td><td>by a classifier of donated texts<" in shown and ">38%<" in shown
+    assert shown.index("<b>Fair</b>") < shown.index('id="texts"') < shown.index('id="adherence"')
     top, _, _ = LOADER.get_source(TEMPLATES, "release.html.jinja")
     assert top.index("verdict.html.jinja") < top.index("downloads")
     page, _, _ = LOADER.get_source(TEMPLATES, "page.html.jinja")
