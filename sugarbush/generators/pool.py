@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,14 @@ class Pool(GeneratorSettings):
         """Accept other lists of texts too, such as a column of a frame."""
         named = isinstance(texts, str | Mapping)
         return list(texts) if isinstance(texts, Iterable) and not named else texts
+
+    def output_settings(self) -> dict[str, Any]:
+        """Return the fields that affect the texts. Without `texts`, the cache keys of earlier
+        versions stay valid."""
+        kept = super().output_settings()
+        if not self.texts:
+            del kept["texts"]
+        return kept
 
     def open(self, context: GeneratorContext) -> PoolGenerator:
         key = (self.name, self.sources, self.texts, context.base)
