@@ -81,6 +81,14 @@ class Pool(GeneratorSettings):
         named = isinstance(texts, str | Mapping)
         return list(texts) if isinstance(texts, Iterable) and not named else texts
 
+    def output_settings(self) -> dict[str, Any]:
+        """Return the fields that affect the texts. Without `texts`, the cache keys of earlier
+        versions stay valid."""
+        kept = super().output_settings()
+        if not self.texts:
+            del kept["texts"]
+        return kept
+
     def open(self, context: GeneratorContext) -> PoolGenerator:
         key = (self.name, self.sources, self.texts, context.base)
         if key not in context.memory:

@@ -72,6 +72,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     # model.
     assert new["extract_metadata"].pop("llm") is None
     assert new["generator"].pop("simulator") == {"any_texts": False}
+    assert new["generator"]["pool"].pop("texts") == []
     assert new.pop("run") == {"cluster": "local"}
     assert new["privacy"].pop("different_from") == []
     assert new["privacy"].pop("allow_large_delta") is False

@@ -45,6 +45,16 @@ HEAVY = {"torch", "transformers", "sentence_transformers", "openai", "dvc", "pre
     node for node in ast.parse(Path(str(sb.__file__)).read_text()).body if isinstance(node, ast.If)
 )
 FOR_TYPE_CHECKERS = [node for node in _GUARDED.body if isinstance(node, ast.ImportFrom)]
+FURTHER_EXAMPLES = (
+    "sugarbush.arguments",
+    "sugarbush.html_table",
+    "sugarbush.pipeline.corpus_findings",
+    "sugarbush.privacy.mechanisms",
+    "sugarbush.registry",
+    "sugarbush.report.downloads",
+    "sugarbush.report.quality",
+    "sugarbush.report.statements",
+)
 MODULES = sorted({str(node.module) for node in FOR_TYPE_CHECKERS})
 
 IMPORTS = """
@@ -113,7 +123,7 @@ def test_a_public_name_is_documented_with_an_example(name: str) -> None:
     assert (">>>" in described) != (name in WITHOUT_EXAMPLE)
 
 
-@pytest.mark.parametrize("name", ["sugarbush.registry", "sugarbush.privacy.mechanisms", *MODULES])
+@pytest.mark.parametrize("name", [*FURTHER_EXAMPLES, *MODULES])
 def test_the_examples_of_a_module_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
