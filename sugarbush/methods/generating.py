@@ -35,7 +35,7 @@ from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.evolution.selection import select_by_rank
 from sugarbush.evolution.settings import CandidateSettings, EvolutionSettings, FirstLength
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
-from sugarbush.generators.interface import RandomRequest, Request, Usage, usage_of
+from sugarbush.generators.interface import Answer, RandomRequest, Request, Usage, usage_of
 from sugarbush.methods.interface import (
     FinalSet,
     Initial,
@@ -84,14 +84,13 @@ class GeneratingMethod(CandidateSettings, Method):
 
     def initialise(self, inputs: MethodInputs) -> Initial:
         """Request the first candidates. Raises GeneratorError if no answer is usable."""
-        first = self.first_requests(inputs, count=None)
+        first, answers = self.first_answers(inputs)
         targets, requests = first.value
-        stage = f"initialise@{self.name}"
-        answers = inputs.writer(stage).write(first.map(lambda both: both[1]), what="first texts")
         population = first_population(targets, answers, requests=requests, donated=inputs.donated)
         if not len(population):
             raise GeneratorError(
-                f"{stage}: the generator returned no usable text. Check the generator's settings"
+                f"initialise@{self.name}: the generator returned no usable text. Check the "
+                "generator's settings"
             )
         ids = first.ledger_ids
         return Initial(
@@ -100,6 +99,18 @@ class GeneratingMethod(CandidateSettings, Method):
             ledger_ids=ids,
             run=digest_of(seed=self._first_seed(inputs), ids=list(ids)),
         )
+
+    def first_answers(self, inputs: MethodInputs) -> tuple[Requests, tuple[Answer, ...]]:
+        """Return the first requests and their answers. Raises GeneratorError if too many answers
+        are unusable."""
+        first = self.first_requests(inputs, count=None)
+        return first, self._answers(inputs, first.map(lambda both: both[1]))
+
+    def _answers(
+        self, inputs: MethodInputs, requests: Released[tuple[Request, ...]]
+    ) -> tuple[Answer, ...]:
+        writer = inputs.writer(f"initialise@{self.name}")
+        return writer.write(requests, what="first texts")
 
     def first_requests(self, inputs: MethodInputs, *, count: int | None) -> Requests:
         """Return the targets and the requests of `count` first texts.
@@ -231,6 +242,12 @@ class GeneratingMethod(CandidateSettings, Method):
             )
             usage, ids = further.usage, further.ledger_ids
             texts = texts.join(_after(evolution, further.population))
+        if scored and len(texts) == count:
+            inputs.report(
+                f"{stage}: the scores choose nothing, because there are only {count:,} different "
+                "texts for a release of as many. Set release.texts lower, or give the generator "
+                "more to write from"
+            )
         if scored:
             texts = texts.take(self._by_scores(inputs, evolution, texts, count=count))
         if len(texts) < count:

@@ -189,3 +189,32 @@ def test_a_pool_that_is_too_small_says_so_once(tmp_path: Path) -> None:
     (line,) = [line for line in said if "were requested" in line]
     assert "500" in line and f"{len(found.texts)}" in line
     assert len(found.texts) <= 60
+
+
+def pool_of(folder: Path, count: int) -> sb.Pool:
+    """Return a pool of `count` invented letters."""
+    LETTERS[["text"]][-count:].to_csv(folder / "pool.csv", index=False)
+    return sb.Pool(sources=[{"file": str(folder / "pool.csv"), "text_column": "text"}])
+
+
+def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(tmp_path: Path) -> None:
+    private = {"method": sb.Mosaic(candidates=40), "generator": pool_of(tmp_path, 50), "texts": 20}
+    found = sb.synthesize(
+        LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS,
+        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=50),
+        state=tmp_path / "state", **private,
+    )  # fmt: skip
+    usage = found.evolution.rounds[0].population
+    assert len(found.texts) == 20
+    assert len(usage) > 32  # 40 draws of 50 texts give about 28 different ones
+
+
+def test_scores_that_choose_nothing_are_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    sb.synthesize(
+        LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS,
+        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=50),
+        state=tmp_path / "state", method=sb.Mosaic(candidates=400),
+        generator=pool_of(tmp_path, 12), texts=12, report=said.append,
+    )  # fmt: skip
+    assert any("the scores choose nothing" in line for line in said)
