@@ -148,7 +148,7 @@ class LabelReader:
             labels = None if self.codes is None else self.codes[:, place]
             examples = 0 if labels is None else len(_labelled(labels, attribute))
             if read is None:
-                codes[:, place] = own
+                codes[:, place] = requested[:, place]
                 source: Source = "request" if (own >= 0).any() else "nothing"
                 found.append(
                     ReadAttribute(

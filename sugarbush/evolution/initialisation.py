@@ -45,6 +45,13 @@ class Targets:
         """Return the targets at `places`."""
         return Targets(codes=self.codes[places], labels=self.labels[places])
 
+    def join(self, other: Targets) -> Targets:
+        """Return these targets, followed by the targets of `other`."""
+        return Targets(
+            codes=np.concatenate([self.codes, other.codes]),
+            labels=np.concatenate([self.labels, other.labels]),
+        )
+
 
 def candidate_count(params: CandidateSettings, *, record_count: float | None) -> int:
     """Return the number of candidates in a round.

@@ -84,7 +84,9 @@ class Pool(GeneratorSettings):
     def output_settings(self) -> dict[str, Any]:
         """Return the fields that affect the texts. Without `texts`, the cache keys of earlier
         versions stay valid."""
-        kept = super().output_settings()
+        kept = super().output_settings() | {
+            "sources": [source.output_settings() for source in self.sources]
+        }
         if not self.texts:
             del kept["texts"]
         return kept
@@ -107,11 +109,6 @@ class Pool(GeneratorSettings):
             sources=(*files, *given),
             licences=(*licences, *("not stated" for _ in given)),
         )
-
-    def output_settings(self) -> dict[str, Any]:
-        return super().output_settings() | {
-            "sources": [source.output_settings() for source in self.sources]
-        }
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
         self.public_texts(context.base)

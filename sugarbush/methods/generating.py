@@ -84,27 +84,60 @@ class GeneratingMethod(CandidateSettings, Method):
         return candidate_count(self, record_count=record_count)
 
     def initialise(self, inputs: MethodInputs) -> Initial:
-        """Request the first candidates. Raises GeneratorError if no answer is usable.
-
-        A share of the requests (`inputs.again`) waits. If texts of the others contradict the value
-        that was requested, their rows of the table are requested again, so that the values of the
-        texts stay near the DP table. Every text is a candidate, also a contradicting one.
-        """
-        stage = f"initialise@{self.name}"
-        sent, answers = self._written(inputs, self.first_requests(inputs, count=None), stage)
-        targets, requests = sent.value
+        """Request the first candidates. Raises GeneratorError if no answer is usable."""
+        first, answers = self.first_answers(inputs)
+        targets, requests = first.value
         population = first_population(targets, answers, requests=requests, donated=inputs.donated)
         if not len(population):
             raise GeneratorError(
-                f"{stage}: the generator returned no usable text. Check the generator's settings"
+                f"initialise@{self.name}: the generator returned no usable text. Check the "
+                "generator's settings"
             )
-        ids = sent.ledger_ids
+        ids = first.ledger_ids
         return Initial(
             population=population,
             usage=usage_of(answers),
             ledger_ids=ids,
             run=digest_of(seed=self._first_seed(inputs), ids=list(ids)),
         )
+
+    def first_answers(self, inputs: MethodInputs) -> tuple[Requests, tuple[Answer, ...]]:
+        """Return the first requests and their answers. Raises GeneratorError if too many answers
+        are unusable.
+
+        A share of the requests (`inputs.again`) waits. If texts of the others contradict the value
+        that was requested, their rows of the table are requested again, so that the values of the
+        texts stay near the DP table. Every text is a candidate, also a contradicting one.
+        """
+        first = self.first_requests(inputs, count=None)
+        targets, requests = first.value
+        reader, count = inputs.label_reader(), len(requests)
+        waiting = int(count * inputs.again) if self.shows_metadata and reader.reads else 0
+        answers = self._answers(inputs, first.map(lambda both: both[1][: count - waiting]))
+        if not waiting:
+            return first, answers
+        places = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=int)
+        codes = targets.codes[places]
+        labels = reader.read([str(answers[i].text) for i in places], codes)
+        missed = contradicted(
+            codes,
+            labels.codes,
+            labels.confidence,
+            bucket=[size - 1 for size in inputs.schema.domain.values()],
+        )
+        again = places[missed][:waiting]
+        kept, seed = count - len(again), seed_of(self._first_seed(inputs), "again")
+        repeated = self._requests(targets.take(again), inputs, seed=seed) if len(again) else ()
+        rows = targets.take(np.concatenate([np.arange(kept), again]))
+        sent = first.map(lambda both: (rows, (*both[1][:kept], *repeated)))
+        late = sent.map(lambda both: both[1][count - waiting :])
+        return sent, answers + self._answers(inputs, late)
+
+    def _answers(
+        self, inputs: MethodInputs, requests: Released[tuple[Request, ...]]
+    ) -> tuple[Answer, ...]:
+        writer = inputs.writer(f"initialise@{self.name}")
+        return writer.write(requests, what="first texts")
 
     def first_requests(self, inputs: MethodInputs, *, count: int | None) -> Requests:
         """Return the targets and the requests of `count` first texts.
@@ -118,37 +151,6 @@ class GeneratingMethod(CandidateSettings, Method):
 
     def _first_seed(self, inputs: MethodInputs) -> int:
         return seed_of(inputs.first_seed, self.name)
-
-    def _written(
-        self, inputs: MethodInputs, first: Requests, stage: str
-    ) -> tuple[Requests, tuple[Answer, ...]]:
-        """Send the requests, of which the last may be replaced, and return what was sent."""
-        writer, count = inputs.writer(stage), len(first.value[1])
-        reader, waiting = inputs.label_reader(), int(count * inputs.again)
-        if not waiting or not self.shows_metadata or not reader.reads:
-            return first, writer.write(first.map(lambda both: both[1]), what="first texts")
-        early = first.map(lambda both: both[1][: count - waiting])
-        answers = writer.write(early, what="first texts")
-        places = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=int)
-        targets = first.value[0]
-        codes = targets.codes[places]
-        labels = reader.read([str(answers[i].text) for i in places], codes)
-        missed = contradicted(
-            codes,
-            labels.codes,
-            labels.confidence,
-            bucket=[size - 1 for size in inputs.schema.domain.values()],
-        )
-        again = places[missed][:waiting]
-        kept = count - len(again)
-        seed = seed_of(self._first_seed(inputs), "again")
-        repeated = self._requests(targets.take(again), inputs, seed=seed) if len(again) else ()
-        requests = (*first.value[1][:kept], *repeated)
-        sent = Released(
-            (targets.take(np.concatenate([np.arange(kept), again])), requests), first.ledger_ids
-        )
-        late = sent.map(lambda both: both[1][count - waiting :])
-        return sent, (*answers, *writer.write(late, what="texts for contradicted values"))
 
     def _requests(
         self, targets: Targets, inputs: MethodInputs, *, seed: int
@@ -267,6 +269,12 @@ class GeneratingMethod(CandidateSettings, Method):
             )
             usage, ids = further.usage, further.ledger_ids
             texts = texts.join(_after(evolution, further.population))
+        if scored and len(texts) == count:
+            inputs.report(
+                f"{stage}: the scores choose nothing, because there are only {count:,} different "
+                "texts for a release of as many. Set release.texts lower, or give the generator "
+                "more to write from"
+            )
         if scored:
             texts = texts.take(self._by_scores(inputs, evolution, texts, count=count))
         if len(texts) < count:

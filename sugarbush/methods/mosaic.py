@@ -22,11 +22,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final, cast
 
-from sugarbush.evolution.enlarge import RATIO
+import numpy as np
+
+from sugarbush.evolution.enlarge import RATIO, Requests, without_repeated_texts
 from sugarbush.evolution.initialisation import Targets
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import Population
 from sugarbush.evolution.settings import EvolutionSettings, Selection
+from sugarbush.generators.interface import Answer
 from sugarbush.methods.generating import GeneratingMethod
 from sugarbush.methods.interface import FinalSet, MethodInputs, ShareRequest
 from sugarbush.methods.maple import TABLE, table_targets
@@ -97,6 +100,22 @@ class Mosaic(GeneratingMethod):
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
         return table_targets(self, inputs, count=count, seed=seed)
+
+    def first_answers(self, inputs: MethodInputs) -> tuple[Requests, tuple[Answer, ...]]:
+        """Return the first requests and their answers. If the answers repeat each other so often
+        that the release would need texts without a score, as many requests follow once more."""
+        first, answers = super().first_answers(inputs)
+        asked, needed = len(answers), RATIO * inputs.texts
+        texts = [answer.text for answer in answers if answer.text is not None]
+        if not asked >= needed > len(without_repeated_texts(texts)):
+            return first, answers
+        further = self.first_requests(inputs, count=2 * asked).map(
+            lambda both: (both[0].take(np.arange(asked, 2 * asked)), both[1][asked:])
+        )
+        answers += self._answers(inputs, further.map(lambda both: both[1]))
+        return first.map(
+            lambda both: (both[0].join(further.value[0]), both[1] + further.value[1])
+        ), answers
 
     def evolve(
         self, inputs: MethodInputs, first: Released[Population] | None, *, forced: bool

@@ -154,9 +154,11 @@ def test_without_donated_examples_prompts_contain_metadata(tmp_path: Path) -> No
 
 def test_every_text_has_its_row_and_the_examples_of_its_prompt(tmp_path: Path) -> None:
     found = release(tmp_path)
-    assert found.frame["round"].nunique() == 2
-    assert found.frame["examples"].map(len).eq(6).all()
+    assert len(set(found.evolution.final.rounds.tolist())) == 2
+    assert {len(examples) for examples in found.evolution.final.examples} == {6}
     assert found.frame["product"].notna().all()
+    assert found.frame["requested_product"].notna().all()
+    assert not {"parent", "round", "examples"} & set(found.frame.columns)
 
 
 @pytest.mark.parametrize("method", [sb.Maple(candidates=40, rounds=1), sb.Public(candidates=10)])
@@ -165,7 +167,7 @@ def test_other_methods_keep_their_survivors_and_add_texts(
 ) -> None:
     found = release(tmp_path, method=method)
     assert len(found.texts) == 50
-    assert (found.frame["round"] <= len(found.evolution.rounds)).sum() == 10
+    assert (found.evolution.final.rounds <= len(found.evolution.rounds)).sum() == 10
     few = release(tmp_path, method=method, texts=4)
     assert set(few.texts) <= set(found.texts)
 
@@ -189,3 +191,32 @@ def test_a_pool_that_is_too_small_says_so_once(tmp_path: Path) -> None:
     (line,) = [line for line in said if "were requested" in line]
     assert "500" in line and f"{len(found.texts)}" in line
     assert len(found.texts) <= 60
+
+
+def pool_of(folder: Path, count: int) -> sb.Pool:
+    """Return a pool of `count` invented letters."""
+    LETTERS[["text"]][-count:].to_csv(folder / "pool.csv", index=False)
+    return sb.Pool(sources=[{"file": str(folder / "pool.csv"), "text_column": "text"}])
+
+
+def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(tmp_path: Path) -> None:
+    private = {"method": sb.Mosaic(candidates=40), "generator": pool_of(tmp_path, 50), "texts": 20}
+    found = sb.synthesize(
+        LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS,
+        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=50),
+        state=tmp_path / "state", **private,
+    )  # fmt: skip
+    usage = found.evolution.rounds[0].population
+    assert len(found.texts) == 20
+    assert len(usage) > 32  # 40 draws of 50 texts give about 28 different ones
+
+
+def test_scores_that_choose_nothing_are_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    sb.synthesize(
+        LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS,
+        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=50),
+        state=tmp_path / "state", method=sb.Mosaic(candidates=400),
+        generator=pool_of(tmp_path, 12), texts=12, report=said.append,
+    )  # fmt: skip
+    assert any("the scores choose nothing" in line for line in said)

@@ -33,14 +33,16 @@ class Stubborn:
     """Writes about lamps, whatever a first request says. A repeated request is obeyed."""
 
     asked: list[RandomRequest] = field(default_factory=list)
+    calls: int = 0
 
     def generate(self, requests: Released[tuple[Request, ...]], *, what: str) -> Any:
         self.asked += requests.value  # type: ignore[arg-type]
         wanted = [dict(r.attributes).get("topic") for r in requests.value]  # type: ignore[union-attr]
-        obeyed = "contradicted" in what
+        obeyed = self.calls > 0  # the first call is early
+        self.calls += 1
         return requests.map(
             lambda own: tuple(
-                Answer(text=f"a {wanted[i] if obeyed else 'lamp'} {what} {i}")
+                Answer(text=f"a {wanted[i] if obeyed else 'lamp'} {self.calls} {i}")
                 for i in range(len(own))
             )
         )
@@ -51,7 +53,7 @@ class Inputs:
 
     def __init__(self, again: float) -> None:
         self.again, self.schema, self.generator = again, SCHEMA, Stubborn()
-        self.first_seed, self.donated, self.length = 1, None, Any
+        self.first_seed, self.donated, self.length, self.texts = 1, None, Any, 1
         self.label_reader = lambda: LabelReader(schema=SCHEMA, embed=lambda texts: np.empty(0))
 
     def writer(self, stage: str) -> Writer:
@@ -83,8 +85,10 @@ def test_contradicted_rows_take_the_waiting_requests(again: float, repeated: int
     initial = Method(prompt="metadata").initialise(inputs)  # type: ignore[arg-type]
     assert len(inputs.generator.asked) == 10  # never more calls than planned
     assert len(initial.population) == 10
-    late = [text for text in initial.population.texts if "contradicted" in text]
-    assert sum("chair" in text for text in late) >= repeated
+    early = 10 - int(10 * again)
+    obeyed = initial.population.codes[early:, 0].tolist()
+    assert obeyed[len(obeyed) - repeated :] == [1] * repeated
+    assert sum("chair" in text for text in initial.population.texts) == sum(obeyed)
     assert len({request.sample for request in inputs.generator.asked}) == 10
     asked = [dict(request.attributes)["topic"] for request in inputs.generator.asked]
     assert [TOPICS[code] for code in initial.population.codes[:, 0]] == asked
