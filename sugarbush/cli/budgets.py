@@ -16,6 +16,7 @@ from rich.text import Text
 from sugarbush.cli.checks import example_is_made, would_spend
 from sugarbush.errors import LedgerError, ParamsError, UsageError, printable
 from sugarbush.pipeline.corpus_findings import corpus_findings, known_corpus
+from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import entries_of_releases
 from sugarbush.privacy.accounting import epsilon, gaussian_mu, rounded_down, rounded_up
@@ -81,14 +82,17 @@ def show_budget(project: Project, console: Console) -> None:
 
 
 def _print_refusal(project: Project, console: Console) -> None:
-    """Print what else would stop a run before its first charge: the schema, the generator, the
-    rows, or a corpus that the ledger knows under another name. Nothing is charged."""
+    """Print what else would stop a run before its first charge: releases of another dataset, the
+    schema, the generator, the rows, or a corpus that the ledger knows under another name. Nothing
+    is charged."""
     if not example_is_made(project):
         return
     try:
+        project.refuse_foreign_releases()
+        require_current_stages(project.base)
         project.require_usable_inputs()
         refused = known_corpus(project, corpus_findings(project))
-    except UsageError as error:
+    except (UsageError, LedgerError) as error:
         refused = str(error)
     if refused is not None:
         console.print(f"A run would be refused: {printable(refused)}", markup=False, soft_wrap=True)

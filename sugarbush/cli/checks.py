@@ -11,6 +11,7 @@ from sugarbush.errors import FailureError, InputError
 from sugarbush.generators.openai.address import is_unencrypted
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.corpus_findings import corpus_findings, dropped_rows
+from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import read_stages, spends, stale_stages
 from sugarbush.pipeline.preflight import check_generator, few_public_texts
@@ -122,6 +123,7 @@ def _print_misspellings(project: Project, console: Console) -> None:
 
 
 def _check_budget(project: Project, console: Console, fingerprint: tuple[str, ...] = ()) -> None:
+    require_current_stages(project.base)
     plan, ledger = project.plan, project.ledger()
     if example_is_made(project) and not would_spend(project):
         console.print("budget     ok: every stage that spends is up to date; a run spends nothing")

@@ -15,6 +15,7 @@ import sugarbush as sb
 from sugarbush.cli import budgets, checks
 from sugarbush.cli.shows import print_dropped_rows
 from sugarbush.errors import InputError, LedgerError
+from sugarbush.pipeline import dvc
 from sugarbush.pipeline.corpus_findings import corpus_findings, known_corpus
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages import prepare
@@ -55,6 +56,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SUGARBUSH_STATE", str(folder))
     for module in (budgets, checks):
         monkeypatch.setattr(module, "would_spend", lambda project: True)
+        monkeypatch.setattr(module, "require_current_stages", lambda base: None)
     return folder
 
 
@@ -104,6 +106,14 @@ def test_budget_finds_private_records_in_a_pool_and_bad_rows(tmp_path: Path) -> 
     assert "A run would be refused: generator.pool: contains copies" in budget_of(own)
     bad = project(tmp_path / "bad", rows=[*ROWS, {"text": " ", "who": "a"}])
     assert "A run would be refused: " in budget_of(bad) and "row 201" in budget_of(bad)
+
+
+def test_budget_finds_stages_of_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets, "require_current_stages", dvc.require_current_stages)
+    assert "A run would be refused: " in (said := budget_of(project(tmp_path / "own")))
+    assert "dvc.yaml: not found" in said
 
 
 def test_dropped_rows_are_counted_on_the_terminal_and_not_by_the_stage(
