@@ -41,7 +41,7 @@ DEFAULT_MODEL = HubModel(
     megabytes=270,
     licence="Apache-2.0",
     temperature=0.8,
-    seconds_per_text=0.8,
+    seconds_per_text=1.0,
 )
 
 

@@ -25,7 +25,7 @@ def show_rehearsal(found: Rehearsal, console: Console) -> None:
     forecast = found.forecast
     run = [f"a run sends up to {forecast.calls:,} requests"]
     if forecast.minutes is not None:
-        run.append(f"about {max(1, round(forecast.minutes)):,} min")
+        run.append(f"about {max(1, round(forecast.minutes)):,} min at the present speed")
     if forecast.cost is not None:
         run.append(f"cost about {forecast.cost:.2f}")
     say(_INDENT + ", ".join(run))
