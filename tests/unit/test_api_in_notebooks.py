@@ -56,7 +56,8 @@ def files_of(page: str) -> dict[str, str]:
 def test_a_pool_of_texts_needs_no_file(release: sb.Release) -> None:
     assert set(release.texts) <= set(POOL)
     assert release.card is not None
-    assert release.card["made_by"]["generator"]["sources"] == ["80 texts given in Python (licence: not stated)"]
+    sources = release.card["made_by"]["generator"]["sources"]
+    assert sources == ["80 texts given in Python (licence: not stated)"]
 
 
 def test_a_pool_takes_a_column_and_texts_with_addresses_but_not_one_text() -> None:
