@@ -6,6 +6,7 @@ import json
 import sys
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
+from sugarbush.data.schema import RELEASE_PREFIXES as HIDDEN
 from sugarbush.errors import FailureError, MissingInputError, ParamsError
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
@@ -23,7 +25,7 @@ from sugarbush.pipeline.settings import FILE, load_params
 from sugarbush.pipeline.stages.fingerprint import has_old_card
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
-_WIDTH = 100
+_WIDTH = 300  # characters of a text
 
 
 def show(
@@ -63,15 +65,24 @@ def show(
 def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     table = Table(show_lines=True)
     names = [c for c in frame.columns if c not in {"text"} and not c.startswith("code_")]
-    for name in [*names, "text"]:
-        table.add_column(name)
+    table.add_column("text", ratio=3)
+    table.add_column("values", ratio=2)
     for _, row in frame.head(rows).iterrows():
         text = row["text"]
         shown = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
         # Texts are passed as Text objects, because Rich would read some strings as markup.
-        table.add_row(*(Text(str(row[name])) for name in names), Text(shown))
+        values = "\n".join(_value(row, name) for name in names if not name.startswith(HIDDEN))
+        table.add_row(Text(shown), Text(values))
     console.print(table)
     console.print(f"{min(rows, len(frame))} of {len(frame)}")
+
+
+def _value(row: pd.Series[Any], name: str) -> str:
+    """Return a value of a text. If another value was requested, it is shown, too."""
+    value, asked = row[name], row.get(f"requested_{name}")
+    shown = f"{value:.2f}" if name == "weight" else str(value)
+    differs = asked is not None and not pd.isna(asked) and asked != value
+    return f"{name}: {shown}" + (f" (requested: {asked})" if differs else "")
 
 
 def _metadata(artifacts: Artifacts, rows: int, console: Console) -> None:

@@ -102,15 +102,17 @@ class Mosaic(GeneratingMethod):
         return table_targets(self, inputs, count=count, seed=seed)
 
     def first_answers(self, inputs: MethodInputs) -> tuple[Requests, tuple[Answer, ...]]:
-        """Return the first requests and their answers. If the answers repeat each other so often
-        that the release would need texts without a score, as many requests follow once more."""
+        """Return the first requests and their answers. If so many answers repeat each other that
+        the release would need texts without a score, as many further requests follow at once, in
+        place of the requests of stage enlarge."""
         first, answers = super().first_answers(inputs)
         asked, needed = len(answers), RATIO * inputs.texts
         texts = [answer.text for answer in answers if answer.text is not None]
-        if not asked >= needed > len(without_repeated_texts(texts)):
+        missing = min(needed - len(without_repeated_texts(texts)), asked)
+        if asked < needed or missing <= 0:
             return first, answers
-        further = self.first_requests(inputs, count=2 * asked).map(
-            lambda both: (both[0].take(np.arange(asked, 2 * asked)), both[1][asked:])
+        further = self.first_requests(inputs, count=asked + missing).map(
+            lambda both: (both[0].take(np.arange(asked, asked + missing)), both[1][asked:])
         )
         answers += self._answers(inputs, further.map(lambda both: both[1]))
         return first.map(
