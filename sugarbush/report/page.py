@@ -279,11 +279,6 @@ def _browser(data: PublicData) -> dict[str, Any]:
         "columns": list(rows[0]) if rows else [],
         "methods": [m.name for m in data.methods],
         "scored": [m.scored for m in data.methods],
-        # for each method: whether every request contains a complete row of the DP table
-        "of_table": [
-            data.table is not None and all(c >= 0 for text in m.texts.value for c in text.codes)
-            for m in data.methods
-        ],
         "origins": list(origins),
         "attributes": [(a.name, a.domain) for a in attributes],
         "donated": {i: data.donated[i] for i in sorted({i for *_, t in shown for i in t.examples})},

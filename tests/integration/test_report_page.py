@@ -269,7 +269,7 @@ def test_a_text_is_read_by_keyboard_alone_with_its_row_and_lineage(page: Page) -
     page.press("Enter", text="\r")
     assert page.evaluate("document.getElementById('reader').open")
     made = page.evaluate("document.getElementById('reader-made').innerText")
-    for words in ("Its row of the DP table", "product", "stars", "How it was made", "1 ancestor"):
+    for words in ("Labels", "product", "stars", "How it was made", "1 ancestor"):
         assert words in made
     place = "document.getElementById('reader-place').textContent"
     assert page.evaluate(place) == "1 of 90 texts"

@@ -164,7 +164,7 @@
     marked(text, row.text);
     const inside = byId("reader-made");
     inside.replaceChildren();
-    pairs(inside, content.of_table[row.method] ? "Its row of the DP table" : "Requested values", attributesOf(row));
+    pairs(inside, row.final ? "Labels" : "Requested values", attributesOf(row));
     const how = [["method", content.methods[row.method]], ["written", content.origins[row.origin]]];
     if (row.votes !== null) how.push([content.scored[row.method] ? "noisy score, in votes" : "noisy votes", row.votes]);
     pairs(inside, "How it was made", how);

@@ -305,7 +305,6 @@ def test_a_text_has_its_row_its_parent_and_the_examples_of_its_prompt() -> None:
     assert content["rows"][row["parent"]][0] == parent.text
     assert [content["donated"][str(place)] for place in row["examples"]] == ["three", "one"]
     assert "two" not in content["donated"].values()
-    assert content["of_table"] == [False]
 
 
 def test_every_identifier_is_unique() -> None:
