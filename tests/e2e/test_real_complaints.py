@@ -119,9 +119,9 @@ def test_a_second_run_of_stages_that_spend_restores_and_spends_nothing(
     own = copied(project, tmp_path)
     ledger = own.state / "ledgers" / "benchmark" / "complaints.jsonl"
     before = ledger.read_bytes()
-    synthetic = own.path / "data/released/evolve/maple/synthetic.jsonl"
-    text = synthetic.read_bytes()
+    lineage = own.path / "data/released/evolve/maple/lineage.parquet"
+    texts = pd.read_parquet(lineage)
     shutil.rmtree(own.path / "data" / "released")
     run_pipeline(own, "synthesize_metadata", "initialise@maple", "evolve@maple")
     assert ledger.read_bytes() == before
-    assert synthetic.read_bytes() == text
+    pd.testing.assert_frame_equal(pd.read_parquet(lineage), texts)

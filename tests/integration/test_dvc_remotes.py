@@ -59,14 +59,14 @@ def check_remote(project: Checkout, pushed: Path, folder: Path) -> None:
     files = [path for path in pushed.rglob("*") if path.is_file()]
     content = "\n".join(map(unpacked, files))
     assert [fragment for fragment in FRAGMENTS if fragment in content] == []
-    released = project.path / "data/released/evolve/maple/synthetic.jsonl"
+    released = project.path / "data/released/enlarge/maple/synthetic.jsonl"
     assert released.read_text() in content
     clone = Checkout(folder / "clone", folder / "empty_state")
     project.git("clone", "--quiet", str(project.path), str(clone.path))
     config = ".dvc/config.local"
     (clone.path / config).write_bytes((project.path / config).read_bytes())
     clone.dvc("pull", "--remote", "shared")
-    for name in ("data/released/evolve/maple/synthetic.jsonl", "reports/public/index.html"):
+    for name in ("data/released/enlarge/maple/synthetic.jsonl", "reports/public/index.html"):
         assert (clone.path / name).read_bytes() == (project.path / name).read_bytes()
     assert not (clone.path / "data/private").exists()
     assert not (clone.path / "reports/internal").exists()

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from sugarbush.errors import LedgerError, MissingInputError
+from sugarbush.evolution.population import load_population
 from sugarbush.paths import Roots
 from sugarbush.pipeline.artifacts import Artifacts
 from tests.integration.project import PRODUCTS, Checkout, as_lines, letters
@@ -18,7 +19,7 @@ from tests.pipelines import FinishedPipelines, copied, run_pipeline
 from tests.settings import ROOT
 from tests.unit.report.test_page import content_of
 
-SYNTHETIC = Path("data/released/evolve/maple/synthetic.jsonl")
+SYNTHETIC = Path("data/released/enlarge/maple/synthetic.jsonl")
 
 
 @pytest.fixture
@@ -152,10 +153,12 @@ def test_the_page_lists_the_texts_with_the_row_and_the_examples_of_each(own: Che
     donated = [
         json.loads(line)["text"] for line in (own.path / "donated.jsonl").read_text().splitlines()
     ]
+    lineage = load_population(file.with_name("lineage.parquet"), list(domains))
+    place_of = {int(own): place for place, own in enumerate(lineage.ids)}
     for row, each in zip(shown, released, strict=True):
         asked = zip(domains, row["codes"], strict=True)
         assert {name: domains[name][code] for name, code in asked} == {n: each[n] for n in domains}
-        assert row["examples"] == (each["examples"] or [])
+        assert row["examples"] == list(lineage.examples[place_of[each["id"]]])
         for place in row["examples"]:
             assert content["donated"][str(place)] == donated[place]
     counts = json.loads((public / "release_card.json").read_text())["made_by"]["texts"]["maple"]

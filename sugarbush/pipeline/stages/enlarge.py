@@ -1,7 +1,8 @@
 """Writes further texts up to the size of the release, from released values only.
 
 Reads    data/released/evolve/<method>/, data/released/metadata/, data/public/donated/, the schema
-Writes   data/released/enlarge/<method>/  the output of evolve, with the texts of the release
+Writes   data/released/enlarge/<method>/  the output of evolve with the texts of the release, and
+                                          synthetic.jsonl, labels.parquet, labels.json
 Spends   nothing, because the stage reads no record
 """
 

@@ -2,8 +2,7 @@
 
 Reads    data/released/initial/<method>/, data/private/prepared/train.parquet,
          data/private/metadata/train.parquet (the labels of votes by label)
-Writes   data/released/evolve/<method>/  synthetic.jsonl, lineage.parquet, round_NNN/, usage.json,
-                                         release.json
+Writes   data/released/evolve/<method>/  lineage.parquet, round_NNN/, usage.json, release.json
 Spends   the share of the votes: per round, one histogram or one sum of kernel scores, with discrete
          Gaussian noise. The L2 sensitivity to one record (add/remove) is 1 for a histogram, and
          RESOLUTION for kernel scores

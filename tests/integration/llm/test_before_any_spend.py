@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (base / "letters.jsonl").write_text(as_lines(letters(66)[6:]))
     (base / "donated.jsonl").write_text(as_lines(letters(6)))
     (base / "dvc.yaml").write_bytes((ROOT / "dvc.yaml").read_bytes())
+    shutil.copytree(ROOT / "tasks", base / "tasks")
     (base / ".dvc").mkdir()
     (base / ".dvc" / "config").write_text("[core]\n    no_scm = true\n")
     monkeypatch.chdir(base)
