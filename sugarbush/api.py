@@ -113,7 +113,7 @@ class Release:
     run: str = field(repr=False)
     evolution: Evolution = field(repr=False)
     labels: Labels = field(repr=False)
-    verdict: Verdict
+    verdict: Verdict = field(repr=False)
     _schema: Schema = field(repr=False)
     _privacy: PrivacySettings = field(repr=False)
     _ledger: Ledger = field(repr=False)
@@ -1072,7 +1072,7 @@ def _release(
     evolution, privacy = final.evolution, project.settings.privacy
     ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))
     texts = evolution.final
-    reader = project.label_reader(inputs.metadata)
+    reader = project.label_reader(inputs.metadata, private=method.stays_private)
     labels = reader.read(texts.texts, texts.codes)
     has_votes = bool(evolution.rounds) and project.plan.holds(method.vote_part)
     return Release(

@@ -145,6 +145,8 @@ class LabelReader:
         for place, attribute in enumerate(schema.attributes):
             own = _known(requested[:, place], attribute)
             read = self._probabilities(place, attribute, texts)
+            if read is not None and read[2] is not None and not read[2].is_above_chance:
+                read = None
             labels = None if self.codes is None else self.codes[:, place]
             examples = 0 if labels is None else len(_labelled(labels, attribute))
             if read is None:
@@ -160,18 +162,23 @@ class LabelReader:
                 )
                 continue
             likely, source, quality = read
-            if quality is not None:
-                likely = _with_requests(likely, own, kappa=quality.kappa)
+            asked = own >= 0
+            same = likely.argmax(axis=1)[asked] == own[asked]
+            shown = float(np.mean(same)) if asked.any() else None
+            if quality is not None and asked.any():
+                obeyed, chance = _obeyed(likely[asked], own[asked], kappa=quality.kappa)
+                likely = _with_requests(likely, own, obeyed=obeyed)
+                shown = obeyed + (1 - obeyed) * chance
             codes[:, place] = likely.argmax(axis=1)
             confidence[:, place] = likely.max(axis=1)
-            asked = own >= 0
-            same = codes[asked, place] == own[asked]
+            if quality is None:  # a reader that finds nothing says `other`
+                confidence[codes[:, place] == len(attribute.domain) - 1, place] = np.nan
             found.append(
                 ReadAttribute(
                     name=attribute.name,
                     source=source,
                     requested=int(asked.sum()),
-                    shown=float(same.mean()) if asked.any() else None,
+                    shown=shown,
                     examples=examples,
                     accuracy=None if quality is None else quality.accuracy,
                     commonest=None if quality is None else quality.commonest,
@@ -200,11 +207,14 @@ class LabelReader:
         labels = self.codes[examples, place]
         if len(examples) < LEAST_EXAMPLES or len(np.unique(labels)) < 2:
             return None
-        embedded = self._embedded([self.examples[i] for i in examples])
+        texts_of_examples = [self.examples[i] for i in examples]
+        embedded = self._embedded(texts_of_examples)
         classifier = _Classifier.train(
             embedded, labels, attribute=attribute, embed=self.embed, counts=self._counts(attribute)
         )
-        quality = _quality(embedded, labels, attribute=attribute, embed=self.embed)
+        quality = _quality(
+            texts_of_examples, embedded, labels, attribute=attribute, embed=self.embed
+        )
         return classifier.probabilities(self._embedded(texts)), "donated", quality
 
     def _counts(self, attribute: Attribute) -> NDArray[np.float64] | None:
@@ -217,11 +227,18 @@ class LabelReader:
 
 @dataclass(frozen=True, kw_only=True)
 class _Quality:
-    """The quality of a classifier in cross-validation. `kappa` is the accuracy above chance."""
+    """The quality of a classifier in cross-validation. `kappa` is the accuracy above chance, and
+    `error` the standard error of kappa."""
 
     accuracy: float
     kappa: float
+    error: float
     commonest: float
+
+    @property
+    def is_above_chance(self) -> bool:
+        """Whether texts tell the attribute at all. If not, requests cannot be verified."""
+        return self.kappa > 2 * self.error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +287,7 @@ class _Classifier:
 
 
 def _quality(
+    texts: Sequence[str],
     embedded: NDArray[np.float32],
     labels: NDArray[np.int64],
     *,
@@ -277,7 +295,7 @@ def _quality(
     embed: Embed,
 ) -> _Quality:
     """Measure a classifier on the examples, each fold with a classifier of the other folds."""
-    read, fold = labels.copy(), np.arange(len(labels)) % _FOLDS
+    read, fold = labels.copy(), folds(texts)
     for number in range(_FOLDS):
         own = fold == number
         other = _Classifier.train(embedded[~own], labels[~own], attribute=attribute, embed=embed)
@@ -287,33 +305,53 @@ def _quality(
     return _Quality(
         accuracy=accuracy,
         kappa=(accuracy - chance) / max(1 - chance, 1e-9),
+        error=float(np.sqrt(max(accuracy * (1 - accuracy), chance * (1 - chance)) / len(labels)))
+        / max(1 - chance, 1e-9),
         commonest=float(np.bincount(labels).max() / len(labels)),
     )
 
 
-def _with_requests(
+def _obeyed(
     likely: NDArray[np.float64], requested: NDArray[np.int64], *, kappa: float
-) -> NDArray[np.float64]:
-    """Return the probabilities (n, k), given also the requested codes (n,); -1 means no request.
+) -> tuple[float, float]:
+    """Return the share of texts that obey their request, and how often others have it by chance.
 
     With probability a, a text has the requested value; otherwise its value is independent of the
     request. The classifier reads values with `kappa` above chance, so requests and read values
     agree with a kappa of about a * `kappa`. This gives a.
     """
-    asked = np.flatnonzero(requested >= 0)
-    if not len(asked):
-        return likely
-    wanted = requested[asked]
-    read = likely[asked].argmax(axis=1)
-    chance = _chance(read, wanted)
-    agreement = (float(np.mean(read == wanted)) - chance) / max(1 - chance, 1e-9)
+    read = likely.argmax(axis=1)
+    chance = _chance(read, requested)
+    agreement = (float(np.mean(read == requested)) - chance) / max(1 - chance, 1e-9)
     a = float(np.clip(agreement / max(kappa, _LEAST_KAPPA), 0.0, _MOST_AGREEMENT))
+    return a, chance
+
+
+def _with_requests(
+    likely: NDArray[np.float64], requested: NDArray[np.int64], *, obeyed: float
+) -> NDArray[np.float64]:
+    """Return the probabilities (n, k), given also the requested codes (n,); -1 means no request.
+
+    The share `obeyed` of the texts has the requested value; see `_obeyed`.
+    """
+    asked = np.flatnonzero(requested >= 0)
+    wanted = requested[asked]
     shares = np.bincount(wanted, minlength=likely.shape[1]) / len(wanted)
-    evidence = np.repeat(((1 - a) * shares[wanted])[:, None], likely.shape[1], axis=1)
-    evidence[np.arange(len(wanted)), wanted] += a
+    evidence = np.repeat(((1 - obeyed) * shares[wanted])[:, None], likely.shape[1], axis=1)
+    evidence[np.arange(len(wanted)), wanted] += obeyed
     found = likely.copy()
     found[asked] *= evidence
     return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def folds(texts: Sequence[str], count: int = _FOLDS) -> NDArray[np.int64]:
+    """Return the fold (n,) of each text, for cross-validation. Equal texts are in one fold.
+
+    >>> folds(["a", "b", "a", "c"], 2).tolist()
+    [0, 1, 0, 0]
+    """
+    number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    return np.array([number[text] % count for text in texts], dtype=np.int64)
 
 
 def raking_weights(
@@ -322,8 +360,8 @@ def raking_weights(
     """Return weights (n,) of mean 1, so that weighted counts of `codes` (n, d) come near `counts`.
 
     The weights of one attribute after the other are scaled to its DP counts (raking; Deming and
-    Stephan 1940). A value without a text cannot be repaired. Every weight stays between 1/4 and 4,
-    so that no text dominates. Guarantee: post-processing.
+    Stephan 1940). A value without a text cannot be repaired. Before the last scaling to mean 1,
+    every weight is between 1/4 and 4, so that no text dominates. Guarantee: post-processing.
     """
     weights = np.ones(len(codes))
     for _ in range(_RAKING_ROUNDS if len(codes) else 0):
@@ -339,7 +377,8 @@ def raking_weights(
             factors = wanted / wanted.sum() * now.sum() / np.maximum(now, 1e-12)
             weights = np.clip(weights * factors[own], 1 / _MOST_WEIGHT, _MOST_WEIGHT)
             weights *= len(weights) / weights.sum()
-    return np.asarray(np.clip(weights, 1 / _MOST_WEIGHT, _MOST_WEIGHT))
+    weights = np.clip(weights, 1 / _MOST_WEIGHT, _MOST_WEIGHT)
+    return np.asarray(weights / weights.mean()) if len(weights) else weights
 
 
 def _chance(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:

@@ -66,7 +66,7 @@ def check(project: Project, console: Console, *, internal: bool = False) -> None
     findings = corpus_findings(project)
     console.print("data       ok")
     for line in dropped_rows(findings.tally):
-        console.print(f"           {line}", soft_wrap=True)
+        console.print(f"           {line} (not DP: do not share)", soft_wrap=True)
     for name in findings.unmatched:
         console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
     if internal:

@@ -108,8 +108,10 @@ def rehearse_before_run(
     PoorRehearsalError for a poor verdict, unless `accept_poor` is true.
     """
     example = project.settings.privacy.purpose is Purpose.EXAMPLE
-    if example and project.settings.generator.chosen.one_domain:
+    if not example_is_made(project) or (example and project.settings.generator.chosen.one_domain):
         return
+    project.refuse_foreign_releases()
+    project.require_usable_inputs()
     known = stored_rehearsal(project)
     judged = known is not None and not known.changes and (known.accepted or not known.is_poor)
     if judged or not is_rehearsed(project) or not (force or would_spend(project)):

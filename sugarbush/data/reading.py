@@ -232,6 +232,8 @@ def require_column(
     csv file without a header are the cells of a private record.
     """
     have = [str(each) for each in frame.columns]
+    if have.count(column) > 1:
+        raise InputError(f"{asked_by}: {name} has several columns '{column}'. Rename one of them")
     if column in have:
         return
     listed = ""

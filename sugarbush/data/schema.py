@@ -180,7 +180,8 @@ class Attribute(BaseModel, metaclass=_SchemaType):
 
     @cached_property
     def numbers(self) -> tuple[float, ...] | None:
-        """The listed values as numbers, or None if one of them is no number.
+        """The listed values as numbers, or None if one of them is no number, or is another text
+        than its number, such as the code 02139.
 
         >>> Attribute(name="stars", column="stars", values=["1", "2.5"]).numbers
         (1, 2.5)
@@ -190,6 +191,8 @@ class Attribute(BaseModel, metaclass=_SchemaType):
         except ValueError:
             return None
         if not found or not all(math.isfinite(number) for number in found):
+            return None
+        if tuple(map(spelling, found)) != self.values:
             return None
         return tuple(int(number) if number.is_integer() else number for number in found)
 

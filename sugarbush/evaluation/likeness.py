@@ -29,16 +29,20 @@ LEAST_DONATED = 10  # fewer donated examples are no sample
 _FOLDS = 5
 _MOST_TEXTS = 1000
 _NEAR_QUANTILE = 0.05
+_EQUAL = 0.995  # the cosine of a copy, up to case and punctuation
 
 
 @dataclass(frozen=True, kw_only=True)
 class Likeness:
-    """How like the donated examples texts are (see this module). `donated` counts the examples."""
+    """How like the donated examples texts are (see this module). `donated` counts the different
+    examples, and `copied` is the share of the texts that equal an example; they are not compared.
+    """
 
     separability: float
     foreign: float
     coverage: float
     donated: int
+    copied: float = 0.0
 
     def __str__(self) -> str:
         return (
@@ -62,8 +66,13 @@ def likeness(
     >>> 0.35 < same.separability < 0.65
     True
     """
+    _, first = np.unique(np.round(donated, 5), axis=0, return_index=True)
+    donated = donated[np.sort(first)]
     if min(len(texts), len(donated)) < LEAST_DONATED:
         return None
+    is_copy = (texts @ donated.T).max(axis=1) > _EQUAL
+    if (~is_copy).sum() >= LEAST_DONATED:
+        texts = texts[~is_copy]
     from sklearn.linear_model import LogisticRegression  # slow to import
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -90,4 +99,5 @@ def likeness(
         foreign=float(np.mean(cosines.max(axis=1) < np.quantile(usual, _NEAR_QUANTILE))),
         coverage=float(cosines[fewer].max(axis=0).mean() / max(float(usual.mean()), 1e-6)),
         donated=len(donated),
+        copied=float(is_copy.mean()),
     )

@@ -112,7 +112,9 @@ class GeneratingMethod(CandidateSettings, Method):
         first = self.first_requests(inputs, count=None)
         targets, requests = first.value
         reader, count = inputs.label_reader(), len(requests)
-        waiting = int(count * inputs.again) if self.shows_metadata and reader.reads else 0
+        # Rows of a table are in random order. Rows by label are not, and their counts are a quota.
+        may_wait = self.shows_metadata and reader.reads and len(set(targets.labels.tolist())) == 1
+        waiting = int(count * inputs.again) if may_wait else 0
         answers = self._answers(inputs, first.map(lambda both: both[1][: count - waiting]))
         if not waiting:
             return first, answers

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.attributes.reader import LEAST_EXAMPLES, LabelReader, Labels
+from sugarbush.attributes.reader import LEAST_EXAMPLES, LabelReader, Labels, folds
 from sugarbush.errors import PoorReleaseError
 from sugarbush.evaluation.downstream import train_classifier
 from sugarbush.evaluation.likeness import likeness
@@ -19,6 +19,7 @@ from sugarbush.evolution.evolve import Evolution
 from sugarbush.paths import Roots
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
+from sugarbush.randomness import public_rng
 from sugarbush.report.verdict import Teaching, Verdict, VerdictFacts, make_verdict
 
 FILE = "verdict.json"
@@ -56,6 +57,7 @@ def judge(
             texts=len(final),
             wanted=wanted,
             likeness=None if donated is None else likeness(texts, donated),
+            donated=len(reader.examples),
             signal=signal,
             scored=scored,
             considered=considered,
@@ -103,7 +105,9 @@ def teaching(
     """
     if reader.codes is None or not texts:
         return None
-    texts, requested = texts[:_MOST_TEXTS], requested[:_MOST_TEXTS]
+    if len(texts) > _MOST_TEXTS:
+        chosen = np.sort(public_rng(1, "teaching").choice(len(texts), _MOST_TEXTS, replace=False))
+        texts, requested = tuple(texts[i] for i in chosen), requested[chosen]
     names = {
         place: a
         for place, a in enumerate(reader.schema.attributes)
@@ -112,13 +116,18 @@ def teaching(
     examples, codes = np.array(reader.examples, dtype=object), reader.codes
     listed = np.array([len(a.domain) - 1 for a in reader.schema.attributes])
     known = (codes >= 0) & (codes < listed)
-    names = {place: a for place, a in names.items() if known[:, place].sum() >= 2 * LEAST_EXAMPLES}
+    names = {
+        place: a
+        for place, a in names.items()
+        if known[:, place].sum() >= 2 * LEAST_EXAMPLES
+        and len(np.unique(codes[known[:, place], place])) > 1
+    }
     if not names:
         return None
     embedded = np.asarray(reader.embed(tuple(examples)))
     written = np.asarray(reader.embed(texts))
     right = {arm: np.full((len(examples), len(names)), np.nan) for arm in ("release", "donated")}
-    fold = np.arange(len(examples)) % _FOLDS
+    fold = folds(tuple(examples), _FOLDS)
     for number in range(_FOLDS):
         others = fold != number
         own = replace(reader, examples=tuple(examples[others]), codes=codes[others])
@@ -135,9 +144,13 @@ def teaching(
                     model = train_classifier(rows, values, seed=1)
                     found = model.predict(embedded[tested]) == codes[tested, place]
                     right[arm][tested, column] = found
-    of_each = {arm: np.nanmean(hits, axis=1) for arm, hits in right.items() if len(hits)}
-    both = ~(np.isnan(of_each["release"]) | np.isnan(of_each["donated"]))
-    release, donated = of_each["release"][both], of_each["donated"][both]
+    tried = ~(np.isnan(right["release"]) | np.isnan(right["donated"]))
+    both = tried.any(axis=1)
+    if both.sum() < 2:
+        return None
+    release, donated = (
+        np.nanmean(np.where(tried, hits, np.nan)[both], axis=1) for hits in right.values()
+    )
     return Teaching(
         release=float(release.mean()),
         donated=float(donated.mean()),

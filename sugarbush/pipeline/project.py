@@ -106,14 +106,18 @@ class Project:
         """Return the donated examples with their codes, or None without donated examples."""
         return read_donated_codes(self.roots, self.schema)
 
-    def label_reader(self, metadata: MetadataRelease) -> LabelReader:
-        """Return the reader of the labels of released texts. All of its inputs are public or DP."""
+    def label_reader(self, metadata: MetadataRelease, *, private: bool = False) -> LabelReader:
+        """Return the reader of the labels of a method's texts. All of its inputs are public or DP.
+
+        With `private`, the embeddings of the texts stay in the private cache. Texts of a method
+        without a DP guarantee need this.
+        """
         from sugarbush.attributes.reader import LabelReader
 
         donated = self.donated()
         return LabelReader(
             schema=self.schema,
-            embed=self.encoder(private=False).encode,
+            embed=self.encoder(private=private).encode,
             examples=() if donated is None else donated.texts,
             codes=None if donated is None else donated.codes,
             readers=self._zero_shot_readers(),

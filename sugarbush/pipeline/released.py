@@ -292,7 +292,8 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
     labels = None
     if stage == method.stages[-1]:
         population, metadata = final.evolution.final, read_metadata(project.roots)
-        labels = project.label_reader(metadata).read(population.texts, population.codes)
+        reader = project.label_reader(metadata, private=method.stays_private)
+        labels = reader.read(population.texts, population.codes)
         ids = tuple(dict.fromkeys((*ids, *metadata.ledger_ids)))
     with method_output(
         project, method, stage, drawn_by=drawn_by, ledger_ids=ids, run=final.run

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from sugarbush.attributes.reader import ReadAttribute
-from sugarbush.evaluation.likeness import Likeness
+from sugarbush.evaluation.likeness import LEAST_DONATED, Likeness
 
 Grade = Literal["good", "fair", "poor"]
 _ORDER: tuple[Grade, ...] = ("good", "fair", "poor")
@@ -44,17 +44,18 @@ class Teaching:
 class VerdictFacts:
     """What a verdict is made of; all values are released or public.
 
-    `likeness` is None without donated examples. `signal` is the standard deviation of the noisy
-    scores or votes divided by the standard deviation of their noise; None without scores. A ratio
-    of 1 is noise alone. `repeated` is the share of texts that repeat an earlier text. `wanted` and
-    `texts` are the requested and the released number of texts. `scored` is the number of released
-    texts that the records scored, or None for a method without scores. `considered` is the number
-    of texts from which the release was chosen; None without a choice.
+    `likeness` is None without enough texts or `donated` examples. `signal` is the standard
+    deviation of the noisy scores or votes divided by the standard deviation of their noise; None
+    without scores. A ratio of 1 is noise alone. `repeated` is the share of texts that repeat an
+    earlier text. `wanted` and `texts` are the requested and the released number of texts. `scored`
+    is the number of released texts that the records scored, or None for a method without scores.
+    `considered` is the number of texts from which the release was chosen; None without a choice.
     """
 
     texts: int
     wanted: int
     likeness: Likeness | None = None
+    donated: int = 0
     signal: float | None = None
     scored: int | None = None
     considered: int | None = None
@@ -114,6 +115,7 @@ def _figures(facts: VerdictFacts) -> dict[str, float]:
             "separability": like.separability,
             "foreign": like.foreign,
             "coverage": like.coverage,
+            "copied": like.copied,
         }
     if (taught := facts.teaching) is not None:
         found |= {"taught_by_release": taught.release, "taught_by_donated": taught.donated}
@@ -130,7 +132,7 @@ def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
     if not facts.texts:
         yield "poor", "the release has no text"
         return
-    yield from _of_likeness(facts.likeness)
+    yield from _of_likeness(facts.likeness, donated=facts.donated)
     if facts.signal is not None and facts.signal < _LEAST_SIGNAL:
         found = "the records' scores are hardly more than noise: use more records or more epsilon"
         yield "fair", found
@@ -148,9 +150,10 @@ def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
     yield from _of_labels(facts)
 
 
-def _of_likeness(found: Likeness | None) -> Iterator[tuple[Grade, str]]:
+def _of_likeness(found: Likeness | None, *, donated: int) -> Iterator[tuple[Grade, str]]:
     if found is None:
-        yield "fair", "without 10 donated texts, nothing public shows how like the records it is"
+        few = "a release of so few texts" if donated >= LEAST_DONATED else "under 10 donated texts"
+        yield "fair", f"with {few}, nothing public shows how like the records the texts are"
         return
     told = f"(separability {found.separability:.2f}; 0.5 is best)"
     if found.separability > 0.92:
@@ -159,8 +162,13 @@ def _of_likeness(found: Likeness | None) -> Iterator[tuple[Grade, str]]:
         yield "fair", f"the texts differ from the donated texts {told}"
     else:
         yield "good", f"the texts are hard to tell from the donated texts {told}"
+    if found.copied > 0.05:
+        grade: Grade = "poor" if found.copied > 0.2 else "fair"
+        yield grade, f"{found.copied:.0%} of the texts equal a donated text"
+    elif found.separability < 0.3:
+        yield "fair", "the texts are nearer to the donated texts than these are to each other"
     if found.foreign > 0.2:
-        grade: Grade = "poor" if found.foreign > 0.35 else "fair"
+        grade = "poor" if found.foreign > 0.35 else "fair"
         yield grade, f"{found.foreign:.0%} of the texts are unlike every donated text"
     if found.coverage < 0.7:
         yield "fair", "many donated texts have no similar text in the release"
@@ -181,7 +189,8 @@ def _of_labels(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
         )
     if unread := [a.name for a in facts.attributes if a.source == "request"]:
         names = ", ".join(unread)
-        yield "fair", f"nothing shows whether the labels are true: no donated text has a {names}"
+        found = f"nothing shows whether labels are true: too few donated texts tell their {names}"
+        yield "fair", found
     missed = [
         f"{a.name} ({a.shown:.0%})" for a in facts.attributes if a.shown is not None and a.missed
     ]

@@ -23,6 +23,12 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:_NoneStep:DeprecationWarning", "ignore:unclosed:ResourceWarning"
 )  # a warning inside DVC
 CANARY = "canary-7731"
+# A shell that starts tests in the background makes its children ignore SIGINT.
+_WITH_SIGINT = """\
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], [sys.argv[1], "run"])
+"""
 Command = Callable[..., Result]
 
 
@@ -114,7 +120,7 @@ def test_a_failing_stage_gives_the_run_its_exit_code_and_leaves_nothing(tmp_path
 def test_ctrl_c_stops_a_run_with_one_line(tmp_path: Path) -> None:
     own = make_project(tmp_path / "checkout", tmp_path / "state", embedding__model="tiny")
     with subprocess.Popen(
-        [str(Path(sys.executable).with_name("sugarbush")), "run"],
+        [sys.executable, "-c", _WITH_SIGINT, str(Path(sys.executable).with_name("sugarbush"))],
         cwd=own.path,
         env=own.environment,
         text=True,

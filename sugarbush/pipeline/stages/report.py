@@ -347,8 +347,10 @@ def run(project: Project) -> None:
         (folder / "release_card.md").write_text(card_markdown(card), encoding="utf-8")
         (folder / "index.html").write_text(render_public_page(data), encoding="utf-8")
         verdicts = {m.name: m.verdict.value.as_dict() for m in data.methods if m.verdict}
-        (folder / VERDICTS).write_text(json.dumps(verdicts, indent=1) + "\n")
-        (folder / "metrics.json").write_text(json.dumps(public_metrics(data), indent=1) + "\n")
+        (folder / VERDICTS).write_text(json.dumps(verdicts, indent=1, allow_nan=False) + "\n")
+        (folder / "metrics.json").write_text(
+            json.dumps(public_metrics(data), indent=1, allow_nan=False) + "\n"
+        )
         for method in project.settings.released:
             texts = final_folder(roots, method) / "synthetic.jsonl"
             shutil.copyfile(texts, folder / texts_name(method.name))

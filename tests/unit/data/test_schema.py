@@ -157,3 +157,22 @@ def test_values_are_what_is_written(tmp_path: Path) -> None:
     assert [country.code(raw) for raw in ("NO", "ES", False)] == [0, 1, 2]
     assert opened.has_value(True)
     assert not opened.has_value(None)
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers"),
+    [
+        (["1", "2"], (1, 2)),
+        (["1.5", "2"], (1.5, 2)),
+        (["02139", "10001"], None),
+        (["1", "01"], None),
+        (["1E5"], None),
+        (["7.10", "7.1"], None),
+        (["a", "1"], None),
+        (["nan"], None),
+    ],
+)
+def test_values_are_numbers_only_if_nothing_is_lost(
+    values: list[str], numbers: tuple[float, ...] | None
+) -> None:
+    assert Attribute(name="code", column="code", values=tuple(values)).numbers == numbers

@@ -46,6 +46,23 @@ def test_a_release_of_one_kind_covers_less() -> None:
     assert one.separability > every.separability
 
 
+def test_copies_of_donated_texts_are_counted_and_not_compared() -> None:
+    donated = sample(50, seed=2)
+    copies = likeness(np.concatenate([sample(150, seed=1), donated]), donated)
+    assert copies is not None
+    assert copies.copied == 0.25
+    assert copies.separability > 0.3  # with the copies it is 0.24
+    assert likeness(donated, donated).copied == 1  # type: ignore[union-attr]
+
+
+def test_a_donated_text_that_occurs_twice_counts_once() -> None:
+    once, donated = sample(200, seed=1), sample(50, seed=2)
+    twice = likeness(once, np.concatenate([donated, donated]))
+    assert twice is not None
+    assert twice.donated == 50
+    assert twice.foreign < 0.2
+
+
 @pytest.mark.parametrize(("texts", "donated"), [(200, LEAST_DONATED - 1), (LEAST_DONATED - 1, 50)])
 def test_a_few_texts_are_no_sample(texts: int, donated: int) -> None:
     assert likeness(sample(texts, seed=1), sample(donated, seed=2)) is None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -186,3 +187,32 @@ def test_a_release_without_the_values_of_its_requests_teaches_less() -> None:
     assert not both.less
     assert one.less
     assert teaching(LabelReader(schema=schema, embed=counted), ("a",), asked[:1]) is None
+    alike = replace(reader, codes=np.zeros((40, 1), dtype=np.int64))
+    assert teaching(alike, ("my lamp fell",) * 20, asked[:20]) is None  # one value teaches nothing
+    nothing = np.full((60, 1), -1)
+    unread = replace(reader, embed=lambda texts: np.ones((len(texts), 2), dtype=np.float32))
+    assert teaching(unread, ("a",) * 60, nothing) is None  # no NaN
+
+
+def test_a_sorted_release_is_compared_by_a_sample() -> None:
+    values = ("lamp", "chair")
+    schema = Schema.model_validate(
+        {
+            "subject": "letters",
+            "attributes": [{"name": "topic", "column": "topic", "values": list(values)}],
+        }
+    )
+
+    def counted(texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = np.array([[t.count(v) + 0.1 for v in values] for t in texts], dtype=np.float32)
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+    examples = tuple(f"my {values[i % 2]} {i} broke" for i in range(40))
+    codes = (np.arange(40) % 2)[:, None]
+    reader = LabelReader(schema=schema, embed=counted, examples=examples, codes=codes)
+    asked = np.repeat([0, 1], 1500)[:, None]
+    found = teaching(
+        reader, tuple(f"my {values[c]} fell {i}" for i, c in enumerate(asked[:, 0])), asked
+    )
+    assert found is not None
+    assert not found.less

@@ -33,6 +33,8 @@ def test_a_release_without_a_finding_is_good() -> None:
         ({"likeness": replace(LIKE, foreign=0.5)}, "poor", "unlike every"),
         ({"likeness": replace(LIKE, coverage=0.5)}, "fair", "no similar text"),
         ({"likeness": replace(LIKE, donated=12)}, "fair", "only 12"),
+        ({"likeness": replace(LIKE, copied=0.5)}, "poor", "equal a donated"),
+        ({"likeness": replace(LIKE, separability=0.1)}, "fair", "nearer"),
         ({"signal": 1.0}, "fair", "noise"),
         ({"considered": 100}, "fair", "chose nothing"),
         ({"wanted": 200}, "fair", "only 100 of 200"),
