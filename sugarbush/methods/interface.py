@@ -102,11 +102,13 @@ class MetadataRelease:
 
     def counts_of(self, schema: Schema) -> dict[str, NDArray[Any]]:
         """Return the DP counts `(values,)` of every attribute that the table or the label counts
-        contain."""
+        contain. A table may lack attributes; their codes are -1."""
         counts: dict[str, NDArray[Any]] = {}
         if self.rows is not None:
             for place, (name, size) in enumerate(schema.domain.items()):
-                counts[name] = np.bincount(self.rows[:, place], minlength=size)
+                known = self.rows[self.rows[:, place] >= 0, place]
+                if len(known):
+                    counts[name] = np.bincount(known, minlength=size)
         if self.labels is not None and self.label is not None:
             counts.setdefault(self.label, self.labels)
         return counts

@@ -46,6 +46,7 @@ SMALL = (
     "evaluate.clusters=2",
     "synthesize_metadata.degree=1",
     "privacy.cap=50",
+    "generator.provider=simulator",
     "generator.simulator.any_texts=true",
     "embedding.model=tiny",  # from another package; test_real_complaints has the bundled encoder
 )
@@ -171,7 +172,7 @@ def test_a_project_for_ones_own_file_runs_from_the_installed_package(installed: 
     printed = installed.run("sugarbush", "run", *changes, cwd=project)
     assert "evolve@maple: running" in printed
     assert "pretrain" not in printed
-    released = project / "data/released/evolve/maple"
+    released = project / "data/released/enlarge/maple"
     assert list(released.rglob("synthetic.jsonl"))
     card = json.loads((project / "reports/public/release_card.json").read_text())
     assert 0 < card["promise"]["epsilon"] <= 1
