@@ -93,3 +93,17 @@ def test_contradicted_rows_take_the_waiting_requests(again: float, repeated: int
     asked = [dict(request.attributes)["topic"] for request in inputs.generator.asked]
     assert [TOPICS[code] for code in initial.population.codes[:, 0]] == asked
     assert initial.ledger_ids == ("entry",)
+
+
+class ByLabel(Method):
+    """A method whose rows are sorted by label, as those of `augpe`."""
+
+    def targets(self, inputs: Any, *, count: int | None, seed: int) -> Released[Targets]:
+        targets = open_targets(10, SCHEMA)
+        targets.codes[:, 0] = labels = np.repeat([0, 1], 5)
+        return Released(Targets(codes=targets.codes, labels=labels), ("entry",))
+
+
+def test_the_counts_of_labels_stay_because_they_are_the_quota_of_later_rounds() -> None:
+    initial = ByLabel(prompt="metadata").initialise(Inputs(0.5))  # type: ignore[arg-type]
+    assert np.bincount(initial.population.labels).tolist() == [5, 5]
