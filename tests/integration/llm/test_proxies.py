@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.llm.conftest import Bench, wishes
-from tests.integration.llm.server import KEY, always_good
+from tests.integration.llm.server import KEY, always_good, letter
 from tests.integration.llm.test_before_any_spend import OPENAI, folder, told
 from tests.integration.llm.test_extraction import CODES, TEXTS, good, labeller
 
@@ -116,7 +116,7 @@ def test_a_proxy_is_used_for_another_machine_unless_the_text_is_private(
 def test_a_check_of_this_machine_warns_of_nothing_however_the_address_is_written(
     bench: Start, proxy: Bench, folder: Path, address: str
 ) -> None:
-    run = bench()
+    run = bench(behave=letter)  # the rehearsal is good
     written = address.format(run.server.port)
     labels = {"trusted": True, "base_url": written}
     code, said = told("check", run, labels=labels, **{f"{OPENAI}base_url": written})
