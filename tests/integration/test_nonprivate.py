@@ -46,7 +46,7 @@ def test_every_use_of_the_data_is_noted_as_not_private_and_no_budget_is_spent(
 
 def test_its_texts_are_nowhere_outside_the_private_root(project: Checkout) -> None:
     """In place of the texts, DVC gets a file that contains a random identifier."""
-    assert (project.path / RESULTS / "synthetic.jsonl").exists()
+    assert (project.path / RESULTS / "enlarge" / "synthetic.jsonl").exists()
     for stage in ("initial", "evolve"):
         released = project.path / "data/released" / stage / "nonprivate"
         assert [path.name for path in released.iterdir()] == ["private.json"]
