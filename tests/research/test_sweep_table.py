@@ -40,7 +40,8 @@ def base(tmp_path: Path) -> Path:
         own = tmp_path / f"data/private/sweeps/sweep/letters/{arm}-epsilon-1-seed-1"
         for name, left, usage in (
             ("initial", "candidates.parquet", {"calls": 4}),
-            ("evolve", "synthetic.jsonl", {"final": {"calls": 0}}),
+            ("evolve", "lineage.parquet", {"final": {"calls": 0}}),
+            ("enlarge", "synthetic.jsonl", {"final": {"calls": 0}}),
         ):
             folder = own / "data/released" / name / "maple"
             folder.mkdir(parents=True)

@@ -208,7 +208,7 @@ def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(tmp_pa
     )  # fmt: skip
     usage = found.evolution.rounds[0].population
     assert len(found.texts) == 20
-    assert len(usage) > 32  # 40 draws of 50 texts give about 28 different ones
+    assert len(usage) > 30  # 40 draws of 50 texts give about 28 different ones
 
 
 def test_scores_that_choose_nothing_are_said(tmp_path: Path) -> None:
