@@ -152,7 +152,7 @@ class InitialiseSettings(Section):
     """The first prompts of every method."""
 
     length: FirstLength = FirstLength()
-    again: Share = 0.2
+    again: Annotated[float, Field(ge=0, le=0.5)] = 0.2
     """Share of the first requests that is kept to request contradicted values again."""
     seed: int = 1
     """Seed of the first prompts."""
