@@ -33,7 +33,7 @@ _WHAT_TO_DO = (
 )
 _DECLARE = (
     "Texts from one template resemble each other, too. If you know that every text of the file may "
-    "be published, declare it with prepare.accept_overlap: true; the release card will say so"
+    "be published, set prepare.accept_overlap to true; the release card will say so"
 )
 
 

@@ -157,6 +157,7 @@ def _shown(
 
 
 def _compared(embedded: NDArray[np.float64], known: NDArray[np.float64]) -> dict[str, float]:
+    spread = _spread(known)
     _, first = np.unique(np.round(known, 5), axis=0, return_index=True)
     known = known[np.sort(first)]  # a donated text may occur twice
     among = 1.0 - known @ known.T
@@ -167,7 +168,7 @@ def _compared(embedded: NDArray[np.float64], known: NDArray[np.float64]) -> dict
         "far": float(np.mean(nearest > np.quantile(usual, _FAR))),
         "distance": float(np.median(nearest)),
         "donated_distance": float(np.median(usual)),
-        "donated_spread": _spread(known),
+        "donated_spread": spread,
     }
 
 
