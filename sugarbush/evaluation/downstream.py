@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
 
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation.bootstrap import percentile_interval
@@ -162,6 +160,9 @@ def train_classifier(
     real texts predicts the codes of held-out *and* synthetic texts. The errors of the classifier
     therefore affect held-out and synthetic texts in the same way.
     """
+    from sklearn.dummy import DummyClassifier  # slow to import
+    from sklearn.linear_model import LogisticRegression
+
     if not len(codes):
         raise InvariantError("an attribute classifier needs training texts")
     if len(np.unique(codes)) == 1:

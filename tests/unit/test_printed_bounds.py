@@ -10,6 +10,7 @@ import ast
 import io
 import math
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -156,6 +157,8 @@ def test_the_commands_print_no_bound_below_the_truth(
         upper=[*both, _MU, _RATE, metadata.mu],
         lower=[_NOISE, _MULTIPLIER, *noise],
     )
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    shutil.copytree(ROOT / "tasks", tmp_path / "tasks")
     require_safe(printed(lambda console: checks._check_budget(project, console)), upper=both)
     roots, facts = Roots(tmp_path), awkward_release()
     synthetic = method_folder(roots, project.settings.method("maple"), "enlarge")

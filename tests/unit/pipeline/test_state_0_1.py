@@ -16,10 +16,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from sugarbush.evolution.population import load_population
-from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import final_folder, first_candidates, method_folder, read_metadata
+from sugarbush.pipeline.released import read_metadata
 from sugarbush.pipeline.stages.report import public_data
 from sugarbush.privacy import budget
 from sugarbush.privacy.events import DpSgdBound
@@ -108,34 +106,6 @@ def test_a_state_of_0_1_is_charged_nothing_and_keeps_its_draws(
     for path in [*old.rglob("rows.parquet"), *old.glob("evolve/*/lineage.parquet")]:
         again = pd.read_parquet(project.roots.released / path.relative_to(old))
         pd.testing.assert_frame_equal(again, pd.read_parquet(path))
-
-
-def test_what_0_1_released_is_read(first: Path) -> None:
-    found = Artifacts(first)
-    assert set(found.donated().columns) == {"text", "product", "wish"}
-    metadata = found.metadata()
-    assert metadata.rows is not None and metadata.label_counts is not None
-    assert found.card()["format"] == "sugarbush release card 1"
-    for method, rounds in {"maple": 2, "augpe": 1, "public": 0}.items():
-        assert len(found.initial(method).candidates)
-        evolution = found.evolution(method)
-        assert len(evolution.rounds) == rounds
-        written = first / "data/released/evolve" / method / "synthetic.jsonl"
-        lines = written.read_text().splitlines()
-        assert [json.loads(line)["text"] for line in lines] == list(evolution.synthetic["text"])
-
-
-def test_the_folders_of_0_1_are_used_until_there_are_newer_ones(first: Path) -> None:
-    project = Project(first)
-    method, released = project.settings.method("dpft"), project.roots.released
-    assert final_folder(project.roots, method) == released / "generated"
-    assert method_folder(project.roots, method, "finetune") == released / "finetuned"
-    assert first_candidates(project.roots, method, project.schema) is None
-    texts = load_population(released / "generated/lineage.parquet", project.schema.names).texts
-    assert len(texts) == 12
-    newer = released / "generate" / "dpft"
-    shutil.copytree(released / "generated", newer)
-    assert final_folder(project.roots, method) == newer
 
 
 @pytest.mark.slow
