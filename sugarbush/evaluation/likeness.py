@@ -44,12 +44,6 @@ class Likeness:
     donated: int
     copied: float = 0.0
 
-    def __str__(self) -> str:
-        return (
-            f"separability {self.separability:.2f}, foreign {self.foreign:.0%}, coverage "
-            f"{self.coverage:.2f}, {self.donated} donated texts"
-        )
-
 
 def likeness(
     texts: NDArray[np.floating[Any]], donated: NDArray[np.floating[Any]], *, seed: int = 1

@@ -7,6 +7,7 @@ training is drawn again, with a charge that covers every count.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from pathlib import Path
 
