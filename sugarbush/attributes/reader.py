@@ -15,8 +15,9 @@ errors of the classifier (Dawid and Skene 1979, with one parameter).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -49,10 +50,10 @@ class ReadAttribute:
 
     `source` is `keywords`, `zero_shot`, `donated` (a classifier), `request` (no example has a
     label, so the requested values stand unverified), or `nothing`. `examples` is the number of
-    donated examples with a label, `accuracy` the share of them that the classifier reads right in
-    cross-validation, and `commonest` the share of their most frequent value; both are None without
-    a classifier. `requested` is the number of texts for which a value was requested, and `shown`
-    the share of these texts that have this value. `shown` is None without a reader.
+    donated examples with a label, and `accuracy` the share of them that the classifier reads right
+    in cross-validation; it is None without a classifier. `requested` is the number of texts for
+    which a value was requested, and `shown` the share of these texts that have this value. `shown`
+    is None without a reader.
     """
 
     name: str
@@ -61,7 +62,6 @@ class ReadAttribute:
     shown: float | None = None
     examples: int = 0
     accuracy: float | None = None
-    commonest: float | None = None
 
     @property
     def missed(self) -> bool:
@@ -142,9 +142,12 @@ class LabelReader:
         codes = np.full((n, len(schema.names)), UNREAD, dtype=np.int64)
         confidence = np.full(codes.shape, np.nan)
         found = []
+        vectors = cache(
+            lambda: self._embedded(texts)
+        )  # once for all attributes, and only if needed
         for place, attribute in enumerate(schema.attributes):
             own = _known(requested[:, place], attribute)
-            read = self._probabilities(place, attribute, texts)
+            read = self._probabilities(place, attribute, texts, vectors)
             if read is not None and read[2] is not None and not read[2].is_above_chance:
                 read = None
             labels = None if self.codes is None else self.codes[:, place]
@@ -181,7 +184,6 @@ class LabelReader:
                     shown=shown,
                     examples=examples,
                     accuracy=None if quality is None else quality.accuracy,
-                    commonest=None if quality is None else quality.commonest,
                 )
             )
         return Labels(
@@ -192,14 +194,18 @@ class LabelReader:
         )
 
     def _probabilities(
-        self, place: int, attribute: Attribute, texts: Sequence[str]
+        self,
+        place: int,
+        attribute: Attribute,
+        texts: Sequence[str],
+        vectors: Callable[[], NDArray[np.float32]],
     ) -> tuple[NDArray[np.float64], Source, _Quality | None] | None:
         """Return the probability of each value (n, k) and its source, or None without a reader."""
         size = len(attribute.domain)
         if attribute.keywords is not None:
             return _certain(by_keywords(attribute, texts), size), "keywords", None
         if attribute.name in self.readers:
-            read = self.readers[attribute.name].read(self._embedded(texts), abstain=self.abstain)
+            read = self.readers[attribute.name].read(vectors(), abstain=self.abstain)
             return _certain(read, size), "zero_shot", None
         if self.codes is None:
             return None
@@ -215,7 +221,7 @@ class LabelReader:
         quality = _quality(
             texts_of_examples, embedded, labels, attribute=attribute, embed=self.embed
         )
-        return classifier.probabilities(self._embedded(texts)), "donated", quality
+        return classifier.probabilities(vectors()), "donated", quality
 
     def _counts(self, attribute: Attribute) -> NDArray[np.float64] | None:
         counts = self.counts.get(attribute.name)
@@ -233,7 +239,6 @@ class _Quality:
     accuracy: float
     kappa: float
     error: float
-    commonest: float
 
     @property
     def is_above_chance(self) -> bool:
@@ -307,7 +312,6 @@ def _quality(
         kappa=(accuracy - chance) / max(1 - chance, 1e-9),
         error=float(np.sqrt(max(accuracy * (1 - accuracy), chance * (1 - chance)) / len(labels)))
         / max(1 - chance, 1e-9),
-        commonest=float(np.bincount(labels).max() / len(labels)),
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sugarbush.attributes.donated import DonatedCodes
 from sugarbush.data.schema import Schema
+from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.evolution.population import save_population
 from sugarbush.methods.interface import FinalSet, Initial, Method
@@ -95,7 +96,7 @@ class _ReleaseProject(Project):
 
     def __init__(self, base: Path, source: ReportSource) -> None:
         super().__init__(base, settings=source.settings)
-        self._source = source
+        self._source, self._embeddings = source, EmbeddingsInMemory()
         ledger = source.ledger
         self.__dict__ |= {"schema": source.schema, "state": ledger.state, "plan": source.plan}
 
@@ -104,4 +105,4 @@ class _ReleaseProject(Project):
 
     def encoder(self, *, private: bool) -> Encoder:
         assert not private
-        return Encoder(self.settings.embedding, cache=None)
+        return Encoder(self.settings.embedding, cache=self._embeddings)

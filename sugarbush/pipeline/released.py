@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FILE = "release.json"
 _NAMES = {"initialise": "initial"}
-# Folders in which version 0.1 wrote the texts and the model of `dpft`
-_FOLDERS_OF_0_1 = {"generate": "generated", "finetune": "finetuned"}
 
 
 def write_release(
@@ -100,8 +98,7 @@ def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Pat
 def methods_of_releases(roots: Roots, privacy: PrivacySettings) -> frozenset[str]:
     """Return the names of the methods that have released folders of the dataset."""
     folders = [path.parent for path, _ in _releases(roots, privacy)]
-    of_0_1 = {"dpft" for folder in folders if folder.name in _FOLDERS_OF_0_1.values()}
-    return frozenset(folder.name for folder in folders) | of_0_1
+    return frozenset(folder.name for folder in folders)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,14 +232,12 @@ def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
 
 def method_folder(roots: Roots, method: Method, stage: str) -> Path:
     """Return the folder with the results of one stage of a method. Results without a DP guarantee
-    are in the private root. If no newer folder exists, return the folder of version 0.1."""
+    are in the private root."""
     if method.stays_private:
         folder = PrivateStore(roots.private).method_folder(method.name)
         return folder / {"enlarge": stage, **_NAMES}.get(stage, "")
     name = _NAMES.get(stage, stage)
-    folder = roots.released / name / method.name
-    older = roots.released / _FOLDERS_OF_0_1.get(stage, "")
-    return older if not folder.exists() and (older / FILE).exists() else folder
+    return roots.released / name / method.name
 
 
 @contextmanager

@@ -162,31 +162,38 @@ def test_a_finished_poor_release_is_an_error_with_its_reasons(tmp_path: Path) ->
     require_not_poor(roots, params(privacy__purpose="benchmark"))
 
 
+VALUES = ("lamp", "chair")
+TOPICS = Schema.model_validate(
+    {
+        "subject": "letters",
+        "attributes": [{"name": "topic", "column": "topic", "values": list(VALUES)}],
+    }
+)
+
+
+def counted(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Embed texts by the topics that they name."""
+    rows = np.array([[t.count(v) + 0.1 for v in VALUES] for t in texts], dtype=np.float32)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def reader_of_letters() -> LabelReader:
+    examples = tuple(f"my {VALUES[i % 2]} {i} broke" for i in range(40))
+    codes = (np.arange(40) % 2)[:, None]
+    return LabelReader(schema=TOPICS, embed=counted, examples=examples, codes=codes)
+
+
 def test_a_release_without_the_values_of_its_requests_teaches_less() -> None:
     """A model that learns from texts of one value knows less than one that learns from examples."""
-    values = ("lamp", "chair")
-    schema = Schema.model_validate(
-        {
-            "subject": "letters",
-            "attributes": [{"name": "topic", "column": "topic", "values": list(values)}],
-        }
-    )
-
-    def counted(texts: Sequence[str]) -> NDArray[np.float32]:
-        rows = np.array([[t.count(v) + 0.1 for v in values] for t in texts], dtype=np.float32)
-        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
-
-    examples = tuple(f"my {values[i % 2]} {i} broke" for i in range(40))
-    codes = (np.arange(40) % 2)[:, None]
-    reader = LabelReader(schema=schema, embed=counted, examples=examples, codes=codes)
+    reader = reader_of_letters()
     asked = (np.arange(60) % 2)[:, None]
-    both = teaching(reader, tuple(f"my {values[i % 2]} fell {i}" for i in range(60)), asked)
+    both = teaching(reader, tuple(f"my {VALUES[i % 2]} fell {i}" for i in range(60)), asked)
     one = teaching(reader, tuple(f"my lamp fell {i}" for i in range(60)), asked)
     assert both is not None
     assert one is not None
     assert not both.less
     assert one.less
-    assert teaching(LabelReader(schema=schema, embed=counted), ("a",), asked[:1]) is None
+    assert teaching(LabelReader(schema=TOPICS, embed=counted), ("a",), asked[:1]) is None
     alike = replace(reader, codes=np.zeros((40, 1), dtype=np.int64))
     assert teaching(alike, ("my lamp fell",) * 20, asked[:20]) is None  # one value teaches nothing
     nothing = np.full((60, 1), -1)
@@ -195,24 +202,10 @@ def test_a_release_without_the_values_of_its_requests_teaches_less() -> None:
 
 
 def test_a_sorted_release_is_compared_by_a_sample() -> None:
-    values = ("lamp", "chair")
-    schema = Schema.model_validate(
-        {
-            "subject": "letters",
-            "attributes": [{"name": "topic", "column": "topic", "values": list(values)}],
-        }
-    )
-
-    def counted(texts: Sequence[str]) -> NDArray[np.float32]:
-        rows = np.array([[t.count(v) + 0.1 for v in values] for t in texts], dtype=np.float32)
-        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
-
-    examples = tuple(f"my {values[i % 2]} {i} broke" for i in range(40))
-    codes = (np.arange(40) % 2)[:, None]
-    reader = LabelReader(schema=schema, embed=counted, examples=examples, codes=codes)
+    reader = reader_of_letters()
     asked = np.repeat([0, 1], 1500)[:, None]
     found = teaching(
-        reader, tuple(f"my {values[c]} fell {i}" for i, c in enumerate(asked[:, 0])), asked
+        reader, tuple(f"my {VALUES[c]} fell {i}" for i, c in enumerate(asked[:, 0])), asked
     )
     assert found is not None
     assert not found.less
