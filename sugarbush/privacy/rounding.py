@@ -58,7 +58,7 @@ def as_charged(value: float, charged: frozenset[float]) -> Iterator[float]:
     """
     if not (math.isfinite(value) and value > 0):
         return
-    for other in sorted(charged):
+    for other in sorted(number for number in charged if number > 0):
         if math.isclose(value, other, rel_tol=_ROUNDING):
             yield other
         if _MIN_SQUARE < (squared := value * other * value * other) < _MAX_SQUARE:

@@ -40,6 +40,7 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.pipeline.stages.report": "a method's rounds and texts",
     "sugarbush.tables.dp_table": "the DP table",
     # Values that do not depend on private data.
+    "sugarbush.report.model": "labels of a method that has none",
     "sugarbush.generators.interface": "no requests",
     "sugarbush.methods.generating": "targets that require nothing",
     "sugarbush.pipeline.preflight": "requests planned from settings and donated texts",

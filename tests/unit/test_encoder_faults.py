@@ -79,7 +79,7 @@ def test_an_encoder_that_fails_is_refused_before_the_first_charge(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     state = tmp_path / "state"
     corpus = prepared(state)
-    with pytest.raises(sb.ParamsError, match=r"params\.yaml: embedding\.(model|max_tokens)"):
+    with pytest.raises(sb.ParamsError, match=r'settings={"embedding": {"(model|max_tokens)"'):
         sb.synthesize(corpus, method=METHOD, settings={"embedding": fault(tmp_path)})
     assert not sb.open_ledger("letters", state=state).entries()
 
@@ -92,7 +92,7 @@ def test_an_encoder_on_a_device_that_fails_is_refused_before_the_first_charge(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(encoder, "_arithmetic", lambda: "cuda")
     corpus = prepared(tmp_path)
-    with pytest.raises(sb.ParamsError, match=r"embedding\.model"):
+    with pytest.raises(sb.ParamsError, match=r'{"embedding": {"model"'):
         sb.synthesize(corpus, method=METHOD)
     assert not sb.open_ledger("letters", state=tmp_path).entries()
 
