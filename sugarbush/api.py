@@ -725,7 +725,6 @@ def train_dpsgd(
     device: str = "auto",
     cap: float | None = None,
     state: Path | str | None = None,
-    report: Callable[[str], None] = lambda line: None,
 ) -> PrivateModel:
     """Fine-tune a causal language model on private texts with DP-SGD.
 
@@ -788,7 +787,6 @@ def train_dpsgd(
             checkpoints=folder / "training" / dataset / store.run,
             counts=store.folder,
             output=output_folder,
-            report=report,
         )
     return PrivateModel(
         folder=target, epsilon=trained.value, delta=delta, ledger_ids=trained.ledger_ids

@@ -12,6 +12,8 @@ from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from sugarbush.progress import progress
+
 T = TypeVar("T")
 
 
@@ -20,22 +22,28 @@ def thread_count() -> int:
     return max([1, *(int(library.num_threads) for library in _blas().lib_controllers)])
 
 
-def run_in_threads(function: Callable[[T], object], items: Iterable[T], *, threads: int) -> None:
+def run_in_threads(
+    function: Callable[[T], object], items: Iterable[T], *, threads: int, what: str
+) -> None:
     """Call `function` on every item, in any order, and ignore its results. Raises the first error.
 
+    A progress bar shows `what`, and only a percentage, because the items may be private records.
+
     >>> found = []
-    >>> run_in_threads(found.append, [1, 2], threads=2)
+    >>> run_in_threads(found.append, [1, 2], threads=2, what="scores")
     >>> sorted(found)
     [1, 2]
     """
-    if threads == 1:  # starting a pool takes longer than a small vote
-        with _blas().limit(limits=1):
-            for item in items:
+    work = list(items)
+    with _blas().limit(limits=1), progress(len(work), what=what, private=True) as advance:
+        if threads == 1:  # starting a pool takes longer than a small vote
+            for item in work:
                 function(item)
-        return
-    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(function, items):
-            pass
+                advance()
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(function, work):
+                advance()
 
 
 def blocks(rows: int, size: int) -> Iterator[slice]:

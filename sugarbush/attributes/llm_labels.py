@@ -3,8 +3,9 @@
 Only this module sends private text to an endpoint. A `Labeller` needs a `LabelEndpoint` with
 `trusted: true`; the generator's settings have another type. Answers and the journal of paid calls
 stay in a folder under data/private. Only one labeller per account sends calls at a time. Therefore
-the caps apply to all labellers together, and equal prompts are sent once. The module shows no
-progress and never repeats the endpoint's words, because these words may quote a text.
+the caps apply to all labellers together, and equal prompts are sent once. The
+progress bar shows a percentage only. The module never repeats the endpoint's words, because these
+words may quote a text.
 
 The first prompt contains a harmless text. The answer shows whether the endpoint accepts a JSON
 schema as `response_format`. If the endpoint refuses a schema, only the prompt describes the form of
@@ -38,6 +39,7 @@ from sugarbush.generators.openai.endpoint import Call
 from sugarbush.generators.openai.endpoints import Endpoints, open_endpoints
 from sugarbush.generators.openai.failures import CallError, RejectedError, StopError
 from sugarbush.generators.openai.probe import paid_probe
+from sugarbush.progress import progress
 from sugarbush.randomness import seed_of
 
 _STAGE = "extract_metadata"
@@ -137,10 +139,14 @@ class Labeller:
             asker = _Asker(endpoints, self._meter, cache, self._params)
             structured = await self._takes_schema(asker)
 
-            async def label(text: str) -> str | None:
-                return await self._label(asker, text, structured=structured)
+            with progress(len(texts), what="labels by a model", private=True) as advance:
 
-            answers = await asyncio.gather(*map(label, texts))
+                async def label(text: str) -> str | None:
+                    answer = await self._label(asker, text, structured=structured)
+                    advance()
+                    return answer
+
+                answers = await asyncio.gather(*map(label, texts))
         if asker.end is not None:
             raise asker.end
         if asker.unanswered:

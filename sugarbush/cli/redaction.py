@@ -102,11 +102,10 @@ def train(
             "texts"
         )
     base = cache.default_redactor()
-    with cache.progress("The redactor learns the labels") as report:
-        tuned = train_redactor(
-            OWN_LABELS, output, start=base.folder, labelled=own, copies=Recipe.copies_of(own),
-            device=open_device("auto"), report=report,
-        )  # fmt: skip
+    tuned = train_redactor(
+        OWN_LABELS, output, start=base.folder, labelled=own, copies=Recipe.copies_of(own),
+        device=open_device("auto"),
+    )  # fmt: skip
     console.print(
         f"{output}: tuned on {len(own)} of {len(every)} texts in "
         f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}], and name a "

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +21,7 @@ from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point, run_with_parent
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
-from sugarbush.pipeline.flow import environment_of_dvc, is_needed, only_run
+from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
 from sugarbush.pipeline.judging import read_verdicts, require_not_poor
 from sugarbush.pipeline.preflight import few_public_texts
 from sugarbush.pipeline.project import Project
@@ -135,25 +136,38 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
     command = run_with_parent.command("dvc", "--wait-for-lock", "repro")
     if force:
         command.append("--force")
+    stages = StageLines(settings, read_stages(base).needed)
     with subprocess.Popen(
         command, cwd=base, env=environment_of_dvc(), stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if (shown := shortened(line.rstrip(), settings)) is not None:
+            if (shown := stages.shortened(line.rstrip())) is not None:
                 print(shown, flush=True)
     return process.returncode
 
 
-def shortened(line: str, settings: ProjectSettings) -> str | None:
-    """Shorten a line that DVC or a stage printed. The result is None for a line that nobody needs,
-    such as DVC's line about an unneeded stage, or about a report without a release."""
-    for pattern, state in _STAGE_LINES.items():
-        if found := re.fullmatch(pattern, line):
-            results = {"evaluate": settings.measured, "report": settings.released}
-            shown = results.get(found[1], True) and is_needed(found[1], settings)
-            return f"{found[1]}: {state}" if shown else None
-    return None if not line or line.startswith(_DVC_CHATTER) else line
+class StageLines:
+    """Shortens the lines that DVC and its stages print, and counts the stages: stage 2 of 9.
+
+    `needed` contains the names of the stages that a method of `settings` needs.
+    """
+
+    def __init__(self, settings: ProjectSettings, needed: Iterable[str]) -> None:
+        results = {"evaluate": settings.measured, "report": settings.released}
+        self._shown = {name for name in needed if results.get(name, True)}
+        self._number = 0
+
+    def shortened(self, line: str) -> str | None:
+        """Return the shortened line. The result is None for a line that nobody needs, such as DVC's
+        line about an unneeded stage, or about a report without a release."""
+        for pattern, state in _STAGE_LINES.items():
+            if found := re.fullmatch(pattern, line):
+                if found[1] not in self._shown:
+                    return None
+                self._number += 1
+                return f"stage {self._number} of {len(self._shown)}  {found[1]}: {state}"
+        return None if not line or line.startswith(_DVC_CHATTER) else line
 
 
 def summarise(base: Path, params: ProjectSettings, console: Console) -> None:

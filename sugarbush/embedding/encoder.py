@@ -26,6 +26,7 @@ from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.embedding.transformer import Transformer
 from sugarbush.embedding.vectors import PROBE, require_float32, unit, well_formed
 from sugarbush.errors import ParamsError, PrivacyError
+from sugarbush.progress import Advance, progress
 from sugarbush.registry import ENCODERS, load_plugin, plugin_names
 
 BUNDLED = "bundled"
@@ -103,16 +104,17 @@ class Encoder:
         place = {text: i for i, text in enumerate(distinct)}
         known = self._cache.find(self._space, distinct) if self._cache else {}
         missing = [i for i in range(len(distinct)) if i not in known]
-        for places, vectors in self._embed(distinct, missing):
-            if self._cache:
-                self._cache.add(self._space, [distinct[i] for i in places], vectors)
-            known.update(zip(places, vectors, strict=True))
+        with progress(len(missing), what="embeddings", private=True) as advance:
+            for places, vectors in self._embed(distinct, missing, advance):
+                if self._cache:
+                    self._cache.add(self._space, [distinct[i] for i in places], vectors)
+                known.update(zip(places, vectors, strict=True))
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
         return np.stack([known[place[text]] for text in texts])
 
     def _embed(
-        self, texts: Sequence[str], places: Sequence[int]
+        self, texts: Sequence[str], places: Sequence[int], advance: Advance
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
         """Yield indices and vectors of the texts at `places`, some hundreds at a time."""
         if not places:
@@ -123,6 +125,7 @@ class Encoder:
         for batch, rows in self._model.embed([texts[i] for i in places], self._params.max_tokens):
             done += [places[i] for i in batch]
             vectors.append(rows)
+            advance(len(batch))
             if len(done) >= _TEXTS_PER_WRITE and time.monotonic() - start > _WRITE_EVERY_S:
                 yield done, np.concatenate(vectors)
                 done, vectors, start = [], [], time.monotonic()

@@ -75,7 +75,9 @@ class _OwnScores:
             if kept:
                 self._rows[rows] = own
 
-        run_in_threads(fill, blocks(count, _BLOCK_ROWS), threads=thread_count())
+        run_in_threads(
+            fill, blocks(count, _BLOCK_ROWS), threads=thread_count(), what="scores of candidates"
+        )
         self.sum = int(sums.sum())
 
     def row(self, place: int) -> NDArray[np.integer[Any]]:

@@ -119,7 +119,7 @@ def _search(
 
     most = min(_SCORE_BYTES // (4 * len(target.vectors) * threads), -(-len(rows) // threads))
     size = max(1, min(_MAX_BLOCK_ROWS, most))
-    run_in_threads(fill, blocks(len(rows), size), threads=threads)
+    run_in_threads(fill, blocks(len(rows), size), threads=threads, what="nearest candidates")
     return found
 
 

@@ -30,8 +30,8 @@ from sugarbush.generators.interface import (
     VariationRequest,
 )
 from sugarbush.generators.pool_files import PoolSource, load_pool
-from sugarbush.generators.progress import progress
 from sugarbush.privacy.data_types import Released
+from sugarbush.progress import progress
 from sugarbush.randomness import Rng, public_rng
 from sugarbush.settings import PUBLIC_TEXTS
 
@@ -252,7 +252,7 @@ def _indexed(texts: Sequence[str], embed: Embed) -> NDArray[np.float32]:
         for start in range(0, len(texts), _EMBEDDED_AT_ONCE):
             block = texts[start : start + _EMBEDDED_AT_ONCE]
             blocks.append(embed(block))
-            advance(len(block), "")
+            advance(len(block))
     return np.concatenate(blocks)
 
 

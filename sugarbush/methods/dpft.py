@@ -30,7 +30,6 @@ from sugarbush.methods.interface import (
 )
 from sugarbush.methods.maple import TABLE
 from sugarbush.paths import last_part, require
-from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.budget import (
     BudgetPlan,
     Subsampling,
@@ -335,10 +334,6 @@ class DPFT(Method):
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
             checkpoints=checkpoints,
             session=inputs.session(stage=STAGE, run=run),
-            report=lambda progress: inputs.report(
-                f"{STAGE}: step {progress.step} of {progress.steps}, epsilon "
-                f"{rounded_up(progress.epsilon, 3)} by the plan"
-            ),
         )
         if store is None:
             return {}

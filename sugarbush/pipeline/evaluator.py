@@ -81,7 +81,7 @@ class Evaluator:
     """Compares samples with the real texts. `taught` contains the donated examples with the codes
     of their labels. The codes in `heldout` are computed in the same way as the codes of synthetic
     texts. `heldout_codes` contains the codes that stage extract_metadata
-    wrote. `progress` receives only the method and the round, because both are public."""
+    wrote."""
 
     heldout: Sample
     heldout_codes: NDArray[np.int64]
@@ -91,17 +91,9 @@ class Evaluator:
     public: tuple[str, ...]
     settings: MetricSettings
     metrics: tuple[Metric, ...] = BUILT_IN
-    progress: Callable[[str], None] = lambda step: None
 
-    def texts(
-        self, sample: Sample, *, method: str, round_: int = FINAL, rounds: int = 0
-    ) -> tuple[MetricValue, ...]:
+    def texts(self, sample: Sample, *, method: str, round_: int = FINAL) -> tuple[MetricValue, ...]:
         """Compute all metrics without a classifier, for the texts after round `round_`."""
-        if method == REAL:
-            self.progress("real texts")
-        else:
-            steps = {0: "first candidates", FINAL: "final texts"}
-            self.progress(f"{method}, {steps.get(round_, f'round {round_} of {rounds}')}")
         values = evaluate_texts(self.heldout, sample, self.settings, metrics=self.metrics)
         return label(values, method=method, round_=round_)
 

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from threading import Lock
+from uuid import UUID
 
 import networkx as nx
 from filelock import FileLock, Timeout
@@ -27,6 +29,7 @@ from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
+from sugarbush.progress import FLOW_VARIABLE, read_line
 
 FIRST = "fingerprint"
 _SHOWN_TEXTS, _SHOWN_CHARACTERS = 10, 300  # in Prefect's artifact
@@ -191,7 +194,7 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
     with subprocess.Popen(
         run_with_parent.command("dvc", *arguments),
         cwd=folder,
-        env=environment_of_dvc() | {QUIET_VARIABLE: "1"},
+        env=environment_of_dvc() | {QUIET_VARIABLE: "1", FLOW_VARIABLE: "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -225,6 +228,48 @@ def environment_of_dvc() -> dict[str, str]:
     """Return the environment for DVC. DVC's stages use this Python and print unbuffered."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return os.environ | {"PYTHONUNBUFFERED": "1", "PATH": path}
+
+
+class RunProgress:
+    """Tells how far a run is: finished stages, and the part of the running stages that is done.
+
+    `publish` receives the percentage and a public sentence. Stages may run in several threads.
+    """
+
+    def __init__(self, stages: Sequence[str], publish: Callable[[float, str], None]) -> None:
+        self._percent = dict.fromkeys(stages, 0)
+        self._publish, self._lock = publish, Lock()
+
+    def hear(self, stage: str, line: str) -> None:
+        """Read a line that `stage` printed. Other lines than those of `progress` change nothing."""
+        if (found := read_line(line)) is not None:
+            what, percent = found
+            self._update(stage, min(percent, 99), f"{what}: {percent}%")
+
+    def finish(self, stage: str) -> None:
+        """Count `stage` as finished."""
+        self._update(stage, 100, "finished")
+
+    def _update(self, stage: str, percent: int, said: str) -> None:
+        with self._lock:
+            self._percent[stage] = max(percent, self._percent.get(stage, 0))
+            finished = sum(own == 100 for own in self._percent.values())
+            whole = sum(self._percent.values()) / len(self._percent)
+            count = f"{finished} of {len(self._percent)} stages are finished"
+            self._publish(round(whole, 1), f"{count}; {stage}: {said}")
+
+
+def progress_artifact() -> Callable[[float, str], None]:
+    """Create Prefect's progress artifact of a run. Return the function that updates it."""
+    from prefect.artifacts import create_progress_artifact, update_progress_artifact
+
+    artifact = create_progress_artifact(0.0, key="progress", description="The run has started")
+    assert isinstance(artifact, UUID)  # a coroutine only in asynchronous code
+
+    def publish(percent: float, said: str) -> None:
+        update_progress_artifact(artifact, progress=percent, description=said)
+
+    return publish
 
 
 def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path = Path()) -> None:

@@ -156,7 +156,7 @@ def _summed_here(
             np.add(total, sums, out=total)
 
     every = blocks(len(vectors), _BLOCK_ROWS)
-    run_in_threads(add, every, threads=thread_count())
+    run_in_threads(add, every, threads=thread_count(), what="scores of the records")
     return total
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +46,6 @@ def fine_tune(
     checkpoints: Path,
     counts: Path,
     output: Path,
-    report: Callable[[str], None],
 ) -> Released[float]:
     """Train, write the model to `output`, and return the epsilon that was spent.
 
@@ -90,7 +88,6 @@ def fine_tune(
         probe=probe_examples(len(tokenizer), max_length=wanted.max_length),
         checkpoints=Checkpoints(checkpoints, counts=counts),
         session=session,
-        report=lambda progress: report(f"step {progress.step} of {progress.steps}"),
     )
     models.save(models.merged(trained.value).to(torch.device("cpu")), tokenizer, output)
     card = {

@@ -187,7 +187,8 @@ def test_a_first_run_runs_the_needed_stages_and_shows_what_is_public(
 ) -> None:
     project, artifacts = finished_flow.project, finished_flow.artifacts
     assert finished_flow.tasks == STAGES
-    assert set(artifacts) == {"stages", "figures", "release-card", "report"}
+    assert set(artifacts) == {"stages", "figures", "release-card", "report", "progress"}
+    assert float(artifacts["progress"]) == 100
     shown = shown_stages(artifacts)
     assert set(shown) == STAGES
     assert {name for name, what in shown.items() if what == "ran"} == STAGES - {"fingerprint"}
@@ -268,7 +269,7 @@ def test_a_failing_stage_runs_once_and_is_explained_outside_prefect(
     names, artifacts = last_run()
     # This stage has a task run, but it never started, because `prepare` failed.
     assert "evolve@maple" in names
-    assert not artifacts
+    assert set(artifacts) == {"progress"}
     for secret in ("max_characters", "row 121", MARK):
         assert secret not in prefect_states() + str(failure.value)
     assert (own.path / "reports/internal/errors.log").read_text().count("max_characters") == 1

@@ -276,7 +276,6 @@ _BOUNDING = re.compile(
 )
 _FORMATS = re.compile(r"%[-+ #0-9.]*[gGfFeEd]")
 _NO_BOUND = {
-    "sugarbush/generators/progress.py: rate",  # calls per second
     "sugarbush/training/crt/train.py: rate",  # the number of steps of an epoch
     "sugarbush/training/dpsgd/sampling.py: rate",  # the number of steps
 }

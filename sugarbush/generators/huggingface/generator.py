@@ -32,9 +32,9 @@ from sugarbush.generators.huggingface.batch import Row, pack, write_batch
 from sugarbush.generators.huggingface.model import LocalModel, load_model
 from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import NO_REQUESTS, Answer, Request, released_requests
-from sugarbush.generators.progress import progress
 from sugarbush.generators.prompts import SEPARATOR, continuation, render
 from sugarbush.privacy.data_types import Released
+from sugarbush.progress import progress
 from sugarbush.randomness import public_rng
 
 PROVIDER = "huggingface"
@@ -178,7 +178,7 @@ class HuggingFaceGenerator:
             batch_tokens=self._params.batch_tokens,
         )
         label = f"{what}, asked again" if attempt else what
-        with progress(len(keys) - len(had), what=label) as advance:
+        with progress(len(keys) - len(had), what=label, unit="answers") as advance:
             for batch in batches:
                 missing = [keys[i] for i in batch if keys[i] not in had]
                 if not missing:
@@ -188,7 +188,7 @@ class HuggingFaceGenerator:
                 fresh = dict(zip(missing, completions, strict=True))
                 cache.put_all(fresh)
                 written |= fresh
-                advance(len(missing), "")
+                advance(len(missing))
         return written
 
     def _row(self, prompt: _Prompt, attempt: int) -> Row:

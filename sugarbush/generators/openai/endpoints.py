@@ -117,11 +117,12 @@ class Endpoints:
     A call goes to the address with the fewest calls in flight relative to its limit. If an address
     fails three times in a row, the address gets no calls for 1 to 64 seconds. If an address refuses
     every call, the address gets no more calls. The other addresses then get its calls. A single
-    address always gets all calls.
+    address always gets all calls. `on_retry` is called before each wait for another attempt.
     """
 
     def __init__(self, endpoints: Sequence[Endpoint], say: Callable[[str], None]) -> None:
         self._endpoints, self._say = endpoints, say
+        self.on_retry: Callable[[], None] = lambda: None
         self._params = endpoints[0].params
         self._patience: set[asyncio.Timeout] = set()
         self._freed = asyncio.Condition()
@@ -203,6 +204,7 @@ class Endpoints:
         )
 
     async def _sleep(self, seconds: float) -> None:
+        self.on_retry()
         async with self._waiting():
             await asyncio.sleep(seconds)
 

@@ -28,9 +28,9 @@ from sugarbush.generators.openai.endpoints import Endpoints, open_endpoints
 from sugarbush.generators.openai.failures import CallError, StopError
 from sugarbush.generators.openai.probe import paid_probe
 from sugarbush.generators.openai.settings import CallMode, OpenAI
-from sugarbush.generators.progress import progress
 from sugarbush.generators.prompts import estimate_tokens, render
 from sugarbush.privacy.data_types import Released
+from sugarbush.progress import progress
 from sugarbush.randomness import seed_of
 
 PROVIDER = "openai"
@@ -140,7 +140,8 @@ class OpenAiGenerator:
         batches. If `send` is false, only submitted batches are collected.
         """
         received: dict[str, Completion] = {}
-        with progress(len(calls), what=what) as advance:
+        retries = 0
+        with progress(len(calls), what=what, unit="answers") as advance:
 
             def receive(call: Call, completion: Completion) -> None:
                 self._meter.settle(
@@ -150,16 +151,28 @@ class OpenAiGenerator:
                     store=lambda: cache.put(call.key, completion),
                 )
                 received[call.key] = completion
-                advance(1, self._meter.shown())
+                advance(1, self._shown(retries))
+
+            def retry() -> None:
+                nonlocal retries
+                retries += 1
+                advance(0, self._shown(retries))
 
             if send is not None:
                 asyncio.run(self._ask_in_batches(calls, cache, receive, send=send))
             else:
-                asyncio.run(self._ask(calls, receive, what))
+                asyncio.run(self._ask(calls, receive, what, retry))
         return received
 
-    async def _ask(self, calls: list[Call], receive: Receive, what: str) -> None:
+    def _shown(self, retries: int) -> str:
+        counted = f"{retries} {'retries' if retries > 1 else 'retry'}, " if retries else ""
+        return counted + self._meter.shown()
+
+    async def _ask(
+        self, calls: list[Call], receive: Receive, what: str, retry: Callable[[], None]
+    ) -> None:
         async with open_endpoints(self._params, self._say) as endpoints:
+            endpoints.on_retry = retry
             workers = _Workers(endpoints, self._meter, receive)
             try:
                 await workers.ask(calls, at_once=self._params.most_calls_at_once)

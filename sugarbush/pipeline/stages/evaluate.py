@@ -44,6 +44,7 @@ from sugarbush.pipeline.released import (
 )
 from sugarbush.pipeline.shown_runs import note_shown
 from sugarbush.privacy.results import digest_of
+from sugarbush.progress import with_progress
 from sugarbush.randomness import public_rng
 
 NAME = "evaluate"
@@ -82,7 +83,6 @@ def run(project: Project) -> None:
         )
     count = equal_count(project)
     private, public = (project.encoder(private=private).encode for private in (True, False))
-    print(f"{NAME}: reads the real texts", flush=True)
     read = train_sample_reader(
         train,
         schema=schema,
@@ -104,26 +104,30 @@ def run(project: Project) -> None:
             seed=wanted.seed,
         ),
         metrics=installed_metrics(),
-        progress=lambda step: print(f"{NAME}: {step}", flush=True),
     )
     figures = list(real_figures(evaluator, train.codes, count=count, params=wanted))
     by_texts = defaultdict[int, list[MetricValue]](list)
     counted: dict[str, dict[str, list[int]]] = {}
-    for method in methods:
-        rounds = len(list(final_folder(project.roots, method).glob("round_*")))
-        for number, everything in populations_of(project, method):
-            chosen = _chosen(len(everything), count, wanted.seed, method.name, number)
-            population = everything.take(chosen)
-            sample = read(population.texts, public)
-            figures += evaluator.texts(sample, method=method.name, round_=number, rounds=rounds)
-            if number == FINAL:
-                figures += evaluator.copies(sample, method=method.name)
-                codes = read_labels(final_folder(project.roots, method), schema).codes
-                labelled = replace(sample, codes=codes[chosen])
-                figures += evaluator.downstream(labelled, method=method.name)
-                counted[method.name] = _counts(sample.codes, schema)
-                whole = read(everything.texts, public)
-                add_sizes(by_texts, evaluator, whole, method=method.name)
+    populations = [
+        (method, number, population)
+        for method in methods
+        for number, population in populations_of(project, method)
+    ]
+    for method, number, everything in with_progress(
+        populations, len(populations), what="evaluation", unit="sets of texts"
+    ):
+        chosen = _chosen(len(everything), count, wanted.seed, method.name, number)
+        population = everything.take(chosen)
+        sample = read(population.texts, public)
+        figures += evaluator.texts(sample, method=method.name, round_=number)
+        if number == FINAL:
+            figures += evaluator.copies(sample, method=method.name)
+            codes = read_labels(final_folder(project.roots, method), schema).codes
+            labelled = replace(sample, codes=codes[chosen])
+            figures += evaluator.downstream(labelled, method=method.name)
+            counted[method.name] = _counts(sample.codes, schema)
+            whole = read(everything.texts, public)
+            add_sizes(by_texts, evaluator, whole, method=method.name)
     if by_texts:
         add_sizes(
             by_texts,

@@ -190,7 +190,5 @@ def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Exam
 
 
 def _say(step: int, steps: int, loss: float) -> None:
-    if step % 50 == 0 or step == steps:
-        print(
-            f"{NAME}: step {step} of {steps}, {loss:.2f} nats per token of public text", flush=True
-        )
+    if step == steps:
+        print(f"{NAME}: {steps} steps, {loss:.2f} nats per token of public text", flush=True)

@@ -26,7 +26,9 @@ from sugarbush.cli.runs import rehearse_before_run
 from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.errors import SugarbushError
 from sugarbush.pipeline.flow import (
+    RunProgress,
     only_run,
+    progress_artifact,
     publish_artifacts,
     read_stages,
     refuse_poor_release,
@@ -69,15 +71,20 @@ def bring_up_to_date(*, force: bool, yes: bool = False) -> None:
     results of the run as artifacts."""
     rehearse_before_run(Project(Path()), Console(file=sys.stdout), force=force, accept_poor=yes)
     stages = read_stages()
+    progress = RunProgress(stages.needed, progress_artifact())
     for name in stages.first:
-        stage(name, stages.with_markers(name), force)
+        stage(name, stages.with_markers(name), progress, force)
     stale = set(stages.others) if force else stale_stages(stages)
     runs: dict[str, PrefectFuture[bool]] = {}
     for name in stages.others:
         if name in stale:
             inputs = [runs[each] for each in stages.inputs(name) if each in runs]
             targets = stages.with_markers(name)
-            runs[name] = stage.submit(name, targets, force, return_state=False, wait_for=inputs)
+            runs[name] = stage.submit(
+                name, targets, progress, force, return_state=False, wait_for=inputs
+            )
+        else:
+            progress.finish(name)
     # DVC still skips a stage if the earlier stages ran but wrote the same output again.
     ran = {name for name, run in runs.items() if run.result()}
     up_to_date = len(stages.needed) - len(ran)
@@ -87,12 +94,20 @@ def bring_up_to_date(*, force: bool, yes: bool = False) -> None:
 
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{name}")
-def stage(name: str, targets: tuple[str, ...], force: bool = False) -> bool:
+def stage(name: str, targets: tuple[str, ...], progress: RunProgress, force: bool = False) -> bool:
     """Run a stage if it is out of date for DVC, after the stages that only write a marker.
 
     Return whether DVC ran the stage.
     """
-    return run_stage(name, targets, force=force, say=get_run_logger().info)
+    logger = get_run_logger()
+
+    def say(line: str) -> None:
+        logger.info(line)
+        progress.hear(name, line)
+
+    ran = run_stage(name, targets, force=force, say=say)
+    progress.finish(name)
+    return ran
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from torch import nn
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import NonPrivate
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.progress import with_progress
 from sugarbush.randomness import public_rng
 from sugarbush.training.device import enough_memory
 from sugarbush.training.dpsgd.language_modelling import Example, pad_together, token_losses
@@ -39,7 +40,8 @@ def train_on_public(
     steps = max(1, round(epochs * len(examples) / batch_size))
     model.train()
     device = next(model.parameters()).device
-    for step, batch in zip(range(steps), _shuffled(examples, batch_size, seed), strict=False):
+    batches = zip(range(steps), _shuffled(examples, batch_size, seed), strict=False)
+    for step, batch in with_progress(batches, steps, what="training", private=True):
         for group in optimizer.param_groups:
             group["lr"] = learning.rate_at(step, steps=steps)
         optimizer.zero_grad(set_to_none=True)

@@ -4,7 +4,7 @@ step.
 A step takes a secret Poisson sample and adds up clipped per-record gradients over physical
 micro-batches. The step adds noise once and divides by the *expected* batch size. A step with an
 empty sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no batch size.
-Progress reports depend only on settings and on numbers of steps.
+The progress bar depends only on settings and on numbers of steps.
 
 Guarantee: the weights after every step have the cost that `Mechanism.charge` states, under
 add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). The run releases the
@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from sugarbush.errors import FailureError, InvariantError, PrivacyError, SugarbushError
-from sugarbush.privacy.accounting import Relation, epsilon, within
+from sugarbush.privacy.accounting import Relation, epsilon, rounded_up, within
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import (
     ConfidentialTraining,
@@ -34,6 +34,7 @@ from sugarbush.privacy.events import (
     PoissonGaussian,
 )
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.progress import progress
 from sugarbush.training.device import enough_memory
 from sugarbush.training.dpsgd import exactness
 from sugarbush.training.dpsgd.checkpoints import Checkpoints, RunStart
@@ -49,7 +50,7 @@ from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 from sugarbush.training.processes import broadcast_from_first
 
-_REPORTS = 20  # maximum number of progress reports per run
+_NOTES = 20  # maximum number of times that a run computes the epsilon for the progress bar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,15 +152,6 @@ class Performance:
     clipping: Clipping = Clipping.BOOK_KEEPING
 
 
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """The progress of a run, without times. The time of a step would depend on the texts."""
-
-    step: int
-    steps: int
-    epsilon: float
-
-
 def train(
     model: nn.Module,
     units: Private[Sequence[Example]],
@@ -170,7 +162,6 @@ def train(
     probe: Sequence[Example],
     checkpoints: Checkpoints,
     session: PrivacySession,
-    report: Callable[[Progress], None] | None = None,
     before_step: Callable[[int], None] = lambda step: None,
 ) -> Released[nn.Module]:
     """Train `model` in place by DP-SGD, or continue the run in `checkpoints`.
@@ -212,23 +203,27 @@ def train(
         if first:
             checkpoints.restore(first, model, optimizer)
         _make_equal(model)
-        for done in range(first, last):
-            for group in optimizer.param_groups:
-                group["lr"] = learning.rate_at(done, steps=mechanism.steps)
-            before_step(done)
-            if rank == 0:
-                checkpoints.note_draw()
-            step.take()
-            if rank == 0 and ((done + 1) % performance.checkpoint_every == 0 or done + 1 == last):
-                _require_finite(model)
-                checkpoints.save(done + 1, model, optimizer)
-            if report is not None and rank == 0 and _is_due(done + 1, first=first, last=last):
-                cost = epsilon(
-                    [mechanism.after(checkpoints.draws)],
-                    delta=session.ledger.delta,
-                    relation=mechanism.relation,
-                )
-                report(Progress(step=done + 1, steps=last, epsilon=cost))
+        with progress(last - first if rank == 0 else 0, what="training by DP-SGD") as advance:
+            for done in range(first, last):
+                for group in optimizer.param_groups:
+                    group["lr"] = learning.rate_at(done, steps=mechanism.steps)
+                before_step(done)
+                if rank == 0:
+                    checkpoints.note_draw()
+                step.take()
+                is_last = done + 1 == last
+                if rank == 0 and ((done + 1) % performance.checkpoint_every == 0 or is_last):
+                    _require_finite(model)
+                    checkpoints.save(done + 1, model, optimizer)
+                note = ""
+                if rank == 0 and _is_due(done + 1, first=first, last=last):
+                    cost = epsilon(
+                        [mechanism.after(checkpoints.draws)],
+                        delta=session.ledger.delta,
+                        relation=mechanism.relation,
+                    )
+                    note = f"epsilon {rounded_up(cost, 3)} by the plan"
+                advance(1, note)
     return Released(model, (charge,) if charge else ())
 
 
@@ -319,8 +314,8 @@ class NoisyStep:
 
 
 def _is_due(step: int, *, first: int, last: int) -> bool:
-    """Return whether a report follows `step`. The number of reports is at most `_REPORTS`."""
-    every = max(1, math.ceil((last - first) / _REPORTS))
+    """Return whether the epsilon after `step` is shown. It is shown at most `_NOTES` times."""
+    every = max(1, math.ceil((last - first) / _NOTES))
     return (step - first) % every == 0 or step == last
 
 

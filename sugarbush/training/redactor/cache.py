@@ -9,24 +9,18 @@ public text only.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
 from filelock import FileLock
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sugarbush.errors import StorageError
 from sugarbush.paths import STATE_VARIABLE, make_owner_only, named_state, reading
 from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.device import open_device
 from sugarbush.training.redactor.detector import LearnedDetector
-from sugarbush.training.redactor.train import Recipe, Report, train_redactor
-
-_LINES = 10  # number of progress lines without a terminal
+from sugarbush.training.redactor.train import Recipe, train_redactor
 
 
 def redactor_folder(recipe: Recipe) -> Path:
@@ -54,10 +48,8 @@ def _open(folder: Path) -> LearnedDetector:
             # A second process waits, and then reads the redactor that the first process wrote.
             with lock:
                 if not (folder / DESCRIPTION).exists():
-                    with progress("The redactor is trained once on this machine") as report:
-                        made = train_redactor(
-                            Recipe(), folder, device=open_device("auto"), report=report
-                        )
+                    print("The redactor is trained once on this machine", flush=True)
+                    made = train_redactor(Recipe(), folder, device=open_device("auto"))
                     print(
                         f"The redactor was trained in {made.description['seconds']:.0f} s",
                         flush=True,
@@ -66,21 +58,3 @@ def _open(folder: Path) -> LearnedDetector:
             raise StorageError(f"{folder.parent}: {error.strerror}") from None
     with reading(folder, advice="Delete the folder. The next use trains the redactor again"):
         return LearnedDetector(folder)
-
-
-@contextmanager
-def progress(what: str) -> Iterator[Report]:
-    """Show a progress bar with the remaining time. Without a terminal, print some lines."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-
-        def line(done: int, total: int) -> None:
-            if done == 1 or done * _LINES // total > (done - 1) * _LINES // total:
-                print(f"{what}: step {done} of {total}", flush=True)
-
-        yield line
-        return
-    columns = (TextColumn(what), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(what)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from sugarbush.paths import atomic_directory, make_owner_only
+from sugarbush.progress import progress
 from sugarbush.randomness import public_rng, seed_of
 from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.crt.recall import LabelledText, text_digest
@@ -39,7 +40,6 @@ from sugarbush.training.redactor.texts import generated_texts
 from sugarbush.training.redactor.values import KINDS, SECRET_KINDS
 
 OUTSIDE = "O"
-Report = Callable[[int, int], None]  # steps done, number of steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,6 @@ def train_redactor(
     labelled: Sequence[LabelledText] = (),
     copies: int = 1,
     device: torch.device | None = None,
-    report: Report = lambda done, total: None,
 ) -> LearnedDetector:
     """Train a redactor and write it to the folder `output`. The folder is replaced only at the end.
 
@@ -114,7 +113,7 @@ def train_redactor(
     source = start or model_folder(BUNDLED)
     tokenizer, model = _start(source, seed=recipe.seed, new=start is None)
     model.to(device)
-    _fit(model, _examples(texts, tokenizer), recipe, device, report)
+    _fit(model, _examples(texts, tokenizer), recipe, device)
     model.to("cpu").eval()
     description: dict[str, Any] = {
         "recipe": asdict(recipe),
@@ -213,9 +212,7 @@ def _kind(start: int, end: int, spans: Sequence[tuple[int, int, str]]) -> int:
     )
 
 
-def _fit(
-    model: Any, examples: Sequence[_Example], recipe: Recipe, device: torch.device, report: Report
-) -> None:
+def _fit(model: Any, examples: Sequence[_Example], recipe: Recipe, device: torch.device) -> None:
     batches = list(_batches(examples, recipe))
     weights = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=recipe.learning_rate, weight_decay=0.01, fused=True)
@@ -225,14 +222,15 @@ def _fit(
         anneal_strategy="linear",
     )  # fmt: skip
     model.train()
-    for step, batch in enumerate(batches, start=1):
-        loss = _loss(model, batch, device)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(weights, 1.0)
-        optimizer.step()
-        schedule.step()
-        report(step, steps)
+    with progress(steps, what="training of the redactor", private=True) as advance:
+        for batch in batches:
+            loss = _loss(model, batch, device)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(weights, 1.0)
+            optimizer.step()
+            schedule.step()
+            advance()
 
 
 def _loss(model: Any, batch: Sequence[_Example], device: torch.device) -> Tensor:

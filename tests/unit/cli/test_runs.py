@@ -11,39 +11,58 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sugarbush.cli.main import app
-from sugarbush.cli.runs import shortened, summarise
+from sugarbush.cli.runs import StageLines, summarise
 from sugarbush.paths import Roots
+from sugarbush.pipeline.flow import is_needed
 from sugarbush.pipeline.released import method_folder
 from tests.settings import params
 
+COMMON = (
+    "make_example", "fingerprint", "prepare", "pretrain", "extract_metadata", "synthesize_metadata",
+    "evaluate", "report",
+)  # fmt: skip
+EACH = ("initialise", "evolve", "enlarge", "finetune", "generate")
 
-def test_a_stage_that_no_method_needs_is_not_shown() -> None:
-    needed = params(methods=["maple"])
+
+def lines(*methods: str, added: tuple[str, ...] = ()) -> StageLines:
+    settings = params(methods=list(methods))
+    own = [f"{stage}@{method}" for method in methods for stage in EACH]
+    names = [*COMMON, *own, *added]
+    return StageLines(settings, [name for name in names if is_needed(name, settings)])
+
+
+def test_a_stage_that_no_method_needs_is_not_shown_and_not_counted() -> None:
+    run = lines("maple")
     for name in ("pretrain", "finetune@maple", "generate@maple"):
-        assert shortened(f"Running stage '{name}':", needed) is None
-        assert shortened(f"Stage '{name}' didn't change, skipping", needed) is None
-    assert shortened("Running stage 'evolve@maple':", needed) == "evolve@maple: running"
-    assert shortened("Stage 'report' didn't change, skipping", needed) == "report: up to date"
+        assert run.shortened(f"Running stage '{name}':") is None
+        assert run.shortened(f"Stage '{name}' didn't change, skipping") is None
+    assert run.shortened("Running stage 'prepare':") == "stage 1 of 10  prepare: running"
+    skipped = run.shortened("Stage 'report' didn't change, skipping")
+    assert skipped == "stage 2 of 10  report: up to date"
 
 
-def test_a_trained_method_needs_its_own_stages_and_users_see_the_stages_that_they_add() -> None:
-    trained = params(methods=["dpft"])
-    for name in ("make_example", "pretrain", "finetune@dpft", "generate@dpft", "my_own"):
-        assert shortened(f"Running stage '{name}':", trained) == f"{name}: running"
-    assert shortened("Running stage 'evolve@dpft':", trained) is None
+def test_users_see_the_stages_that_they_add() -> None:
+    run = lines("dpft", added=("my_own",))
+    for number, name in enumerate(("make_example", "pretrain", "finetune@dpft", "my_own"), start=1):
+        shown = run.shortened(f"Running stage '{name}':")
+        assert shown is not None
+        assert shown.startswith(f"stage {number} of ")
+        assert shown.endswith(f"  {name}: running")
+    assert run.shortened("Running stage 'evolve@dpft':") is None
 
 
 def test_stages_without_a_result_are_not_shown() -> None:
     for name in ("evaluate", "report"):
         line = f"Running stage '{name}':"
-        assert shortened(line, params(methods=["crt"])) is None
-        assert shortened(line, params(methods=["crt", "mosaic"])) == f"{name}: running"
+        assert lines("crt").shortened(line) is None
+        assert (lines("crt", "maple").shortened(line) or "").endswith(f"{name}: running")
 
 
 def test_lines_of_a_stage_are_shown_and_those_of_dvc_are_not() -> None:
-    assert shortened("round 1: 20 calls", params()) == "round 1: 20 calls"
-    assert shortened("> exec python -m tasks.report", params()) is None
-    assert shortened("", params()) is None
+    run = lines("maple")
+    assert run.shortened("round 1: 20 calls") == "round 1: 20 calls"
+    assert run.shortened("> exec python -m tasks.report") is None
+    assert run.shortened("") is None
 
 
 def test_a_run_that_releases_nothing_shows_where_its_texts_are(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import logging
 import math
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from sugarbush.errors import (
     LedgerError,
     PrivacyError,
 )
-from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.accounting import epsilon, rounded_up
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import DpSgdBound, NonPrivate, PoissonGaussian
 from sugarbush.training.dpsgd import train as train_module
@@ -360,21 +361,23 @@ def test_checkpoints_are_private_and_hold_no_state_of_a_generator(tmp_path, ledg
     assert state.keys() == {"weights", "optimizer"}
 
 
-def test_progress_follows_from_settings_alone(tmp_path, ledger):
-    told = []
-    run(tmp_path, ledger, report=told.append)
-    assert [p.step for p in told] == [1, 2, 3, 4, 5, 6]
-    assert told[-1].epsilon == pytest.approx(epsilon([MECHANISM.after(6)], delta=1e-5))
-    # Progress contains no time, because times depend on texts.
-    assert set(vars(told[0])) == {"step", "steps", "epsilon"}
+def test_the_progress_bar_follows_from_settings_alone(tmp_path, ledger, monkeypatch):
+    shown, totals = [], []
 
+    @contextmanager
+    def recorded(total, *, what):
+        totals.append((total, what))
+        yield lambda done, note: shown.append((done, note))
 
-@pytest.mark.slow
-def test_progress_is_reported_at_most_twenty_times(tmp_path, ledger):
-    told = []
-    run(tmp_path, ledger, mechanism=replace(MECHANISM, steps=90), report=told.append)
-    assert 10 <= len(told) <= 20
-    assert told[-1].step == 90
+    monkeypatch.setattr(train_module, "progress", recorded)
+    run(tmp_path, ledger)
+    assert totals == [(6, "training by DP-SGD")]
+    assert [done for done, _ in shown] == [1] * 6
+    cost = rounded_up(epsilon([MECHANISM.after(6)], delta=1e-5), 3)
+    assert shown[-1][1] == f"epsilon {cost} by the plan"
+    shown.clear()
+    run(tmp_path / "longer", ledger, mechanism=replace(MECHANISM, steps=90))
+    assert 10 <= sum(bool(note) for _, note in shown) <= 20  # each one takes time
 
 
 def test_nothing_is_written_or_logged_of_the_records(tmp_path, ledger, capfd, caplog):

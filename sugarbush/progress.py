@@ -1,0 +1,281 @@
+"""Shows the progress of every long step in one form: part done, rate, time left, time so far.
+
+    terminal          one bar of at most 80 columns on stderr
+    notebook          the same figures below the cell
+    neither           one line a minute on stderr
+    Prefect's flow    one line a minute on stdout, which becomes the run's progress artifact
+
+A step over private records shows only a percentage, and no line to a flow, because a flow's
+database stores each line. Other steps show their counts, which depend on released values only.
+Lines to a flow have no times, because the time of a step can depend on private texts.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol, TextIO, TypeVar
+
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn, Task, TaskID
+from rich.table import Column
+from rich.text import Text
+
+FLOW_VARIABLE = "SUGARBUSH_PROGRESS_OF_FLOW"  # set by a flow for the stages that it runs
+_LINE_EVERY_S = 60.0
+_QUIET_S = 1.0  # a shorter step leaves no line on the terminal
+_NOTEBOOK_EVERY_S = 0.2
+_NAME, _BAR = 24, 10  # characters on a terminal
+_LINE = re.compile(r"(?P<what>.+): (?P<percent>\d+)%(?: \(.*)?")
+
+_active = threading.Lock()
+T = TypeVar("T")
+
+
+class Advance(Protocol):
+    """Reports that `done` more units are done. `note` describes costs, retries and so on."""
+
+    def __call__(self, done: int = 1, note: str = "") -> None: ...
+
+
+class _State:
+    """The counters of one step."""
+
+    def __init__(self, total: int, *, what: str, unit: str, private: bool) -> None:
+        self.total, self.what, self.unit, self.private = total, what, unit, private
+        self.done, self.note = 0, ""
+        self.started = time.monotonic()
+
+    @property
+    def percent(self) -> int:
+        return min(100, 100 * self.done // self.total) if self.total else 100
+
+    @property
+    def counts(self) -> str:
+        return f"{self.percent}%" if self.private else f"{self.done:,}/{self.total:,}"
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def rate(self) -> str:
+        """The units per second. A rate over private records would tell their number."""
+        if self.private or not self.done:
+            return ""
+        per_s = self.done / max(self.elapsed_s, 1e-9)
+        return f"{per_s:.1f}/s" if per_s >= 1 else f"{60 * per_s:.1f}/min"
+
+    @property
+    def left(self) -> str:
+        if not self.done:
+            return ""
+        left_s = self.elapsed_s * (self.total - self.done) / self.done
+        return f"{duration(left_s)} left"
+
+    def line(self) -> str:
+        """Return the state in one line, such as `first texts: 40% (12 of 30 answers), 2.0/s`."""
+        parts = (self.public_line(), self.rate, f"{duration(self.elapsed_s)} so far", self.left)
+        return ", ".join(part for part in parts if part)
+
+    def public_line(self) -> str:
+        """Return the state without times. A flow reads this line with `read_line`."""
+        line = f"{self.what}: {self.percent}%"
+        if self.private:
+            return line
+        note = f", {self.note}" if self.note else ""
+        return f"{line} ({self.done:,} of {self.total:,} {self.unit}{note})"
+
+
+class _View(Protocol):
+    def update(self, state: _State) -> None: ...
+    def close(self, state: _State) -> None: ...
+
+
+@contextmanager
+def progress(
+    total: int, *, what: str, unit: str = "steps", private: bool = False
+) -> Iterator[Advance]:
+    """Show the progress of a step of `total` units. Yields the function that reports progress.
+
+    Guarantee: if `private` is true, no view shows a count, a rate or a note, and a flow sees
+    nothing. A step inside another step shows nothing, because the outer step already shows the time
+    left. The yielded function may be called from several threads.
+
+    >>> with progress(2, what="first texts", unit="answers") as advance:
+    ...     advance(1)
+    ...     advance(1, "cost 0.01")
+    """
+    state = _State(total, what=what, unit=unit, private=private)
+    if total <= 0 or not _active.acquire(blocking=False):
+        yield _ignore
+        return
+    lock = threading.Lock()
+    try:
+        view = _view(state)
+
+        def advance(done: int = 1, note: str = "") -> None:
+            with lock:
+                state.done += done
+                state.note = state.note if private else note or state.note
+                view.update(state)
+
+        try:
+            yield advance
+        finally:
+            view.close(state)
+    finally:
+        _active.release()
+
+
+def with_progress(
+    items: Iterable[T], total: int, *, what: str, unit: str = "steps", private: bool = False
+) -> Iterator[T]:
+    """Yield `items`, and show how many of `total` are finished.
+
+    >>> list(with_progress("ab", 2, what="rounds"))
+    ['a', 'b']
+    """
+    with progress(total, what=what, unit=unit, private=private) as advance:
+        for item in items:
+            yield item
+            advance()
+
+
+def read_line(line: str) -> tuple[str, int] | None:
+    """Return what a stage does and the percentage that is done, or None for another line.
+
+    >>> read_line("first texts: 40% (12 of 30 answers)")
+    ('first texts', 40)
+    """
+    found = _LINE.fullmatch(line)
+    return (found["what"], int(found["percent"])) if found else None
+
+
+def duration(seconds: float) -> str:
+    """Return a time in two parts at most.
+
+    >>> duration(5), duration(65), duration(7300)
+    ('5 s', '1:05 min', '2:01 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02} min"
+    return f"{minutes // 60}:{minutes % 60:02} h"
+
+
+def _ignore(done: int = 1, note: str = "") -> None:
+    """Report nothing."""
+
+
+def _view(state: _State) -> _View:
+    if os.environ.get(FLOW_VARIABLE):
+        return _Nothing() if state.private else _Lines(sys.stdout, public=True)
+    if (shell := _notebook()) is not None:
+        return _Notebook(shell)
+    console = Console(file=sys.stderr)
+    return _Bar(console, state) if console.is_terminal else _Lines(sys.stderr)
+
+
+class _Nothing:
+    def update(self, state: _State) -> None:
+        pass
+
+    def close(self, state: _State) -> None:
+        pass
+
+
+class _Lines:
+    """Prints one line a minute. A step of less than a minute prints nothing."""
+
+    def __init__(self, file: TextIO, *, public: bool = False) -> None:
+        self._file, self._public = file, public
+        self._printed = time.monotonic()
+
+    def update(self, state: _State) -> None:
+        if (now := time.monotonic()) - self._printed >= _LINE_EVERY_S:
+            self._printed = now
+            line = state.public_line() if self._public else state.line()
+            print(line, file=self._file, flush=True)
+
+    def close(self, state: _State) -> None:
+        pass
+
+
+class _OneLine(ProgressColumn):
+    """Name, bar and figures of a step. A narrow terminal cuts the note at the end."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        state: _State = task.fields["state"]
+        name = state.what if len(state.what) <= _NAME else state.what[: _NAME - 1] + "…"
+        full = _BAR * state.percent // 100
+        line = Text(f"{name} ", no_wrap=True, overflow="ellipsis")
+        line.append("━" * full, style="bar.complete").append("─" * (_BAR - full), style="bar.back")
+        figures = (state.counts, state.rate, state.left, f"{duration(state.elapsed_s)} so far")
+        line.append(" " + "  ".join(part for part in figures if part))
+        return line.append(f"  {state.note}", style="dim") if state.note else line
+
+
+class _Bar:
+    """A bar on a terminal. It ends as one line, or as nothing after less than a second."""
+
+    def __init__(self, console: Console, state: _State) -> None:
+        self._console = console
+        column = _OneLine(table_column=Column(no_wrap=True, overflow="ellipsis"))
+        self._progress = Progress(column, console=console, transient=True)
+        self._task: TaskID = self._progress.add_task(state.what, total=state.total, state=state)
+        self._progress.start()
+
+    def update(self, state: _State) -> None:
+        self._progress.update(self._task, completed=state.done)
+
+    def close(self, state: _State) -> None:
+        self._progress.stop()
+        if state.elapsed_s < _QUIET_S:
+            return
+        note = f", {state.note}" if state.note else ""
+        counts = state.counts if state.private else f"{state.done:,} {state.unit}"
+        line = f"{state.what}: {counts} in {duration(state.elapsed_s)}{note}"
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class _Notebook:
+    """A bar below the cell of a notebook, which disappears at the end."""
+
+    def __init__(self, shell: Any) -> None:
+        self._handle = shell(_HtmlText(""), display_id=True)
+        self._shown = 0.0
+
+    def update(self, state: _State) -> None:
+        if (now := time.monotonic()) - self._shown >= _NOTEBOOK_EVERY_S:
+            self._shown = now
+            bar = f'<progress max="100" value="{state.percent}"></progress>'
+            self._handle.update(_HtmlText(f"{bar} {html.escape(state.line())}"))
+
+    def close(self, state: _State) -> None:
+        self._handle.update(_HtmlText(""))
+
+
+class _HtmlText(NamedTuple):
+    text: str
+
+    def _repr_html_(self) -> str:
+        return self.text
+
+
+def _notebook() -> Any:
+    """Return IPython's `display` in the kernel of a notebook, otherwise None."""
+    if (ipython := sys.modules.get("IPython")) is None or "ipykernel" not in sys.modules:
+        return None
+    in_kernel = type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"
+    return ipython.display.display if in_kernel else None

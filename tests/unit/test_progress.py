@@ -1,0 +1,217 @@
+"""Tests of the progress that every long step shows."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from sugarbush import progress as module
+from sugarbush.pipeline.flow import RunProgress
+from sugarbush.progress import FLOW_VARIABLE, duration, progress, read_line, with_progress
+
+LONG = "first texts of a very long stage name, asked again"
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Clock:
+    """Moves by `step` seconds whenever somebody looks."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 1000.0, step
+
+    def monotonic(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the clock is 20 s after the one before."""
+    monkeypatch.setattr(module, "time", Clock(20.0))
+
+
+def on_terminal(
+    monkeypatch: pytest.MonkeyPatch, *, private: bool = False, what: str = "round 2"
+) -> str:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=80)
+    monkeypatch.setattr(module, "Console", lambda **_: console)
+    with progress(4000, what=what, unit="answers", private=private) as advance:
+        for _ in range(10):
+            advance(123, "3 retries, cost 0.0123 of 5, 1,230 of 4,000 calls")
+    return file.getvalue()
+
+
+def test_a_terminal_sees_how_many_how_fast_how_long_and_what_it_cost(
+    monkeypatch: pytest.MonkeyPatch, slow: None
+) -> None:
+    text = _ESCAPES.sub("", on_terminal(monkeypatch))
+    for part in ("round 2", "1,230/4,000", "/s", "left", "so far", "3 retries"):
+        assert part in text
+    assert text.splitlines()[-1].startswith("round 2: 1,230 answers in ")
+
+
+def test_no_line_is_wider_than_80_columns_or_broken(
+    monkeypatch: pytest.MonkeyPatch, slow: None
+) -> None:
+    text = on_terminal(monkeypatch, what=LONG)
+    *bars, end = _ESCAPES.sub("", text).replace("\r", "\n").splitlines()
+    assert bars
+    for line in bars:
+        assert len(line) <= 80
+        assert not line.strip() or line.startswith("first texts of a very")
+    assert end.startswith(f"{LONG}: 1,230 answers")
+
+
+def test_a_short_step_leaves_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = _ESCAPES.sub("", on_terminal(monkeypatch)).replace("\r", "\n").strip()
+    assert "in 0 s" not in text
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_private_step_shows_no_count_and_no_rate(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], slow: None
+) -> None:
+    if terminal:
+        text = _ESCAPES.sub("", on_terminal(monkeypatch, private=True))
+    else:
+        with progress(4000, what="round 2", private=True) as advance:
+            for _ in range(10):
+                advance(123)
+        text = capsys.readouterr().err
+    assert "30%" in text
+    for count in ("1,230", "1230", "4,000", "4000", "/s", "/min"):
+        assert count not in text
+
+
+def test_a_log_gets_one_line_a_minute(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with progress(40, what="round 2", unit="answers") as advance:
+        advance(10)
+    assert capsys.readouterr() == ("", "")
+    clock = Clock(0.0)
+    monkeypatch.setattr(module, "time", clock)
+    with progress(40, what="round 2", unit="answers") as advance:
+        for _ in range(20):
+            clock.now += 9
+            advance(1, "cost 0.01")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2  # 180 s: after 63 s and 126 s
+    assert lines[0] == (
+        "round 2: 17% (7 of 40 answers, cost 0.01), 6.7/min, 1:03 min so far, 4:57 min left"
+    )
+
+
+def test_a_flow_gets_public_lines_without_times_on_stdout(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, slow: None
+) -> None:
+    monkeypatch.setenv(FLOW_VARIABLE, "1")
+    for private in (True, False):
+        with progress(40, what="round 2", unit="answers", private=private) as advance:
+            for _ in range(10):
+                advance(1)
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.splitlines()
+    for line in out.splitlines():
+        assert re.fullmatch(r"round 2: \d+% \(\d+ of 40 answers\)", line)
+
+
+def test_a_step_inside_a_step_shows_nothing(capsys: pytest.CaptureFixture[str], slow: None) -> None:
+    with progress(1, what="outer"):
+        for _ in with_progress(range(50), 50, what="inner"):
+            pass
+    assert capsys.readouterr() == ("", "")
+    for _ in with_progress(range(50), 50, what="inner"):
+        pass
+    assert "inner" in capsys.readouterr().err
+
+
+def test_an_error_ends_the_bar_and_frees_the_place(
+    capsys: pytest.CaptureFixture[str], slow: None
+) -> None:
+    with pytest.raises(KeyError), progress(5, what="first"):
+        raise KeyError
+    for _ in with_progress(range(50), 50, what="second"):
+        pass
+    assert "second" in capsys.readouterr().err
+
+
+def test_threads_lose_no_count(capsys: pytest.CaptureFixture[str], slow: None) -> None:
+    with progress(4000, what="scores") as advance:
+        threads = [
+            threading.Thread(target=lambda: [advance() for _ in range(500)]) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert capsys.readouterr().err.splitlines()[-1].startswith("scores: 100% (4,000 of")
+
+
+def test_a_notebook_shows_one_line_that_is_updated(
+    monkeypatch: pytest.MonkeyPatch, slow: None
+) -> None:
+    shown: list[str] = []
+
+    class ZMQInteractiveShell:
+        """Has the name of the shell of every Jupyter kernel."""
+
+    class Handle:
+        def update(self, what: object) -> None:
+            shown.append(what._repr_html_())  # type: ignore[attr-defined]
+
+    fake = SimpleNamespace(
+        get_ipython=ZMQInteractiveShell,
+        display=SimpleNamespace(display=lambda what, display_id: Handle()),
+    )
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    with progress(4, what="<b>texts</b>") as advance:
+        advance(1)
+    first, last = shown
+    assert '<progress max="100" value="25">' in first
+    assert "&lt;b&gt;texts&lt;/b&gt;: 25% (1 of 4 steps)" in first
+    assert last == ""
+
+
+@given(
+    what=st.text(st.characters(blacklist_categories=["C", "Z"]), min_size=1),
+    done=st.integers(0, 50),
+    more=st.integers(1, 50),
+)
+def test_a_flow_reads_what_a_step_writes(what: str, done: int, more: int) -> None:
+    state = module._State(done + more, what=what, unit="texts", private=False)
+    state.done, state.note = done, "cost 0.1"
+    assert read_line(state.public_line()) == (what, 100 * done // (done + more))
+
+
+def test_durations_are_short() -> None:
+    assert [duration(s) for s in (0.4, 59.4, 60, 3599, 3600, 90061)] == [
+        "0 s", "59 s", "1:00 min", "59:59 min", "1:00 h", "25:01 h"
+    ]  # fmt: skip
+
+
+def test_a_run_adds_up_the_parts_of_its_stages() -> None:
+    said: list[tuple[float, str]] = []
+    run = RunProgress(["prepare", "evolve@maple"], lambda *each: said.append(each))
+    run.finish("prepare")
+    run.hear("evolve@maple", "evolve@maple: a line that is no progress")
+    run.hear("evolve@maple", "first texts: 40% (4 of 10 answers)")
+    run.hear("evolve@maple", "round 1: 10% (1 of 10 answers)")  # a stage never goes back
+    run.finish("evolve@maple")
+    assert said == [
+        (50.0, "1 of 2 stages are finished; prepare: finished"),
+        (70.0, "1 of 2 stages are finished; evolve@maple: first texts: 40%"),
+        (70.0, "1 of 2 stages are finished; evolve@maple: round 1: 10%"),
+        (100.0, "2 of 2 stages are finished; evolve@maple: finished"),
+    ]
