@@ -325,6 +325,7 @@ def synthesize(
     new_draw: bool = False,
     settings: Mapping[str, Any] | None = None,
     state: Path | str | None = None,
+    accept_poor: bool = False,
     report: Callable[[str], None] = lambda line: None,
 ) -> Release:
     """Write a synthetic corpus that resembles the private one, under differential privacy.
@@ -341,7 +342,11 @@ def synthesize(
     at most 100,000. The default size is about the DP record count, at most 5,000. The size does not
     affect the privacy cost of a call. A call with another size is charged again if the method then
     scores another number of texts (see `Mosaic`). `settings` contains further sections of
-    params.yaml. `seed` is public. Raises BudgetExceededError before a charge that would exceed the
+    params.yaml. `seed` is public.
+
+    Before the first charge, a rehearsal compares 24 to 40 first texts with the donated examples. If
+    they are poor, the function raises PoorRehearsalError (a ParamsError), unless `accept_poor` is
+    true. Raises BudgetExceededError before a charge that would exceed the
     cap. Raises SchemaError for an unedited draft, and ParamsError for a missing generator or a
     simulator without `any_texts`, before the frame is read. Also raises InputError and
     GeneratorError.
@@ -404,10 +409,10 @@ def synthesize(
             settings=settings,
             state=state,
         )
-    project = InMemoryProject(corpus, found)
+    project = _with_best_prompts(InMemoryProject(corpus, found))
     configured = found.method(chosen.name)
     with Reservation() as project.reservation:
-        return _run(project, configured, new_draw=new_draw, report=report)
+        return _run(project, configured, new_draw=new_draw, accept_poor=accept_poor, report=report)
 
 
 @names_arguments
@@ -991,11 +996,33 @@ def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     }
 
 
+def _with_best_prompts(project: InMemoryProject) -> InMemoryProject:
+    """Return the project with the form of prompts that a rehearsal chooses, if there are several.
+
+    The choice is repeated in each call, because another form is another run. Its answers are
+    cached.
+    """
+    from sugarbush.pipeline.rehearsal import alternatives, rehearse
+
+    settings = project.settings
+    if not settings.chosen[0].asks_generator or len(alternatives(project)) == 1:
+        return project
+    found = rehearse(project)
+    if found is None or not found.changes:
+        return project
+    return project.with_assignments(found.changes)
+
+
 def _run(
-    project: InMemoryProject, method: Method, *, new_draw: bool, report: Callable[[str], None]
+    project: InMemoryProject,
+    method: Method,
+    *,
+    new_draw: bool,
+    accept_poor: bool,
+    report: Callable[[str], None],
 ) -> Release:
     drawn = MetadataRequest(project).release(
-        forced=new_draw, before_charge=lambda: _preflight(project, method)
+        forced=new_draw, before_charge=lambda: _preflight(project, method, accept_poor=accept_poor)
     )
     inputs = project.method_inputs(
         method, stage="synthesize", metadata=drawn.value(), report=report
@@ -1018,15 +1045,18 @@ def _run(
     return _release(project, method, final, inputs, drawn=drawn, initial=initial)
 
 
-def _preflight(project: InMemoryProject, method: Method) -> None:
-    """Check before the first charge that encoder, generator and the method's model work."""
+def _preflight(project: InMemoryProject, method: Method, *, accept_poor: bool) -> None:
+    """Check before the first charge that encoder, generator and the method's model work, and that
+    the generator's first texts are not poor."""
     from sugarbush.pipeline.preflight import check_generator
+    from sugarbush.pipeline.rehearsal import require_good_rehearsal
 
     donated = project.donated()
     if method.uses_encoder:
         project.encoder(private=False).check()
     if method.asks_generator:
         check_generator(project, () if donated is None else donated.texts)
+        require_good_rehearsal(project, accept=accept_poor)
     method.preflight(project.schema)
 
 

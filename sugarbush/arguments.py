@@ -49,6 +49,7 @@ _CLASSES = {
     "evolve.augpe": "sb.AugPE",
     "evolve.public": "sb.Public",
 }
+_COMMANDS = {"sugarbush run --yes": "synthesize(..., accept_poor=True)"}
 _CONSTANTS = {"null": "None", "true": "True", "false": "False"}
 _FRAME = re.compile(r" \(setting (frame|corpus)\)")
 # An unknown setting keeps its prefix, because the argument `settings` contains it.
@@ -96,6 +97,8 @@ def in_python(message: str, direct: Mapping[str, str] | None = None) -> str:
 
     for pattern in _patterns():
         message = pattern.sub(replaced, message)
+    for command, call in _COMMANDS.items():
+        message = message.replace(command, call)
     message = _FRAME.sub("", _PREFIX.sub("", message))
     if "the frame" in message:
         message = message.replace("Fix the file", "Fix the frame")

@@ -41,6 +41,10 @@ class ArgumentError(ParamsError, ValueError):
     """An argument of a class of settings is unknown or out of range."""
 
 
+class PoorRehearsalError(ParamsError):
+    """The generator's first texts are too poor for a release. No budget was spent."""
+
+
 class SchemaError(UsageError):
     """The schema file does not describe attributes with public values."""
 

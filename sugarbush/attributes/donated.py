@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.generators.interface import Embed
 
 if TYPE_CHECKING:
-    from sugarbush.attributes.llm_labels import Labeller
+    pass
 
 CALIBRATIONS = "calibrations.json"
 
@@ -61,7 +61,7 @@ def codes_of(
     schema: Schema,
     embed: Embed,
     readers: Mapping[str, ZeroShotReader],
-    labeller: Labeller | None,
+    labeller: ReadsValues | None,
     settings: ExtractMetadataSettings,
 ) -> NDArray[np.int64]:
     """Return codes `(n, d)`. Row i depends only on the text and the raw columns of record i."""
@@ -72,12 +72,29 @@ def codes_of(
     )
 
 
+class ReadsValues(Protocol):
+    """Reads attributes with `source: llm`, as `llm_labels.Labeller` does."""
+
+    def values(self, texts: Sequence[str], /) -> Mapping[str, Sequence[str | None]]:
+        """Return the values of `texts` for each attribute name, `(n,)` each."""
+
+
+@dataclass(frozen=True)
+class GivenLabels:
+    """Returns the labels of the donated file in place of a model's answers."""
+
+    labels: Mapping[str, tuple[str | None, ...]] = field(repr=False)
+
+    def values(self, texts: Sequence[str], /) -> Mapping[str, Sequence[str | None]]:
+        return self.labels
+
+
 def read_donated_codes(
     frame: pd.DataFrame,
     *,
     schema: Schema,
     embed: Embed,
-    labeller: Labeller | None,
+    labeller: ReadsValues | None,
     settings: ExtractMetadataSettings,
 ) -> DonatedCodes:
     """Compute the codes of the donated examples."""

@@ -7,8 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.generators.answer_cache import FOLDER, open_cache
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.rehearsal import forget_rehearsal
+from sugarbush.pipeline.project import Project, rehearsal_file
 
 ANSWERS, LABELS = "generator", "labels"
 
@@ -36,7 +35,9 @@ def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
         with open_cache(folder) as cache:
             deleted = cache.clear()
         if name == ANSWERS:
-            forget_rehearsal(base)  # another run pays for its texts again, and judges them again
+            rehearsal_file(base).unlink(
+                missing_ok=True
+            )  # another run pays for its texts again, and judges them again
         console.print(f"{name}: {deleted:,} answers deleted")
 
 

@@ -7,17 +7,16 @@ from rich.console import Console
 from sugarbush.cli.rehearsals import show_rehearsal
 from sugarbush.data.misspellings import misspellings
 from sugarbush.data.schema import Schema
-from sugarbush.errors import FailureError, InputError
+from sugarbush.errors import FailureError, InputError, PoorRehearsalError
 from sugarbush.generators.openai.address import is_unencrypted
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.corpus_findings import corpus_findings, dropped_rows
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import read_stages, spends, stale_stages
-from sugarbush.pipeline.preflight import check_generator, few_public_texts
+from sugarbush.pipeline.preflight import check_generator, notices
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.rehearsal import (
-    PoorRehearsalError,
     refusal,
     rehearse,
     stored_rehearsal,
@@ -82,7 +81,7 @@ def check(project: Project, console: Console, *, internal: bool = False) -> None
         console.print(f"encoder    ok: {settings.embedding.model}")
     if any(method.asks_generator for method in settings.chosen):
         _check_generator(project, console)
-        if (notice := few_public_texts(project)) is not None:
+        for notice in notices(project):
             console.print(f"           but {notice}", markup=False, soft_wrap=True)
     for method in settings.chosen:
         method.preflight(schema)

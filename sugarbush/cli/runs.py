@@ -23,7 +23,7 @@ from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
 from sugarbush.pipeline.judging import read_verdicts, require_not_poor
-from sugarbush.pipeline.preflight import few_public_texts
+from sugarbush.pipeline.preflight import notices
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.rehearsal import (
     is_rehearsed,
@@ -74,7 +74,7 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
     _ = project.plan
     if example_is_made(project):
         project.require_usable_inputs()
-        if (notice := few_public_texts(project)) is not None:
+        for notice in notices(project):
             print(f"sugarbush: {notice}", file=sys.stderr, flush=True)
         rehearse_before_run(project, Console(), force=force, accept_poor=accept_poor)
     last_error = Roots(base).internal / entry_point.LAST
@@ -105,17 +105,15 @@ def rehearse_before_run(
     """Rehearse if the run would spend budget and its first texts are not judged yet. Print the
     verdict, and write the settings that gave better texts to params.yaml.
 
-    The example needs no rehearsal, because its simulator writes the example's texts. Raises
-    PoorRehearsalError for a poor verdict, unless `accept_poor` is true.
+    Raises PoorRehearsalError for a poor verdict, unless `accept_poor` is true.
     """
-    example = project.settings.privacy.purpose is Purpose.EXAMPLE
-    if not example_is_made(project) or (example and project.settings.generator.chosen.one_domain):
+    if not example_is_made(project) or not is_rehearsed(project):
         return
     project.refuse_foreign_releases()
     project.require_usable_inputs()
     known = stored_rehearsal(project)
     judged = known is not None and not known.changes and (known.accepted or not known.is_poor)
-    if judged or not is_rehearsed(project) or not (force or would_spend(project)):
+    if judged or not (force or would_spend(project)):
         return
     found = require_good_rehearsal(project, accept=accept_poor)
     if found is None:

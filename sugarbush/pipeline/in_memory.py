@@ -8,6 +8,7 @@ ledger and received answers.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import weakref
@@ -69,6 +70,7 @@ class Corpus:
     tally: Mapping[str, int] = field(default_factory=dict, repr=False)
     base: Path = Path()
     generators: dict[Any, Any] = field(default_factory=dict, repr=False)
+    rehearsal: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def dropped(self) -> tuple[str, ...]:
@@ -93,6 +95,17 @@ class InMemoryProject(Project):
         self._scratch: Path | None = None
         self.__dict__ |= {"schema": corpus.schema, "state": corpus.state}
 
+    def with_assignments(self, assignments: Sequence[str]) -> InMemoryProject:
+        """Return a project on the same corpus with other settings, such as evolve.seed=2."""
+        fields = self.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        for assignment in assignments:
+            name, _, value = assignment.partition("=")
+            change: Any = json.loads(value)
+            for part in reversed(name.split(".")):
+                change = {part: change}
+            deep_merge(fields, change)
+        return InMemoryProject(self._corpus, parse_params(fields))
+
     def _records(self) -> PrivateCorpus:
         return self._corpus.private
 
@@ -103,6 +116,20 @@ class InMemoryProject(Project):
     def donated(self) -> Donated | None:
         found = self._corpus.donated
         return Donated(texts=found.texts, codes=found.codes) if found.texts else None
+
+    def read_examples(self) -> DonatedCodes:
+        return self._corpus.donated
+
+    def digest_of_examples(self) -> str:
+        found = self._corpus.donated
+        return digest_of(texts=found.texts, codes=found.codes.tolist())
+
+    def keep_rehearsal(self, fields: Mapping[str, Any]) -> None:
+        self._corpus.rehearsal.clear()
+        self._corpus.rehearsal.update(fields)
+
+    def kept_rehearsal(self) -> Any:
+        return self._corpus.rehearsal
 
     def _zero_shot_readers(self) -> Mapping[str, ZeroShotReader]:
         return self._corpus.donated.readers

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.enlarge import RATIO, without_repeated_texts
 from sugarbush.generators.interface import Request
 from sugarbush.methods.interface import METADATA, PlannedCalls, PromptParts
 from sugarbush.pipeline.corpus import read_donated
+from sugarbush.pipeline.length_notices import length_notices
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Released
 
@@ -19,14 +20,15 @@ _LEAST_TOKENS_PER_WORD = 1.2
 
 def preflight(project: Project) -> None:
     """Check the encoder, the generator and the models. Raises ParamsError, PrivacyError, InputError
-    or GeneratorError. Raises PoorRehearsalError if a rehearsal was poor and nobody accepted it."""
-    from sugarbush.pipeline.rehearsal import refuse_poor_rehearsal  # it imports this module
+    or GeneratorError. Raises PoorRehearsalError if the first texts are poor and nobody accepted
+    them."""
+    from sugarbush.pipeline.rehearsal import require_rehearsal  # it imports this module
 
     if any(method.uses_encoder for method in project.settings.chosen):
         project.encoder(private=False).check()
     if any(method.asks_generator for method in project.settings.chosen):
         check_generator(project)
-        refuse_poor_rehearsal(project)
+        require_rehearsal(project)
     for method in project.settings.chosen:
         method.preflight(project.schema)
 
@@ -74,6 +76,15 @@ def planned_calls(
     )
 
 
+def notices(project: Project) -> Iterator[str]:
+    """Yield what a user should know before a run, and what is no error. Reads public files only."""
+    settings = project.settings
+    if any(method.asks_generator for method in settings.chosen):
+        if (few := few_public_texts(project)) is not None:
+            yield few
+        yield from length_notices(settings.initialise.length, project.schema)
+
+
 def few_public_texts(project: Project) -> str | None:
     """Return a notice if the generator's public texts are too few to choose a release from.
 
@@ -81,8 +92,6 @@ def few_public_texts(project: Project) -> str | None:
     Returns None for generators without public texts. The function reads public files only.
     """
     settings = project.settings
-    if not any(method.asks_generator for method in settings.chosen):
-        return None
     texts = settings.generator.chosen.public_texts(project.base)
     wanted = settings.release.texts
     if not texts or wanted is None:

@@ -6,6 +6,7 @@ generator.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -15,13 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp, write_stamp
+from sugarbush.data.reading import digest_of_files
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.errors import ParamsError, printable
 from sugarbush.evolution.evolve import Writer
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
-from sugarbush.paths import Roots, checkout_root, find_input, make_private, state_root
+from sugarbush.paths import Roots, atomic_file, checkout_root, find_input, make_private, state_root
 from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.foreign_releases import refuse_foreign_folders, refuse_foreign_lock
 from sugarbush.pipeline.graph import stage_named
@@ -37,12 +39,18 @@ from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
 
 if TYPE_CHECKING:  # slow imports
+    from sugarbush.attributes.donated import DonatedCodes
     from sugarbush.attributes.llm_labels import Labeller
     from sugarbush.attributes.reader import LabelReader
     from sugarbush.attributes.zero_shot import ZeroShotReader
     from sugarbush.embedding.encoder import Encoder
 
 PUBLIC_STAMPS = ("schema", "donated", "pool")  # stamp files with digests of public files
+
+
+def rehearsal_file(base: Path) -> Path:
+    """Return the file of a project's last rehearsal. Everything in it is public."""
+    return base / ".cache" / "rehearsal.json"
 
 
 def _print(line: str) -> None:
@@ -105,6 +113,42 @@ class Project:
     def donated(self) -> Donated | None:
         """Return the donated examples with their codes, or None without donated examples."""
         return read_donated_codes(self.roots, self.schema)
+
+    def read_examples(self) -> DonatedCodes:
+        """Read the donated file, and the attributes of its texts without a call to a model.
+
+        Attributes with `source: llm` come from the labels in the file.
+        """
+        from sugarbush.attributes.donated import GivenLabels, read_donated_codes  # slow imports
+        from sugarbush.data.private_store import labels_of
+        from sugarbush.pipeline.corpus import read_donated
+
+        frame, schema = read_donated(self), self.schema
+        return read_donated_codes(
+            frame,
+            schema=schema,
+            embed=self.encoder(private=False).encode,
+            labeller=GivenLabels(labels_of(frame)) if schema.asked_of_llm else None,
+            settings=self.settings.extract_metadata,
+        )
+
+    def digest_of_examples(self) -> str:
+        """Return a digest of the donated file."""
+        file = self.settings.prepare.donated
+        files = [] if file is None else [file]
+        return digest_of_files(self.base, files, setting="prepare.donated").hex()
+
+    def keep_rehearsal(self, fields: Mapping[str, Any]) -> None:
+        """Store the last rehearsal of this project."""
+        with atomic_file(rehearsal_file(self.base)) as path:
+            path.write_text(json.dumps(fields, indent=1) + "\n")
+
+    def kept_rehearsal(self) -> Any:
+        """Return the fields of the last rehearsal, or an empty mapping."""
+        try:
+            return json.loads(rehearsal_file(self.base).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
 
     def label_reader(self, metadata: MetadataRelease, *, private: bool = False) -> LabelReader:
         """Return the reader of the labels of a method's texts. All of its inputs are public or DP.

@@ -10,24 +10,21 @@ with the same settings and public files sends nothing.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.reading import digest_of_files
-from sugarbush.errors import PrivacyError, UsageError
+from sugarbush.errors import ParamsError, PoorRehearsalError, PrivacyError
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorSettings, Problem, cost_of, usage_of
 from sugarbush.methods.generating import GeneratingMethod
 from sugarbush.methods.interface import MetadataRelease, MethodInputs
-from sugarbush.paths import atomic_file
 from sugarbush.pipeline.estimate import estimate
 from sugarbush.pipeline.preflight import planned_calls, refuse_cut_answers
 from sugarbush.pipeline.project import Project
@@ -46,7 +43,6 @@ from sugarbush.privacy.settings import Purpose
 from sugarbush.randomness import Rng, public_rng, seed_of
 
 if TYPE_CHECKING:
-    from sugarbush.attributes.llm_labels import Labeller
     from sugarbush.attributes.zero_shot import ZeroShotReader
 
 TEXTS = 40  # number of requests
@@ -55,10 +51,6 @@ NAME = "rehearsal"
 _VERSION = 1  # increase this number if requests or figures change
 _SEED = 1
 _LEAST_CODES = 8  # donated texts whose attribute values are requested
-
-
-class PoorRehearsalError(UsageError):
-    """The generator's first texts are too poor for a release. No budget was spent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,14 +99,16 @@ def stored_rehearsal(project: Project) -> Rehearsal | None:
 def is_rehearsed(project: Project) -> bool:
     """Return whether a run of the project needs a rehearsal.
 
-    Public data needs none, and neither does a generator of one domain that the settings allow for
-    any texts, because its texts are useless on purpose.
+    Public data needs none. The embedded example needs none, because its simulator writes its texts.
+    A generator of one domain that the settings allow for any texts needs none, because its texts
+    are useless on purpose.
     """
-    settings = project.settings
+    settings, generator = project.settings, project.settings.generator.chosen
+    example = settings.privacy.purpose is Purpose.EXAMPLE and generator.one_domain
     return (
         _method(project) is not None
         and settings.privacy.purpose is not Purpose.BENCHMARK
-        and not settings.generator.chosen.allowed_for_any_texts
+        and not (example or generator.allowed_for_any_texts)
     )
 
 
@@ -132,13 +126,33 @@ def rehearse(project: Project) -> Rehearsal | None:
         return stored
     public = _public_inputs(project)
     refuse_cut_answers(project, public.texts)
-    generators = project.settings.generator.chosen.alternatives(examples=bool(public.texts))
+    generators = alternatives(project)
     count = TEXTS if len(generators) == 1 else FEWER_TEXTS
     found = [_rehearsed(project, method, public, one, count=count) for one in generators]
     best = replace(min(found, key=_rank), sent=sum(one.sent for one in found))
     if not best.figures.problems.get(Problem.FAILED):
         _store(project, key, best)
     return best
+
+
+def alternatives(project: Project) -> tuple[GeneratorSettings, ...]:
+    """Return the settings of the generator that a rehearsal compares."""
+    donated = project.settings.prepare.donated is not None
+    return project.settings.generator.chosen.alternatives(examples=donated)
+
+
+def require_rehearsal(project: Project) -> None:
+    """Rehearse before a stage spends budget. A stored verdict needs no request.
+
+    Raises PoorRehearsalError for a poor verdict that nobody accepted. Raises ParamsError if other
+    settings of the generator gave better texts.
+    """
+    found = require_good_rehearsal(project, accept=False)
+    if found is not None and found.changes:
+        raise ParamsError(
+            f"params.yaml: the rehearsal gave better texts with {', '.join(found.changes)}. Set "
+            "it, or start with `sugarbush run`, which sets it. No budget was spent"
+        )
 
 
 def require_good_rehearsal(project: Project, *, accept: bool) -> Rehearsal | None:
@@ -162,27 +176,12 @@ def keep_for_changed_settings(project: Project, found: Rehearsal) -> None:
     _store(project, _key(project), replace(found, changes=()))
 
 
-def refuse_poor_rehearsal(project: Project) -> None:
-    """Raise PoorRehearsalError if the stored verdict on these inputs is poor and not accepted.
-
-    A stage calls this function before it spends budget. It requests nothing.
-    """
-    found = stored_rehearsal(project)
-    if found is not None and found.is_poor and not found.accepted:
-        raise PoorRehearsalError(refusal(found))
-
-
 def refusal(found: Rehearsal) -> str:
     """Return the message for a poor verdict: the reasons, and what to change."""
     return (
         f"the rehearsal is {found.line()}. No budget was spent. What to change: "
         f"{found.advice() or 'see the reasons'}. To go on all the same: sugarbush run --yes"
     )
-
-
-def forget_rehearsal(base: Path) -> None:
-    """Remove the stored verdict."""
-    _file(base).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,20 +208,7 @@ def _method(project: Project) -> GeneratingMethod | None:
 
 
 def _public_inputs(project: Project) -> _PublicInputs:
-    from sugarbush.attributes.donated import read_donated_codes  # slow imports
-    from sugarbush.data.private_store import labels_of
-    from sugarbush.pipeline.corpus import read_donated
-
-    schema = project.schema
-    frame = read_donated(project)
-    labels = cast("Labeller", _DonatedLabels(labels_of(frame))) if schema.asked_of_llm else None
-    read = read_donated_codes(
-        frame,
-        schema=schema,
-        embed=project.encoder(private=False).encode,
-        labeller=labels,
-        settings=project.settings.extract_metadata,
-    )
+    read = project.read_examples()
     donated = Donated(texts=read.texts, codes=read.codes) if read.texts else None
     rows = _public_rows(
         project, read.codes if len(read.texts) >= _LEAST_CODES else None, public_rng(_SEED, NAME)
@@ -385,23 +371,11 @@ class _NoPrivateData:
         raise PrivacyError("a rehearsal opens no private data and charges nothing")
 
 
-@dataclass(frozen=True)
-class _DonatedLabels:
-    """Reads attributes with `source: llm` from the labels of the donated file, without calls."""
-
-    labels: Mapping[str, tuple[str | None, ...]] = field(repr=False)
-
-    def values(self, texts: tuple[str, ...]) -> Mapping[str, tuple[str | None, ...]]:
-        return {name: self.labels.get(name, (None,) * len(texts)) for name in self.labels}
-
-
 def _key(project: Project) -> str:
     """Return a digest of every public input of a rehearsal."""
     settings = project.settings
     generator = settings.generator
     names = ("generator", "initialise", "embedding", "extract_metadata", "release")
-    donated = [] if settings.prepare.donated is None else [settings.prepare.donated]
-    files = [*donated, *generator.chosen.public_files()]
     return digest_of(
         version=_VERSION,
         settings=settings.changed_output_settings(names),
@@ -415,23 +389,21 @@ def _key(project: Project) -> str:
         text_column=settings.prepare.text_column,
         label=project.label(),
         schema=project.schema.model_dump(mode="json"),
-        files=digest_of_files(project.base, files, setting="prepare.donated").hex(),
+        donated=project.digest_of_examples(),
+        files=digest_of_files(
+            project.base, generator.chosen.public_files(), setting="generator.pool.sources"
+        ).hex(),
     )
 
 
-def _file(base: Path) -> Path:
-    return base / ".cache" / "rehearsal.json"
-
-
 def _store(project: Project, key: str, found: Rehearsal) -> None:
-    with atomic_file(_file(project.base)) as path:
-        path.write_text(json.dumps({"key": key, "rehearsal": asdict(found)}, indent=1) + "\n")
+    project.keep_rehearsal({"key": key, "rehearsal": asdict(found)})
 
 
 def _stored(project: Project, key: str) -> Rehearsal | None:
     """Return the stored verdict on the same inputs, or None. A damaged file is ignored."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        fields = json.loads(_file(project.base).read_text(encoding="utf-8"))
+    with suppress(ValueError, KeyError, TypeError):
+        fields = project.kept_rehearsal()
         if fields["key"] == key:
             return _parsed(fields["rehearsal"])
     return None

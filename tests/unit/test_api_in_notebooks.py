@@ -44,6 +44,7 @@ def release(tmp_path: Path, quick_encoder: None) -> sb.Release:
         privacy=sb.Privacy(epsilon=1, dataset="letters"),
         texts=10,
         state=tmp_path / "state",
+        accept_poor=True,
     )
 
 

@@ -13,14 +13,14 @@ import yaml
 from typer.testing import CliRunner
 
 from sugarbush.cli.main import app
-from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError
+from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError, PoorRehearsalError
 from sugarbush.generators.openai.cost import journal_path, read_journal
 from sugarbush.methods.interface import METADATA
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.rehearsal import TEXTS
 from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata
 from tests.integration.llm.conftest import Bench
-from tests.integration.llm.server import Reply, failure, letter
+from tests.integration.llm.server import Reply, completion, failure, letter
 from tests.integration.project import SCHEMA, SMALL, as_lines, letters
 from tests.settings import ROOT, settings
 
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.filterwarnings(
 Start = Callable[..., Bench]
 LABELS = "extract_metadata__llm"
 OPENAI = "generator__openai__"
+ONE_TEXT = "Dear shop, my lamp of order 77 arrived late. I would like another one."
 
 
 @pytest.fixture
@@ -240,8 +241,8 @@ def test_a_check_counts_against_the_caps(bench: Start, folder: Path, tmp_path: P
 def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
     bench: Start, folder: Path, tmp_path: Path
 ) -> None:
-    """If `sugarbush check` was not run, the first stage that spends budget makes the same check."""
-    run = bench()
+    """If `sugarbush check` was not run, the first stage that spends budget checks the same."""
+    run = bench(behave=letter)
     told("estimate", run, **{f"{OPENAI}base_url": "http://127.0.0.1:9/v1"})
     project = Project(Path())
     for stage in (fingerprint, prepare, extract_metadata):
@@ -250,8 +251,13 @@ def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
         synthesize_metadata.run(project)
     assert not project.ledger().entries()
     assert not Path("data/released").exists()
+    told("estimate", bench(behave=lambda number, body: completion(ONE_TEXT)))
+    with pytest.raises(PoorRehearsalError, match="repeat another text"):
+        synthesize_metadata.run(Project(Path()))
+    assert not project.ledger().entries()
     told("estimate", run)
     synthesize_metadata.run(Project(Path()))
+    assert len(run.server.asked) == 1 + TEXTS
     assert len(project.ledger().entries()) == 1
     run.server.asked.clear()
     synthesize_metadata.run(Project(Path()))

@@ -30,7 +30,7 @@ CANARY = "canary-7731"
 def embedding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the embedding model by one that returns one direction per subject."""
 
-    def embed(_: Any, texts: Any, places: Any) -> Any:
+    def embed(_: Any, texts: Any, places: Any, advance: Any) -> Any:
         if places:
             rows = [[1.0 * (s in texts[i]) for s in SUBJECTS] + [i / 500] for i in places]
             yield list(places), np.array(rows, dtype=np.float32)

@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     The replacement returns one direction per product.
     """
 
-    def embed(_: Any, texts: Any, places: Any) -> Any:
+    def embed(_: Any, texts: Any, places: Any, advance: Any) -> Any:
         if places:
             rows = [["lamp" in texts[i], "chair" in texts[i], i / 500] for i in places]
             yield list(places), np.array(rows, dtype=np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import sugarbush as sb
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.settings import FirstLength
+from sugarbush.generators.pool import PoolGenerator
 from sugarbush.pipeline.settings import parse_params
 from tests.integration.project import SCHEMA, TINY_ENCODER, letters
 
@@ -186,6 +188,7 @@ def test_a_pool_that_is_too_small_says_so_once(tmp_path: Path) -> None:
         settings=SETTINGS,
         texts=500,
         state=tmp_path / "state",
+        accept_poor=True,
         report=said.append,
     )
     (line,) = [line for line in said if "were requested" in line]
@@ -199,16 +202,28 @@ def pool_of(folder: Path, count: int) -> sb.Pool:
     return sb.Pool(sources=[{"file": str(folder / "pool.csv"), "text_column": "text"}])
 
 
-def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(tmp_path: Path) -> None:
+def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requested: dict[str, int] = Counter()
+    generate = PoolGenerator.generate
+
+    def counted(self: PoolGenerator, requests: Any, *, what: str = "") -> Any:
+        requested[what] += len(requests.value)
+        return generate(self, requests, what=what)
+
+    monkeypatch.setattr(PoolGenerator, "generate", counted)
     private = {"method": sb.Mosaic(candidates=40), "generator": pool_of(tmp_path, 50), "texts": 20}
     found = sb.synthesize(
         LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS,
         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=50),
         state=tmp_path / "state", **private,
     )  # fmt: skip
-    usage = found.evolution.rounds[0].population
     assert len(found.texts) == 20
-    assert len(usage) > 30  # 40 draws of 50 texts give about 28 different ones
+    scored = len(found.evolution.rounds[0].population)
+    # 40 draws of 50 texts give about 28 different ones, so about 12 more are requested.
+    assert 40 < requested["first texts"] <= 60
+    assert requested["first texts"] - 40 >= 40 - scored
 
 
 def test_scores_that_choose_nothing_are_said(tmp_path: Path) -> None:
@@ -217,6 +232,6 @@ def test_scores_that_choose_nothing_are_said(tmp_path: Path) -> None:
         LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS,
         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=50),
         state=tmp_path / "state", method=sb.Mosaic(candidates=400),
-        generator=pool_of(tmp_path, 12), texts=12, report=said.append,
+        generator=pool_of(tmp_path, 12), texts=12, accept_poor=True, report=said.append,
     )  # fmt: skip
     assert any("the scores choose nothing" in line for line in said)

@@ -51,7 +51,7 @@ class Watched:
     def _embedder(self) -> Any:
         seen = self.seen
 
-        def embed(encoder: Any, texts: Any, places: Any) -> Any:
+        def embed(encoder: Any, texts: Any, places: Any, _: Any) -> Any:
             if not places:
                 return
             asked = [texts[i] for i in places]

@@ -1,0 +1,74 @@
+"""Tests that `synthesize` refuses poor first texts before it charges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import sugarbush as sb
+from sugarbush.errors import PoorRehearsalError
+
+PRODUCTS = ("lamp", "kettle", "phone", "chair")
+WORDS = ("broken", "late", "cold", "loud", "scratched", "too small", "missing", "dirty")
+
+
+def letters(count: int, *, shift: int = 0) -> list[str]:
+    return [
+        f"Dear team, my {PRODUCTS[i % 4]} from order {i + shift} arrived {WORDS[i % 7]} and "
+        f"{WORDS[(i // 7) % 8]}. Please help me."
+        for i in range(count)
+    ]
+
+
+SCHEMA = {
+    "subject": "letters about orders",
+    "attributes": [
+        {"name": "product", "values": PRODUCTS, "keywords": {own: [own] for own in PRODUCTS}}
+    ],
+}
+WRONG = [
+    f"Theorem {i}: every {kind} ring of order {i} has a {other} ideal."
+    for i in range(60)
+    for kind, other in (("finite", "prime"), ("local", "maximal"), ("free", "nilpotent"))
+]
+
+
+def written(state: Path, pool: list[str], **arguments: Any) -> sb.Release:
+    return sb.synthesize(
+        pd.DataFrame({"message": letters(300)}),
+        text="message",
+        schema=SCHEMA,
+        donated=[f"{text} Thank you, {i}." for i, text in enumerate(letters(20, shift=5000))],
+        method=sb.Mosaic(candidates=40),
+        generator=sb.Pool(texts=pool),
+        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"),
+        settings={"prepare": {"accept_overlap": True}},
+        texts=10,
+        state=state,
+        **arguments,
+    )
+
+
+def test_texts_of_another_kind_are_refused_and_nothing_is_charged(tmp_path: Path) -> None:
+    with pytest.raises(PoorRehearsalError, match=r"No budget was spent.*accept_poor=True"):
+        written(tmp_path, WRONG)
+    assert not sb.open_ledger("letters", state=tmp_path).entries()
+
+
+def test_texts_of_the_same_kind_are_not_poor(tmp_path: Path) -> None:
+    pool = [f"Hello, {text[11:]}" for text in letters(200, shift=9000)]
+    made = written(tmp_path, pool)
+    assert len(made.texts) == 10
+
+
+def test_who_accepts_poor_texts_gets_them_and_a_second_call_restores_them(tmp_path: Path) -> None:
+    made = written(tmp_path, WRONG, accept_poor=True)
+    assert made.verdict is not None
+    assert made.verdict.grade == "poor"
+    charges = len(sb.open_ledger("letters", state=tmp_path).entries())
+    again = written(tmp_path, WRONG)  # nothing is charged, so nothing is judged
+    assert again.texts == made.texts
+    assert len(sb.open_ledger("letters", state=tmp_path).entries()) == charges
