@@ -136,7 +136,7 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
         command.append("--force")
     stages = StageLines(settings, read_stages(base).needed)
     with subprocess.Popen(
-        command, cwd=base, env=environment_of_dvc(), stdout=subprocess.PIPE, text=True
+        command, cwd=base, env=environment_of_dvc(new_draw=force), stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:

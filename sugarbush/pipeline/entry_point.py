@@ -26,7 +26,6 @@ from typing import TextIO
 
 from sugarbush.errors import StorageError, SugarbushError, printable
 from sugarbush.paths import Roots, checkout_root, make_private, open_owner_only
-from sugarbush.pipeline.forced import runs_from_queue
 
 QUIET_VARIABLE = "SUGARBUSH_QUIET_ERRORS"
 LOG = "errors.log"
@@ -43,7 +42,8 @@ _DISK_REFUSED = {
 def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:
     """Call `run`, and report every failure as one message without private content."""
     base = Path()
-    quiet = bool(os.environ.get(QUIET_VARIABLE)) or runs_from_queue()
+    # DVC keeps what an experiment in a copy of the checkout prints.
+    quiet = bool(os.environ.get(QUIET_VARIABLE)) or checkout_root(base) != base.absolute()
     with _chatter_set_aside(base) if quiet else nullcontext(sys.stderr) as terminal:
         try:
             run(base)

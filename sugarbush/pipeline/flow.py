@@ -27,6 +27,7 @@ from sugarbush.pipeline import run_with_parent
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
 from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.new_draw import environment_for
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 from sugarbush.progress import FLOW_VARIABLE, read_line
@@ -170,8 +171,9 @@ def run_stage(
 
     options = ["--force"] if force else []
     run_dvc(
-        "--wait-for-lock", "repro", "--single-item", *options, *targets, say=heard, folder=folder
-    )
+        "--wait-for-lock", "repro", "--single-item", *options, *targets,
+        say=heard, new_draw=force, folder=folder,
+    )  # fmt: skip
     return any(_starts(line, name) for line in lines)
 
 
@@ -180,7 +182,12 @@ def _starts(line: str, name: str) -> bool:
     return line.startswith("Running stage '") and _name(address) == name
 
 
-def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) -> None:
+def run_dvc(
+    *arguments: str,
+    say: Callable[[str], None],
+    new_draw: bool = False,
+    folder: Path = Path(),
+) -> None:
     """Run DVC in `folder`, and pass each line that it prints to `say`.
 
     DVC and its stage end when this process ends. If a stage fails, the reason is printed on this
@@ -194,7 +201,7 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
     with subprocess.Popen(
         run_with_parent.command("dvc", *arguments),
         cwd=folder,
-        env=environment_of_dvc() | {QUIET_VARIABLE: "1", FLOW_VARIABLE: "1"},
+        env=environment_of_dvc(new_draw=new_draw) | {QUIET_VARIABLE: "1", FLOW_VARIABLE: "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -224,10 +231,12 @@ def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
     return None
 
 
-def environment_of_dvc() -> dict[str, str]:
-    """Return the environment for DVC. DVC's stages use this Python and print unbuffered."""
+def environment_of_dvc(*, new_draw: bool) -> dict[str, str]:
+    """Return the environment for DVC. DVC's stages use this Python and print unbuffered. With
+    `new_draw`, stages draw and charge again."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    return os.environ | {"PYTHONUNBUFFERED": "1", "PATH": path}
+    own = {"PYTHONUNBUFFERED": "1", "PATH": path, **environment_for(new_draw=new_draw)}
+    return os.environ | own
 
 
 class RunProgress:

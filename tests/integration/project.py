@@ -128,9 +128,9 @@ class Checkout:
             assert finished.returncode == code, finished.stdout + finished.stderr
         return finished
 
-    def dvc(self, *arguments: str, code: int | None = 0) -> str:
+    def dvc(self, *arguments: str, code: int | None = 0, **named: str) -> str:
         """Run DVC and return its output."""
-        finished = self.run(sys.executable, "-m", "dvc", *arguments, code=code)
+        finished = self.run(sys.executable, "-m", "dvc", *arguments, code=code, **named)
         return finished.stdout + finished.stderr
 
     def repro(self, *arguments: str) -> list[str]:

@@ -22,6 +22,7 @@ from sugarbush.errors import InputError, LedgerError, ParamsError, PrivacyError,
 from sugarbush.methods.crt import CRT, LEDGER
 from sugarbush.methods.interface import MetadataRelease
 from sugarbush.pipeline.flow import PipelineStages, publish_artifacts
+from sugarbush.pipeline.new_draw import VARIABLE
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import ConfidentialTraining
@@ -235,7 +236,7 @@ def test_a_finished_model_is_restored_without_a_charge_and_its_texts_are_written
     assert (results(), charges()) == (before, 1)
     assert not list((own.path / "data/private/crt").rglob("*.pt"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sugarbush.pipeline.stages.finetune.was_forced", lambda: True)
+        patch.setenv(VARIABLE, "1")
         run_pipeline(own, "finetune")
     assert charges() == 2
 

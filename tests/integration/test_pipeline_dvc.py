@@ -125,11 +125,14 @@ def test_an_experiment_in_a_copy_charges_the_same_ledger(project: Checkout) -> N
     assert [e.stage for e in project.charges()[before:]] == ["synthesize_metadata", "evolve@maple"]
 
 
-def test_a_forced_stage_draws_and_charges_again(project: Checkout) -> None:
+def test_a_new_draw_is_charged_and_dvcs_own_force_restores(project: Checkout) -> None:
     before = len(project.charges())
     votes = project.path / "data/released/evolve/maple/round_001/votes.npy"
     first = votes.read_bytes()
     project.dvc("repro", "-s", "-f", "evolve@maple")
+    assert len(project.charges()) == before
+    assert votes.read_bytes() == first
+    project.dvc("repro", "-s", "-f", "evolve@maple", SUGARBUSH_NEW_DRAW="1")
     assert [e.stage for e in project.charges()[before:]] == ["evolve@maple"]
     assert votes.read_bytes() != first
 

@@ -11,7 +11,7 @@ Spends   the share of the votes: per round, one histogram or one sum of kernel s
 from __future__ import annotations
 
 from sugarbush.methods.interface import Method
-from sugarbush.pipeline.forced import was_forced
+from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import first_candidates, read_metadata, write_final_set
@@ -26,5 +26,5 @@ def run(project: Project, method: Method) -> None:
         preflight(project)
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     first = first_candidates(project.roots, method, project.schema)
-    final = method.evolve(inputs, first, forced=was_forced())
+    final = method.evolve(inputs, first, forced=wants_new_draw())
     write_final_set(project, method, NAME, final)

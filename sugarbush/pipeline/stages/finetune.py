@@ -18,7 +18,7 @@ import json
 
 from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_file, make_private
-from sugarbush.pipeline.forced import was_forced
+from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import method_output, read_metadata
 
@@ -28,7 +28,7 @@ NAME = "finetune"
 def run(project: Project, method: Method) -> None:
     """Train a model or restore a trained model, and release it."""
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
-    trained = method.finetune(inputs, forced=was_forced())
+    trained = method.finetune(inputs, forced=wants_new_draw())
     if trained is None:  # only the first process has the model
         return
     for name, figures in trained.internal.items():

@@ -31,8 +31,8 @@ from sugarbush.data.private_store import HELDOUT, TRAIN, read_stamp, write_stamp
 from sugarbush.data.reading import digest_of_files
 from sugarbush.methods.interface import LABELS, METADATA
 from sugarbush.paths import atomic_file
-from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import charges_of_releases
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
@@ -75,7 +75,7 @@ def run(project: Project, *, only_look: bool = False) -> None:
             keyed = (
                 project.snapshots.seen(name, digest=keyed)
                 if only_look
-                else project.snapshots.of(name, digest=keyed, renew=was_forced())
+                else project.snapshots.of(name, digest=keyed, renew=wants_new_draw())
             )
         write_stamp(project.roots.stamps / f"{name}.json", keyed)
     with atomic_file(project.roots.stamps / "settings.json", public=True) as path:

@@ -11,8 +11,8 @@ Spends   the share of the metadata. The table needs AIM, one Gaussian-DP mechani
 from __future__ import annotations
 
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.metadata import STAGE, MetadataRequest
+from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import write_release
@@ -21,7 +21,7 @@ from sugarbush.pipeline.released import write_release
 def run(project: Project) -> None:
     """Draw the DP metadata of the plan, or restore earlier results."""
     drawn = MetadataRequest(project).release(
-        forced=was_forced(), before_charge=lambda: preflight(project)
+        forced=wants_new_draw(), before_charge=lambda: preflight(project)
     )
     with atomic_directory(project.roots.released / "metadata") as folder:
         drawn.save(folder)

@@ -10,6 +10,7 @@ import pytest
 from sugarbush.api import open_ledger
 from sugarbush.errors import StorageError
 from sugarbush.paths import state_root
+from sugarbush.pipeline.new_draw import VARIABLE
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy.snapshots import Snapshots
@@ -78,7 +79,7 @@ def test_a_change_that_no_stage_after_it_sees_renews_every_name(project: Path) -
 
 def test_a_forced_run_renews_every_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run_on(project, A)
-    monkeypatch.setattr(fingerprint, "was_forced", lambda: True)
+    monkeypatch.setenv(VARIABLE, "1")
     second = run_on(project, A)
     assert not set(first.values()) & set(second.values())
 
