@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -27,7 +28,7 @@ from tests.integration.llm.server import MODEL, Body, FaultServer, Reply, comple
 from tests.integration.project import ONE_PROCESS, SMALL_EVOLUTION, TINY_ENCODER, as_lines, letters
 from tests.research.test_curves import ROWS
 from tests.settings import ROOT
-from tests.unit.test_docs import blocks, write_package
+from tests.unit.test_docs import blocks, run_apart, runnable, write_package
 from tests.unit.test_docs_commands import PAGES, SHELLS, split
 
 pytestmark = pytest.mark.slow
@@ -71,6 +72,20 @@ SMALL: dict[str, Any] = {
     "release": {"texts": 12},
     "embedding": {"model": "tiny"},  # test_real_complaints has the bundled encoder
 }
+IN_SENTENCES = re.compile(r"(?<!`)`((?:sugarbush|dvc) [^`]+)`")
+PLACEHOLDER = re.compile(r"\[|\.\.\.|\b[A-Z]+\b")
+# Names of commands and options, without what they need.
+NAMES = {
+    "dvc exp run": "in dvc-and-prefect.md with a setting",
+    "dvc pull": "needs a remote; test_dvc_remotes.py",
+    "dvc push": "needs a remote; test_dvc_remotes.py",
+    "sugarbush budget --raise-cap": "needs a number",
+    "sugarbush redact": "in redact.md with a file",
+    "sugarbush show model": "needs a trained model; test_shows.py",
+    "sugarbush train-redactor": "trains for minutes",
+}
+# What a command needs that its sentence does not say.
+SENTENCES = {"sugarbush clean --private": "sugarbush clean --private --yes"}
 WALKS = (
     "README.md",
     "docs/how-to/add-a-method.md",
@@ -268,6 +283,18 @@ def test_the_readme(readme: Reader) -> None:
 def test_run_with_dvc_or_prefect(reader: Reader) -> None:
     with reader:
         reader.follows("docs/how-to/dvc-and-prefect.md")
+    figures = next((reader.folder / "reports/internal/experiments").iterdir())
+    (shown,) = (text for c, text in reader.printed.items() if c.startswith("dvc metrics show"))
+    assert f"experiments/{figures.name}" in shown and "reports/internal/metrics.json" in shown
+    assert figures.stem in reader.printed["dvc exp show"]
+    assert figures.parent.stat().st_mode & 0o077 == 0
+    stored = [path for path in (reader.folder / ".dvc/cache").rglob("*") if path.is_file()]
+    assert stored and figures.read_bytes() not in [path.read_bytes() for path in stored]
+    with reader:
+        files = reader.types(
+            "git for-each-ref --format='%(objectname)' | xargs -n 1 git ls-tree -r"
+        )
+    assert "reports/" not in files and "dvc.lock" in files
     assert "stages were up to date" in reader.printed["python -m flows.pipeline"]
 
 
@@ -348,6 +375,31 @@ def test_a_weekly_release(reader: Reader) -> None:
     reader.after = {"tar --create": lambda _: (states / "state").rename(states / "old")}
     with reader:
         reader.follows(page)
+
+
+def test_python_blocks_of_projects(reader: Reader) -> None:
+    """The blocks that read a finished project."""
+    project = reader.folder
+    card = runnable(ROOT / "docs/how-to/read-the-card.md")
+    code = f"{card}\nassert 0 < epsilon(events, delta=card['promise']['delta']) <= 1\n"
+    (project / "card.py").write_text(code)
+    concepts = run_apart(ROOT / "docs/concepts.md")
+    (project.parent / "concepts.py").write_text(f"{concepts}\nprint(project.plan)\n")
+    with reader:
+        reader.types("python card.py")
+        reader.types("cd .. && python concepts.py")
+
+
+def test_commands_in_sentences(reader: Reader) -> None:
+    """Complete commands in the text, those that delete something last."""
+    found = {c for page in READ for c in IN_SENTENCES.findall(page.read_text().replace("\n", " "))}
+    complete = sorted(c for c in found if not PLACEHOLDER.search(c) and c not in NAMES)
+    assert set(NAMES) <= found
+    last = [c for c in complete if re.search("--force| -f$|--clear|clean ", c)]
+    done = {c for line in LINES for c in line.commands}
+    with reader:
+        for command in [c for c in complete if c not in last and c not in done] + last:
+            reader.types(SENTENCES.get(command, command))
 
 
 def accepted(project: Path) -> str:
