@@ -35,6 +35,12 @@ def package_of(group: str, name: str) -> str | None:
     return f"{found.dist.name} {found.dist.version}"
 
 
+def packages_of(group: str) -> dict[str, str | None]:
+    """Map the top-level module of each plug-in of `group` to name and version of its package."""
+    found = _entry_points(group, tuple(sys.path))
+    return {each.module.partition(".")[0]: package_of(group, each.name) for each in found}
+
+
 def load_plugin(group: str, name: str) -> Any:
     """Load the object that is registered as `name` in `group`.
 

@@ -2,7 +2,7 @@
 
 Blocks without a title run as written, in the order of their page. A block with a title is a file of
 a package: it is written to disk, the package is registered, and its tests run in another process. A
-block after `<!-- not run: ... -->` is only parsed.
+block after `<!-- run apart: ... -->` has a test of its own.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ import pytest
 
 import sugarbush as sb
 from sugarbush.privacy import mechanisms
+from tests.integration.llm.tiny_gpt2 import make_tokenizer
 from tests.settings import ROOT
+from tests.unit.training.dpsgd.tiny import tiny_gpt2
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
 DOCS = ROOT / "docs"
 PACKAGES = ("add-a-method", "add-a-generator", "add-a-metric", "add-an-encoder")
 _BLOCK = re.compile(
-    r"(?P<skip><!-- not run: .*? -->\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n"
+    r"(?P<apart><!-- run apart: .*? -->\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n"
     r"(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -37,18 +39,24 @@ class Block(NamedTuple):
     text: str
     language: str
     title: str | None
-    skipped: bool
+    apart: bool
 
 
 def blocks(page: Path) -> list[Block]:
     found = _BLOCK.finditer(page.read_text(encoding="utf-8"))
-    return [Block(m["text"], m["language"], m["title"], bool(m["skip"])) for m in found]
+    return [Block(m["text"], m["language"], m["title"], bool(m["apart"])) for m in found]
 
 
 def runnable(page: Path) -> str:
     return "\n".join(
-        b.text for b in blocks(page) if b.language == "python" and not b.title and not b.skipped
+        b.text for b in blocks(page) if b.language == "python" and not b.title and not b.apart
     )
+
+
+def run_apart(page: Path) -> str:
+    """Return the only block of a page that does not run with the others."""
+    (block,) = (b for b in blocks(page) if b.apart)
+    return block.text
 
 
 def run(code: str, namespace: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -70,6 +78,16 @@ def test_every_python_block_can_be_parsed(page: Path) -> None:
     for block in blocks(page):
         if block.language == "python":
             ast.parse(block.text)
+
+
+def test_every_python_block_has_a_test() -> None:
+    """Blocks with a title belong to PACKAGES. The others run here, or in test_docs_run.py."""
+    pages = [ROOT / "README.md", *(p for p in DOCS.rglob("*.md") if p.parts[-2] != "log")]
+    found = {p.stem for p in pages if any(b.language == "python" for b in blocks(p))}
+    assert found == {
+        *PACKAGES, "README", "quickstart", "concepts", "python-api", "redact", "audit",
+        "add-a-mechanism", "read-the-card",
+    }  # fmt: skip
 
 
 def test_the_concepts_run() -> None:
@@ -94,11 +112,32 @@ def test_the_quickstart_runs() -> None:
     assert Path("out/synthetic.jsonl").exists()
 
 
+def test_the_block_of_the_readme_is_the_one_of_the_quickstart() -> None:
+    readme, quickstart = (
+        [line.partition("  #")[0] for line in runnable(page).splitlines()]
+        for page in (ROOT / "README.md", DOCS / "quickstart.md")
+    )
+    assert len(readme) > 10
+    assert set(readme) <= set(quickstart)
+
+
+@pytest.mark.parametrize("name", ["redact", "audit"])
+def test_the_block_of_a_page_runs(name: str) -> None:
+    found = run(runnable(DOCS / "how-to" / f"{name}.md"))
+    if name == "redact":
+        made, code = found["made"], runnable(DOCS / "how-to" / "redact.md")
+        printed = ast.literal_eval(code.rpartition("# ")[2])
+        assert (made.texts, made.spans, made.labels) == printed
+
+
 @pytest.mark.slow
 def test_the_python_api_runs() -> None:
     found = run(runnable(DOCS / "how-to" / "python-api.md"))
     assert [release.method for release in found["releases"]] == ["public", "augpe"]
     assert 1 < found["ledger"].total() < 8
+    tiny_gpt2().save_pretrained("gpt2")  # the block names a model or a folder
+    make_tokenizer(chats=False).save_pretrained("gpt2")
+    assert run(run_apart(DOCS / "how-to" / "python-api.md"), found)["model"].epsilon <= 4
     assert isinstance(found["figures"].frame["value"].iloc[0], float)
 
 

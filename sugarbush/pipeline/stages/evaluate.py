@@ -4,6 +4,8 @@ Reads    data/private/prepared/, data/private/metadata/, data/public/donated/, t
          data/released/{initial,evolve,generate}/<method>/, data/private/arms/<method>/
 Writes   reports/internal/   metrics.json and by_texts.json (final sets), figures.csv (all values),
                              read.json (counts of attribute values)
+         reports/internal/experiments/<name>.json   metrics.json of an experiment of DVC, in the
+                             checkout, because DVC stores no internal file
          data/stamps/evaluate.json
 Spends   nothing. The results are internal, because they are computed on real texts
 """
@@ -11,6 +13,7 @@ Spends   nothing. The results are internal, because they are computed on real te
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -31,7 +34,7 @@ from sugarbush.evaluation.interface import FINAL, REAL, MetricSettings, MetricVa
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.population import NO_CODE, Population, load_population
 from sugarbush.methods.interface import Method
-from sugarbush.paths import atomic_file, make_private
+from sugarbush.paths import Roots, atomic_file, checkout_root, make_private
 from sugarbush.pipeline.evaluator import ENCODER, Evaluator, train_sample_reader
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import (
@@ -48,6 +51,7 @@ from sugarbush.progress import with_progress
 from sugarbush.randomness import public_rng
 
 NAME = "evaluate"
+_EXPERIMENT = "DVC_EXP_NAME"  # DVC sets this variable to the name that `dvc exp show` prints
 SIZES = (250, 500, 1000, 2000, 5000)  # numbers of texts for which releases are compared
 
 
@@ -227,7 +231,11 @@ def write_figures(
     read: Mapping[str, Mapping[str, list[int]]],
     by_texts: Mapping[int, Sequence[MetricValue]] = MappingProxyType({}),
 ) -> None:
-    """Write the internal metrics, and a new stamp, so that DVC writes the report again."""
+    """Write the internal metrics, and a new stamp, so that DVC writes the report again.
+
+    The metrics of an experiment are also stored under its name, so that `dvc metrics show` can
+    compare experiments. DVC has no internal file in its cache or in a commit.
+    """
     internal = make_private(project.roots.internal)
     frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(MetricValue)])
     nested: dict[str, Any] = {}
@@ -244,4 +252,9 @@ def write_figures(
     for name, content in contents.items():
         with atomic_file(internal / name) as path:
             path.write_text(content)
+    if name := os.environ.get(_EXPERIMENT):
+        checkout = make_private(Roots(checkout_root(project.base)).internal)
+        folder = make_private(checkout / "experiments")
+        with atomic_file(folder / f"{name.replace('/', '-')}.json") as path:
+            path.write_text(contents["metrics.json"])
     project.renew_stamp(NAME)

@@ -37,6 +37,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import charges_of_releases
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.results import digest_of
+from sugarbush.registry import METRICS, packages_of
 from sugarbush.settings import Section
 
 NAME = "fingerprint"
@@ -121,9 +122,22 @@ def resolved_settings(project: Project) -> dict[str, Any]:
     return {
         "settings": project.settings.output_settings(),
         "plan": _plan(project),
-        "code": {stage.name: code_digest(stage.code) for stage in STAGES if stage.code},
+        "code": {s.name: code_digest(s.code) for s in STAGES if s.code} | _code_of_metrics(),
         "versions": {s.name: s.version for s in STAGES if s.version is not None},
     }
+
+
+def _code_of_metrics() -> dict[str, str]:
+    """Return the digest of stage `evaluate` with the metrics of other packages, if there are any.
+
+    A metric that is installed, changed or removed after a run makes the stage stale.
+    """
+    (evaluate,) = (stage for stage in STAGES if stage.name == "evaluate")
+    if not (packages := packages_of(METRICS)):
+        return {}
+    modules = tuple(sorted(packages))
+    digest = code_digest((*evaluate.code, *modules))
+    return {evaluate.name: " ".join([digest, *(str(packages[module]) for module in modules)])}
 
 
 def code_digest(modules: tuple[str, ...]) -> str:
