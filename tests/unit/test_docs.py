@@ -135,7 +135,7 @@ def test_the_python_api_runs() -> None:
     found = run(runnable(DOCS / "how-to" / "python-api.md"))
     assert [release.method for release in found["releases"]] == ["public", "augpe"]
     assert 1 < found["ledger"].total() < 8
-    tiny_gpt2().save_pretrained("gpt2")  # the block names a model or a folder
+    tiny_gpt2(vocabulary=600).save_pretrained("gpt2")  # the block names a model or a folder
     make_tokenizer(chats=False).save_pretrained("gpt2")
     assert run(run_apart(DOCS / "how-to" / "python-api.md"), found)["model"].epsilon <= 4
     assert isinstance(found["figures"].frame["value"].iloc[0], float)
