@@ -248,9 +248,9 @@ def write_figures(
     for name, content in contents.items():
         with atomic_file(internal / name) as path:
             path.write_text(content)
-    if name := os.environ.get(_EXPERIMENT):
+    if experiment := os.environ.get(_EXPERIMENT):
         checkout = make_private(Roots(checkout_root(project.base)).internal)
         folder = make_private(checkout / "experiments")
-        with atomic_file(folder / f"{name.replace('/', '-')}.json") as path:
+        with atomic_file(folder / f"{experiment.replace('/', '-')}.json") as path:
             path.write_text(contents["metrics.json"])
     project.renew_stamp(NAME)
