@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -173,9 +172,7 @@ def test_the_model_is_shown_and_its_private_figures_only_when_asked(project: Che
 
 
 @pytest.mark.slow
-def test_a_killed_training_resumes_on_the_charge_that_it_began_with(
-    own: Checkout, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_training_resumes_on_the_charge_that_it_began_with(own: Checkout) -> None:
     """The training is killed between two checkpoints, at an arbitrary line.
 
     With a DP count of under 30 records it would end before it is killed.
@@ -196,7 +193,6 @@ def test_a_killed_training_resumes_on_the_charge_that_it_began_with(
     assert isinstance(charged.event, PoissonGaussian)
     steps = charged.event.count - 30
     assert drawn < charged.event.count
-    assert f"step {steps} of {steps}" in capsys.readouterr().out
     assert not list(private.rglob("step-*.pt"))
     release = json.loads((own.path / MODEL / "release.json").read_text())
     assert charged.id in release["ledger_ids"]
@@ -209,11 +205,10 @@ def test_two_processes_train_one_model_on_one_charge(own: Checkout) -> None:
     """The stage is started as DVC starts it. It replaces its own process by torchrun."""
     before = len(own.charges())
     own.change("finetune", processes=2, dpft={**_preset(own, "dpft"), "epochs": 3})
-    printed = own.run(*FINETUNE).stdout
+    own.run(*FINETUNE)
     assert len(own.charges()) == before + 1
-    steps = [int(step) for step in re.findall(r"step (\d+) of", printed)]
-    assert steps, "no progress"
-    assert steps == sorted(set(steps))  # process 0 prints each step once
+    card = json.loads((own.path / MODEL / "model_card.json").read_text())
+    assert card["steps_taken"] == card["steps"]  # only process 0 counts
     release = json.loads((own.path / MODEL / "release.json").read_text())
     assert own.charges()[-1].id in release["ledger_ids"]
 
