@@ -64,7 +64,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet uv
-	$(INSTALL) -e '.[dev,smartnoise,redaction,gguf,s3]'
+	$(INSTALL) -e '.[dev,all,smartnoise]'
 	touch $@
 
 clean:

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, ParamsError, SugarbushError
+from sugarbush.extras import message_of
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.settings import LARGE_DELTA, LARGEST_EPSILON, SMALLEST_EPSILON
 
@@ -70,6 +71,10 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
     def call(*arguments: P.args, **named: P.kwargs) -> R:
         try:
             return function(*arguments, **named)
+        except ImportError as error:
+            if (message := message_of(error)) is None:
+                raise
+            raise ParamsError(message) from None
         except SugarbushError as error:
             own = function.__annotations__
             direct = {f"privacy.{name}": name for name in _PRIVACY if name in own}

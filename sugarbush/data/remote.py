@@ -95,8 +95,8 @@ class RemotePath:
             raise InputError(f"{self.url}: not found (setting {self.setting})") from None
         except ImportError as error:
             raise InputError(
-                f"{self.url}: needs the package {error.name or 'of its file system'} (for s3: pip "
-                f"install dvc-s3) (setting {self.setting})"
+                f"{self.url}: needs the package {error.name or 'of its file system'} (for s3: "
+                f"the extra s3) (setting {self.setting})"
             ) from None
         except InputError:
             raise

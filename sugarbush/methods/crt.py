@@ -18,6 +18,7 @@ from sugarbush.data.reading import read_rows
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.evolution.population import NO_CODE
+from sugarbush.extras import require_extra
 from sugarbush.methods.interface import FinalSet, Method, MethodInputs, TrainedModel
 from sugarbush.paths import reading
 from sugarbush.privacy.data_types import Private, Released
@@ -92,10 +93,13 @@ class CRT(Method):
     def preflight(self, schema: Schema) -> None:
         """Check that the detectors and the first model load. The detector `learned` is not opened,
         because its first use trains it."""
+        require_extra("train")
         from sugarbush.training.crt.policies import LEARNED, make_policy, make_public_policy
         from sugarbush.training.crt.start import check_start
 
         settings = self.training
+        if LEARNED in (*settings.detectors, settings.conservative):
+            require_extra("redaction", "faker")
         if settings.detectors != (LEARNED,):
             named = [name for name in settings.detectors if name != LEARNED]
             make_policy(named, threshold=settings.threshold)

@@ -18,6 +18,7 @@ from sugarbush import versions
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.initialisation import targets_by_rows
+from sugarbush.extras import require_extra
 from sugarbush.methods.interface import (
     METADATA,
     TRAINING,
@@ -128,6 +129,7 @@ class DPFT(Method):
         yet. Book-keeping needs no check, because it is exact for every GPT-2.
         Raises ParamsError and PrivacyError.
         """
+        require_extra("train")
         settings, how = self.training.chosen, self.training
         if settings.model == TINY and how.clipping == "book_keeping":
             return

@@ -23,6 +23,7 @@ import cloudpickle
 from threadpoolctl import threadpool_limits
 
 from sugarbush.errors import FailureError, ParamsError, StorageError
+from sugarbush.extras import require_extra
 from sugarbush.pipeline.entry_point import format_error
 from sugarbush.privacy.parts import Combine, Function, MapParts
 from sugarbush.threads import thread_count
@@ -106,13 +107,10 @@ class Dask:
 
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
         """Raises ParamsError without Dask or a scheduler, and FailureError if a worker fails."""
-        try:
-            import dask
-            from distributed import Client, as_completed
-        except ImportError:
-            raise ParamsError(
-                f"params.yaml: run.cluster={self.address} needs Dask: pip install distributed"
-            ) from None
+        require_extra("cluster")
+        import dask
+        from distributed import Client, as_completed
+
         try:
             client = Client(self.address, set_as_default=False)
         except (OSError, ValueError) as error:

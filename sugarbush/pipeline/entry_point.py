@@ -24,7 +24,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-from sugarbush.errors import StorageError, SugarbushError, printable
+from sugarbush.errors import ParamsError, StorageError, SugarbushError, printable
+from sugarbush.extras import message_of
 from sugarbush.paths import Roots, checkout_root, make_private, open_owner_only
 
 QUIET_VARIABLE = "SUGARBUSH_QUIET_ERRORS"
@@ -75,6 +76,8 @@ def format_error(error: Exception) -> tuple[str, int]:
         return printable(str(error)), error.exit_code
     if isinstance(error, OSError) and error.errno in _DISK_REFUSED:
         return f"{error.filename or 'a file'}: {error.strerror}", StorageError.exit_code
+    if isinstance(error, ImportError) and (message := message_of(error)) is not None:
+        return message, ParamsError.exit_code
     if isinstance(error, MemoryError):
         return "not enough memory", StorageError.exit_code
     # The message of an unknown error may contain private text, so only its type and the code lines

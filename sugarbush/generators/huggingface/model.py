@@ -11,7 +11,6 @@ import math
 import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -23,6 +22,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
 
 from sugarbush.errors import ParamsError
+from sugarbush.extras import require_extra
 from sugarbush.generators.huggingface.settings import HuggingFace
 
 # transformers raises these errors for a folder that is incomplete, damaged or of another kind.
@@ -156,7 +156,7 @@ def _cannot_load(name: str, error: BaseException) -> str:
         f"  with a network   run again; a download that was cut off continues\n"
         f"  a folder         on another machine: hf download {name} --local-dir MODEL; copy the "
         "folder, and set generator.huggingface.model to its path\n"
-        "  a GGUF file      set generator.huggingface.model to its path (pip install gguf)\n"
+        "  a GGUF file      set generator.huggingface.model to its path (the extra gguf)\n"
         "  an endpoint      set generator.provider: openai and generator.openai.base_url\n"
         "  a pool           set generator.provider: pool and name public texts in "
         "generator.pool.sources"
@@ -171,10 +171,7 @@ def _split_gguf(name: str) -> tuple[str, str | None]:
     path = Path(name)
     if path.suffix.lower() != ".gguf":
         return name, None
-    if find_spec("gguf") is None:
-        raise ParamsError(
-            f"generator.huggingface.model='{name}' needs the package gguf: pip install gguf"
-        )
+    require_extra("gguf")
     return str(path.parent), path.name
 
 

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from sugarbush.errors import ParamsError
+from sugarbush.extras import require_extra
 from sugarbush.training.crt.findings import Finding
 
 
@@ -16,12 +16,9 @@ class PresidioDetector:
     """The recognisers of Presidio for English that need no model."""
 
     def __init__(self) -> None:
-        try:
-            from presidio_analyzer import PatternRecognizer, RecognizerRegistry
-        except ImportError:
-            raise ParamsError(
-                "the detector 'presidio' needs a package: pip install presidio-analyzer"
-            ) from None
+        require_extra("redaction", "presidio_analyzer")
+        from presidio_analyzer import PatternRecognizer, RecognizerRegistry
+
         self.identity = f"presidio {version('presidio-analyzer')}"
         logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)
         registry = RecognizerRegistry()

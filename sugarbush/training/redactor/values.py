@@ -14,8 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from faker import Faker
-
 from sugarbush.examples.data_files import items, load_yaml, words
 from sugarbush.examples.grammar import Slot, mark
 from sugarbush.examples.seeded_random import SeededRandom
@@ -413,6 +411,8 @@ def pool(locale: str, kind: str) -> tuple[str, ...]:
 
 @cache
 def _faker(locale: str) -> Any:
+    from faker import Faker  # the extra `redaction`
+
     return Faker(locale, use_weighting=False)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from sugarbush import extras
 from sugarbush.errors import ParamsError
-from sugarbush.generators.huggingface import model as local_models
 from sugarbush.generators.huggingface.model import load_model
 from tests.integration.llm.test_huggingface import settings_for, texts_of, wishes
 from tests.integration.llm.tiny_gpt2 import CONTEXT_TOKENS, save_tiny_gpt2
@@ -96,6 +96,6 @@ def test_a_damaged_gguf_file_is_refused_by_its_setting(tmp_path: Path) -> None:
 def test_a_gguf_file_without_its_package_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_models, "find_spec", lambda name: None)
-    with pytest.raises(ParamsError, match="pip install gguf"):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(ParamsError, match=r"package gguf.*'\.\[gguf\]'"):
         load_model(settings_for(tmp_path / "some.gguf"))

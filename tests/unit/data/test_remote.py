@@ -145,7 +145,7 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise ImportError("Install s3fs to access S3", name="s3fs")
 
     monkeypatch.setattr(fsspec, "filesystem", absent)
-    with pytest.raises(InputError, match=r"s3fs.*pip install dvc-s3"):
+    with pytest.raises(InputError, match=r"s3fs.*the extra s3"):
         prepared(tmp_path, prepare__file="s3://bucket/corpus.csv")
 
 
