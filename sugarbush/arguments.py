@@ -91,6 +91,8 @@ def in_python(message: str, direct: Mapping[str, str] | None = None) -> str:
     'Set `sb.Privacy(unit="user")` or `user=None`.'
     >>> in_python("Fix it, or set prepare.bad_rows: drop.")
     'Fix it, or set settings={"prepare": {"bad_rows": "drop"}}.'
+    >>> in_python("set `privacy.different_from: [letters]`")
+    'set `sb.Privacy(different_from=["letters"])`'
     """
     arguments = {**_ARGUMENTS, **(direct or {})}
 
@@ -128,6 +130,8 @@ def _argument(setting: str, value: str | None, arguments: Mapping[str, str]) -> 
 def _literal(value: str) -> str:
     if value in _CONSTANTS:
         return _CONSTANTS[value]
+    if value.startswith("["):
+        return f"[{_literal(value[1:-1])}]"
     return value if re.fullmatch(r"-?\d[\d.e-]*|'.*'|\".*\"", value) else f'"{value}"'
 
 
@@ -154,7 +158,7 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
     also with a value after "="."""
     setting = rf"(?P<setting>(?:{'|'.join(_sections())})(?:\.[a-z_]\w*)+)"
     return (
-        re.compile(rf"(?P<before>`|[Ss]et ){setting}: (?P<value>[\w.-]*\w)"),
+        re.compile(rf"(?P<before>`|[Ss]et ){setting}: (?P<value>\[\w*\]|[\w.-]*\w)"),
         re.compile(rf"(?P<before>(?<![\w./-])){setting}(?:=(?P<value>[^\s,;`)]*[^\s,;`).]))?"),
     )
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -135,13 +138,20 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
     if force:
         command.append("--force")
     stages = StageLines(settings, read_stages(base).needed)
+    # Ctrl-C goes to this process alone. A stage that starts would print a traceback.
     with subprocess.Popen(
-        command, cwd=base, env=environment_of_dvc(new_draw=force), stdout=subprocess.PIPE, text=True
-    ) as process:
+        command, cwd=base, env=environment_of_dvc(new_draw=force), stdout=subprocess.PIPE, text=True,
+        process_group=0,
+    ) as process:  # fmt: skip
         assert process.stdout is not None
-        for line in process.stdout:
-            if (shown := stages.shortened(line.rstrip())) is not None:
-                print(shown, flush=True)
+        try:
+            for line in process.stdout:
+                if (shown := stages.shortened(line.rstrip())) is not None:
+                    print(shown, flush=True)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            raise
     return process.returncode
 
 
