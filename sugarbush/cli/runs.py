@@ -140,9 +140,13 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
     stages = StageLines(settings, read_stages(base).needed)
     # Ctrl-C goes to this process alone. A stage that starts would print a traceback.
     with subprocess.Popen(
-        command, cwd=base, env=environment_of_dvc(new_draw=force), stdout=subprocess.PIPE, text=True,
+        command,
+        cwd=base,
+        env=environment_of_dvc(new_draw=force),
+        stdout=subprocess.PIPE,
+        text=True,
         process_group=0,
-    ) as process:  # fmt: skip
+    ) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:
