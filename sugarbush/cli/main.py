@@ -297,7 +297,7 @@ def show(
         typer.Argument(
             help=("One of: metadata, initial, evolve, model, synthetic, card, metrics.")
         ),
-    ],
+    ] = "synthetic",
     method: Annotated[
         str | None, typer.Option(help="The method. Default: the first method.")
     ] = None,

@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -35,6 +35,8 @@ from sugarbush.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+_TO_UTF8 = "Save the file as UTF-8, or convert it: iconv -f CP1252 -t UTF-8 OLD > NEW"
+_DELIMITERS = ",;\t|"  # the first one wins a tie
 _FORMATS = ".csv, .jsonl or .parquet, or a folder of them"
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _FIELD_LIMIT = 2**30
@@ -147,9 +149,7 @@ def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> 
         reason = "not found" if missing else error.strerror or "cannot be decompressed"
         raise InputError(f"{path}: {reason} (setting {setting})") from None
     except UnicodeDecodeError:
-        raise InputError(
-            f"{path}: is not UTF-8. Save the file as UTF-8 (setting {setting})"
-        ) from None
+        raise InputError(f"{path}: is not UTF-8. {_TO_UTF8} (setting {setting})") from None
     except (ValueError, RecursionError, csv.Error, pa.ArrowException):
         raise InputError(
             f"{path}: its column names cannot be read as {path.suffix} (setting {setting})"
@@ -187,9 +187,22 @@ def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
 
 
 def _csv_header(path: Source) -> Sequence[str]:
-    csv.field_size_limit(_FIELD_LIMIT)
     with _open(path) as file:
-        return next(csv.reader(file, strict=True), [])
+        return next(_cells(file), [])
+
+
+def _cells(lines: Iterator[str]) -> Iterator[list[str]]:
+    """Yield the cells of each row. The delimiter gives the first line the most cells.
+
+    Spreadsheets write semicolons where the decimal sign is a comma.
+
+    >>> list(_cells(iter(["no;text\\n", "1;good, but late\\n"])))
+    [['no', 'text'], ['1', 'good, but late']]
+    """
+    csv.field_size_limit(_FIELD_LIMIT)
+    first = next(lines, "")
+    delimiter = max(_DELIMITERS, key=lambda own: len(next(csv.reader([first], delimiter=own), [])))
+    yield from csv.reader(chain([first] if first else [], lines), delimiter=delimiter, strict=True)
 
 
 def _first_keys(path: Source) -> Sequence[str]:
@@ -263,9 +276,7 @@ def _require(path: Source, wanted: Mapping[str, str], present: Iterable[str]) ->
     have = set(present)
     for column, asked_by in wanted.items():
         if column not in have:
-            joined = any(column in re.split(r"[;\t|]", name) for name in have)
-            hint = ". Its columns need commas between them" if joined else ""
-            raise InputError(f"{path}: has no column '{column}', which {asked_by} names{hint}")
+            raise InputError(f"{path}: has no column '{column}', which {asked_by} names")
 
 
 def _open_bytes(path: Source) -> IO[bytes]:
@@ -301,25 +312,19 @@ def _not_utf8(path: Source, setting: str) -> InputError:
             except UnicodeDecodeError as error:
                 line += data.count(b"\n", 0, error.start)
                 return InputError(
-                    f"{path}, line {line}: is not UTF-8 at byte {place + error.start}. Save the "
-                    f"file as UTF-8 (setting {setting})"
+                    f"{path}, line {line}: is not UTF-8 at byte {place + error.start}. "
+                    f"{_TO_UTF8} (setting {setting})"
                 )
             line, place, left = line + data.count(b"\n", 0, used), place + used, data[used:]
 
 
 def _csv(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
-    csv.field_size_limit(_FIELD_LIMIT)
-    lines = csv.reader(_lines(path, setting), strict=True)
+    lines = _cells(_lines(path, setting))
     number = 1
     try:
         header = next(lines, None)
         if header is None:
             return
-        if len(header) == 1 < len(wanted):
-            raise InputError(
-                f"{path}, row 1: has one cell, but the settings name {len(wanted)} columns. Save "
-                f"the file with commas between its cells (setting {setting})"
-            )
         _require(path, wanted, header)
         if any(header.count(name) > 1 for name in wanted):
             raise InputError(f"{path}, row 1: names a column twice (setting {setting})")

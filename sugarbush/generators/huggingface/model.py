@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import sys
 from dataclasses import dataclass, replace
@@ -100,6 +101,8 @@ def load_model(params: HuggingFace) -> LocalModel:
 def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
     try:
         folder, gguf = _split_gguf(name)
+        if not Path(folder).exists():
+            _ask_hub(folder)
         tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=gguf, trust_remote_code=False)
         model: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -139,6 +142,21 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
     if local.chats:
         _try_template(local, name)
     return local
+
+
+def _ask_hub(name: str) -> None:
+    """Download the description of a model, or find it on this machine.
+
+    Raises an error of the hub after one round of retries. The hub's own lines about each retry are
+    not shown, because the final message says what to do.
+    """
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        huggingface_hub.hf_hub_download(name, "config.json")
+    finally:
+        logger.setLevel(level)
 
 
 def _cannot_load(name: str, error: BaseException) -> str:

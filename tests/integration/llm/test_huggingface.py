@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -383,3 +384,21 @@ def test_a_name_that_the_hub_does_not_give_lists_the_ways_to_a_generator() -> No
     message = str(error.value)
     for way in ("a folder", "a GGUF file", "an endpoint", "a pool", "hf download"):
         assert way in message
+
+
+def test_a_hub_that_is_away_is_asked_once_and_only_the_message_is_shown(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[str] = []
+
+    def away(name: str, file: str) -> None:
+        asked.append(name)
+        logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s")
+        raise OSError("no network")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", away)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", None)  # it would ask again
+    with pytest.raises(ParamsError, match="Ways to a generator"):
+        load_model(HuggingFace(model="no-such-owner/no-such-model-2"))
+    assert asked == ["no-such-owner/no-such-model-2"]
+    assert "Retrying" not in caplog.text
