@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
 from sugarbush.errors import GeneratorError, ParamsError, PrivacyError
 from sugarbush.generators import answers as llm_answers
@@ -397,7 +398,7 @@ def test_a_hub_that_is_away_is_asked_once_and_only_the_message_is_shown(
         raise OSError("no network")
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", away)
-    monkeypatch.setattr(AutoTokenizer, "from_pretrained", None)  # it would ask again
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", None)  # would ask again
     with pytest.raises(ParamsError, match="Ways to a generator"):
         load_model(HuggingFace(model="no-such-owner/no-such-model-2"))
     assert asked == ["no-such-owner/no-such-model-2"]
