@@ -1100,7 +1100,7 @@ def _release(
     evolution, privacy = final.evolution, project.settings.privacy
     ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))
     texts = evolution.final
-    reader = project.label_reader(inputs.metadata, private=method.stays_private)
+    reader = project.label_reader(inputs.metadata, method)
     labels = reader.read(texts.texts, texts.codes)
     has_votes = bool(evolution.rounds) and project.plan.holds(method.vote_part)
     return Release(

@@ -29,6 +29,7 @@ from rich.text import Text
 
 FLOW_VARIABLE = "SUGARBUSH_PROGRESS_OF_FLOW"  # set by a flow for the stages that it runs
 _LINE_EVERY_S = 60.0
+_LOOK_EVERY_S = 5.0
 _QUIET_S = 1.0  # a shorter step leaves no line on the terminal
 _NOTEBOOK_EVERY_S = 0.2
 _NAME, _BAR = 24, 10  # characters on a terminal
@@ -178,11 +179,11 @@ def _ignore(done: int = 1, note: str = "") -> None:
 
 def _view(state: _State) -> _View:
     if os.environ.get(FLOW_VARIABLE):
-        return _Nothing() if state.private else _Lines(sys.stdout, public=True)
+        return _Nothing() if state.private else _Lines(sys.stdout, state, public=True)
     if (shell := _notebook()) is not None:
         return _Notebook(shell)
     console = Console(file=sys.stderr)
-    return _Bar(console, state) if console.is_terminal else _Lines(sys.stderr)
+    return _Bar(console, state) if console.is_terminal else _Lines(sys.stderr, state)
 
 
 class _Nothing:
@@ -194,20 +195,30 @@ class _Nothing:
 
 
 class _Lines:
-    """Prints one line a minute. A step of less than a minute prints nothing."""
+    """Prints one line a minute, also while nothing is done. A step of less than a minute prints
+    nothing."""
 
-    def __init__(self, file: TextIO, *, public: bool = False) -> None:
-        self._file, self._public = file, public
+    def __init__(self, file: TextIO, state: _State, *, public: bool = False) -> None:
+        self._file, self._state, self._public = file, state, public
         self._printed = time.monotonic()
+        self._lock, self._ended = threading.Lock(), threading.Event()
+        self._watch = threading.Thread(target=self._look, daemon=True)
+        self._watch.start()
 
     def update(self, state: _State) -> None:
-        if (now := time.monotonic()) - self._printed >= _LINE_EVERY_S:
-            self._printed = now
-            line = state.public_line() if self._public else state.line()
-            print(line, file=self._file, flush=True)
+        with self._lock:
+            if (now := time.monotonic()) - self._printed >= _LINE_EVERY_S:
+                self._printed = now
+                line = state.public_line() if self._public else state.line()
+                print(line, file=self._file, flush=True)
 
     def close(self, state: _State) -> None:
-        pass
+        self._ended.set()
+        self._watch.join()  # no line after the end of the step
+
+    def _look(self) -> None:
+        while not self._ended.wait(_LOOK_EVERY_S):
+            self.update(self._state)
 
 
 class _OneLine(ProgressColumn):

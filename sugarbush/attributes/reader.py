@@ -5,7 +5,8 @@ Three public facts decide a label:
 
     the text              keywords and zero-shot descriptions read a text as they read a record. For
                           all other attributes, a classifier is trained on the donated examples
-    the request           counts as much as requests and texts agree
+    the request           counts as much as requests and texts agree. It counts nothing for a pool,
+                          whose texts are older than the requests
     the DP table          its counts of values are the prior of the classifier, if there is a table
 
 Guarantee: post-processing. Inputs are released texts, released tables and public examples, so the
@@ -36,6 +37,7 @@ LEAST_EXAMPLES = 10  # donated examples with a listed value that a classifier ne
 _FOLDS = 5
 _STRENGTH = 10.0  # inverse of the regularisation; scikit-learn's default underfits unit vectors
 _DOUBT = 0.03  # probability that is spread over all values, because few examples teach too sure
+_TEMPERATURES = tuple(float(t) for t in np.geomspace(0.25, 8, 31))
 _MOST_AGREEMENT = 0.97
 _LEAST_KAPPA = 0.05
 _RAKING_ROUNDS = 20
@@ -53,7 +55,8 @@ class ReadAttribute:
     donated examples with a label, and `accuracy` the share of them that the classifier reads right
     in cross-validation; it is None without a classifier. `requested` is the number of texts for
     which a value was requested, and `shown` the share of these texts that have this value. `shown`
-    is None without a reader.
+    is None without a reader. `guessed` is true if the classifier reads the donated examples no
+    better than chance.
     """
 
     name: str
@@ -62,6 +65,7 @@ class ReadAttribute:
     shown: float | None = None
     examples: int = 0
     accuracy: float | None = None
+    guessed: bool = False
 
     @property
     def missed(self) -> bool:
@@ -112,7 +116,10 @@ class LabelReader:
     """Reads labels with public examples: `examples` (m) texts with `codes` (m, d).
 
     `readers` are the zero-shot readers of the records. `abstain` is their threshold. `counts` maps
-    an attribute to its released DP counts, `(values,)`; the map may be empty.
+    an attribute to its released DP counts, `(values,)`; the map may be empty. `requests_tell` says
+    whether a generator wrote the texts for the requests. If it is false, a text has the value that
+    the classifier reads, because the examples of a prompt chose the text and taught the classifier:
+    agreement with the request would count twice.
     """
 
     schema: Schema
@@ -122,6 +129,7 @@ class LabelReader:
     readers: Mapping[str, ZeroShotReader] = field(default_factory=dict)
     abstain: float = 0.0
     counts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    requests_tell: bool = True
 
     @property
     def reads(self) -> bool:
@@ -148,7 +156,9 @@ class LabelReader:
         for place, attribute in enumerate(schema.attributes):
             own = _known(requested[:, place], attribute)
             read = self._probabilities(place, attribute, texts, vectors)
-            if read is not None and read[2] is not None and not read[2].is_above_chance:
+            quality = None if read is None else read[2]
+            guessed = quality is not None and not quality.is_above_chance
+            if guessed and self.requests_tell:
                 read = None
             labels = None if self.codes is None else self.codes[:, place]
             examples = 0 if labels is None else len(_labelled(labels, attribute))
@@ -164,14 +174,17 @@ class LabelReader:
                     )
                 )
                 continue
-            likely, source, quality = read
+            likely, source, _ = read
             asked = own >= 0
             same = likely.argmax(axis=1)[asked] == own[asked]
             shown = float(np.mean(same)) if asked.any() else None
-            if quality is not None and asked.any():
-                obeyed, chance = _obeyed(likely[asked], own[asked], kappa=quality.kappa)
-                likely = _with_requests(likely, own, obeyed=obeyed)
-                shown = obeyed + (1 - obeyed) * chance
+            if quality is not None and shown is not None:
+                if self.requests_tell:
+                    obeyed, chance = _obeyed(likely[asked], own[asked], kappa=quality.kappa)
+                    likely = _with_requests(likely, own, obeyed=obeyed)
+                    shown = obeyed + (1 - obeyed) * chance
+                else:
+                    shown = quality.share_of(shown, values=len(attribute.domain) - 1)
             codes[:, place] = likely.argmax(axis=1)
             confidence[:, place] = likely.max(axis=1)
             if quality is None:  # a reader that finds nothing says `other`
@@ -184,6 +197,7 @@ class LabelReader:
                     shown=shown,
                     examples=examples,
                     accuracy=None if quality is None else quality.accuracy,
+                    guessed=guessed,
                 )
             )
         return Labels(
@@ -221,7 +235,8 @@ class LabelReader:
         quality = _quality(
             texts_of_examples, embedded, labels, attribute=attribute, embed=self.embed
         )
-        return classifier.probabilities(vectors()), "donated", quality
+        likely = classifier.probabilities(vectors())
+        return quality.calibrated(likely), "donated", quality
 
     def _counts(self, attribute: Attribute) -> NDArray[np.float64] | None:
         counts = self.counts.get(attribute.name)
@@ -234,11 +249,26 @@ class LabelReader:
 @dataclass(frozen=True, kw_only=True)
 class _Quality:
     """The quality of a classifier in cross-validation. `kappa` is the accuracy above chance, and
-    `error` the standard error of kappa."""
+    `error` the standard error of kappa. `temperature` makes its probabilities likely."""
 
     accuracy: float
     kappa: float
     error: float
+    temperature: float
+
+    def calibrated(self, likely: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return probabilities (n, k) that are as sure as the classifier was right.
+
+        Source: temperature scaling, Guo et al. 2017, Section 4.2.
+        """
+        found = likely ** (1 / self.temperature)
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+    def share_of(self, agreement: float, *, values: int) -> float:
+        """Return the share of texts with the requested value, if `agreement` is the share for which
+        the classifier reads it, and the classifier is as accurate as on donated examples."""
+        missed = (1 - self.accuracy) / max(values - 1, 1)
+        return agreement * self.accuracy + (1 - agreement) * missed
 
     @property
     def is_above_chance(self) -> bool:
@@ -300,11 +330,12 @@ def _quality(
     embed: Embed,
 ) -> _Quality:
     """Measure a classifier on the examples, each fold with a classifier of the other folds."""
-    read, fold = labels.copy(), folds(texts)
+    likely, fold = np.zeros((len(labels), len(attribute.domain))), folds(texts)
     for number in range(_FOLDS):
         own = fold == number
         other = _Classifier.train(embedded[~own], labels[~own], attribute=attribute, embed=embed)
-        read[own] = other.probabilities(embedded[own]).argmax(axis=1)
+        likely[own] = other.probabilities(embedded[own])
+    read = likely.argmax(axis=1)
     accuracy = float(np.mean(read == labels))
     chance = _chance(read, labels)
     return _Quality(
@@ -312,7 +343,19 @@ def _quality(
         kappa=(accuracy - chance) / max(1 - chance, 1e-9),
         error=float(np.sqrt(max(accuracy * (1 - accuracy), chance * (1 - chance)) / len(labels)))
         / max(1 - chance, 1e-9),
+        temperature=_temperature(likely, labels),
     )
+
+
+def _temperature(likely: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    """Return the temperature with which probabilities (n, k) make `labels` the likeliest."""
+
+    def loss(temperature: float) -> float:
+        logs = np.log(likely) / temperature
+        logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+        return -float(logs[np.arange(len(labels)), labels].mean())
+
+    return min(_TEMPERATURES, key=loss)
 
 
 def _obeyed(

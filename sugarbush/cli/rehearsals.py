@@ -25,7 +25,9 @@ def show_rehearsal(found: Rehearsal, console: Console) -> None:
     forecast = found.forecast
     run = [f"a run sends up to {forecast.calls:,} requests"]
     if forecast.minutes is not None:
-        run.append(f"about {max(1, round(forecast.minutes)):,} min at the present speed")
+        run.append(
+            f"about {max(1, round(forecast.minutes)):,} min for the requests at the present speed"
+        )
     if forecast.cost is not None:
         run.append(f"cost about {forecast.cost:.2f}")
     say(_INDENT + ", ".join(run))
@@ -51,7 +53,7 @@ def _figure_lines(figures: Figures) -> list[str]:
         known = sorted(counts.items(), key=lambda kind: kind[1])
         shown = ", ".join(f"{value} {count:,}" for value, count in known[:_MOST_KINDS])
         more = f", and {len(known) - _MOST_KINDS} with more" if len(known) > _MOST_KINDS else ""
-        lines.append(f"different public texts by {name}: {shown}{more}")
+        lines.append(f"different public texts by {name}, as donated texts tell it: {shown}{more}")
     return lines
 
 

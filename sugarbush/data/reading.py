@@ -334,7 +334,8 @@ def _csv(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]
             if len(cells) != len(header):
                 raise InputError(
                     f"{path}, row {number}: has {len(cells)} cells, but the header (row 1) has "
-                    f"{len(header)} (setting {setting})"
+                    f"{len(header)}. A cell with a delimiter or a line break needs quotes "
+                    f"(setting {setting})"
                 )
             yield Row(number, dict(zip(header, cells, strict=True)))
     except csv.Error:

@@ -77,6 +77,8 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     >>> mood = Attribute(name="mood", values=["angry", "calm"], keywords={"angry": ["furious"]})
     >>> mood.domain, mood.code("calm"), mood.code("bored")
     (('angry', 'calm', 'other'), 1, 2)
+    >>> mood.code(" Angry")
+    0
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -165,8 +167,19 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             }
         return {value: code for code, value in enumerate(self.domain)}
 
+    @cached_property
+    def _loose_codes(self) -> dict[str, int]:
+        """The codes of values without case and surplus spaces. Ambiguous values are left out."""
+        found: dict[str, set[int]] = {}
+        for value, code in self._codes.items():
+            found.setdefault(_loose(value), set()).add(code)
+        return {value: codes.pop() for value, codes in found.items() if len(codes) == 1}
+
     def code(self, value: object) -> int:
-        """Return the index of `value` in the domain, or the index of the bucket."""
+        """Return the index of `value` in the domain, or the index of the bucket.
+
+        A value that differs from one listed value only in case or spaces is that value.
+        """
         bucket = len(self.domain) - 1
         if value is None:
             return bucket
@@ -176,7 +189,9 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             except (TypeError, ValueError, OverflowError):
                 return bucket
             return bucket if math.isnan(number) else bisect.bisect_right(self.bins, number)
-        return self._codes.get(_as_text(value), bucket)
+        text = _as_text(value)
+        exact = self._codes.get(text)
+        return self._loose_codes.get(_loose(text), bucket) if exact is None else exact
 
     @cached_property
     def numbers(self) -> tuple[float, ...] | None:
@@ -206,6 +221,10 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     def has_value(self, value: object) -> bool:
         """Return whether `value` is a listed value or is in a bin."""
         return self.code(value) != len(self.domain) - 1
+
+
+def _loose(value: str) -> str:
+    return " ".join(value.split()).casefold()
 
 
 class Schema(BaseModel, metaclass=_SchemaType):

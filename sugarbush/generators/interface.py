@@ -249,6 +249,9 @@ class GeneratorSettings(Section):
     """The name of the entry point, and of the generator's section in params.yaml."""
     one_domain: ClassVar[bool] = False
     """Whether the generator writes texts of one fixed domain, regardless of the corpus."""
+    follows_requests: ClassVar[bool] = True
+    """Whether a text may have a value because a prompt requested it. A pool's texts are older than
+    the requests, so a request tells nothing about a text beyond the text itself."""
 
     @abstractmethod
     def open(self, context: GeneratorContext) -> Generator:

@@ -63,6 +63,7 @@ class Pool(GeneratorSettings):
     """
 
     name: ClassVar[str] = "pool"
+    follows_requests: ClassVar[bool] = False
 
     sources: tuple[PoolSource, ...] = ()
     """The public files."""

@@ -150,18 +150,19 @@ class Project:
         except (OSError, ValueError):
             return {}
 
-    def label_reader(self, metadata: MetadataRelease, *, private: bool = False) -> LabelReader:
+    def label_reader(self, metadata: MetadataRelease, method: Method) -> LabelReader:
         """Return the reader of the labels of a method's texts. All of its inputs are public or DP.
 
-        With `private`, the embeddings of the texts stay in the private cache. Texts of a method
-        without a DP guarantee need this.
+        The embeddings of texts of a method without a DP guarantee stay in the private cache.
         """
         from sugarbush.attributes.reader import LabelReader
 
         donated = self.donated()
         return LabelReader(
             schema=self.schema,
-            embed=self.encoder(private=private).encode,
+            embed=self.encoder(private=method.stays_private).encode,
+            requests_tell=not method.asks_generator
+            or self.settings.generator.chosen.follows_requests,
             examples=() if donated is None else donated.texts,
             codes=None if donated is None else donated.codes,
             readers=self._zero_shot_readers(),
@@ -392,7 +393,7 @@ class Project:
             scratch=self.scratch,
             find=self.find,
             pretrained=self.pretrained,
-            label_reader=lambda: self.label_reader(metadata),
+            label_reader=lambda: self.label_reader(metadata, method),
             again=settings.initialise.again,
             release=settings.release,
             restart=("-m", f"tasks.{stage}", "--method", method.name),

@@ -113,6 +113,15 @@ class AttributeReader:
                 found[attribute.name] = codes
         return found
 
+    def taught(self, name: str) -> set[int]:
+        """Return the codes of an attribute that the reader can find."""
+        place = self.schema.names.index(name)
+        attribute = self.schema.attributes[place]
+        every = range(len(attribute.domain))
+        if (attribute.column is None and attribute.source is None) or self.donated is None:
+            return set(every)
+        return set(np.unique(self.donated.codes[:, place]).tolist())
+
     def _classified(self, texts: Sequence[str], place: int) -> NDArray[np.int64] | None:
         if self.donated is None:
             return None
@@ -126,13 +135,17 @@ class AttributeReader:
 
 
 def public_kinds(texts: Sequence[str], reader: AttributeReader) -> dict[str, dict[str, int]]:
-    """Return the number of different texts for each value of each attribute that can be read."""
+    """Return the number of different texts for each value of each attribute that can be read.
+
+    A value without a donated example cannot be read by a classifier, so it is left out.
+    """
     different = [texts[i] for i in without_repeated_texts(texts)]
     kinds = {}
     for name, codes in reader.read(different).items():
         values = reader.schema.attribute(name).domain[:-1]
         counts = np.bincount(codes, minlength=len(values) + 1)
-        kinds[name] = {value: int(counts[code]) for code, value in enumerate(values)}
+        taught = reader.taught(name)
+        kinds[name] = {v: int(counts[code]) for code, v in enumerate(values) if code in taught}
     return kinds
 
 

@@ -287,7 +287,7 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
     labels = None
     if stage == method.stages[-1]:
         population, metadata = final.evolution.final, read_metadata(project.roots)
-        reader = project.label_reader(metadata, private=method.stays_private)
+        reader = project.label_reader(metadata, method)
         labels = reader.read(population.texts, population.codes)
         ids = tuple(dict.fromkeys((*ids, *metadata.ledger_ids)))
     with method_output(

@@ -83,13 +83,13 @@ def _adherence(method: MethodData) -> list[dict[str, Any]]:
         "keywords": "by keywords",
         "zero_shot": "by descriptions",
         "donated": "by a classifier of donated texts",
-        "request": "not read: no donated text has a label",
+        "request": "not read: too few donated texts tell it",
     }
     return [
         {
             "method": method.name,
             "attribute": each.name,
-            "how": how[each.source],
+            "how": "a guess: texts do not tell it" if each.guessed else how[each.source],
             "accuracy": each.accuracy,
             "texts": each.requested,
             "share": each.shown,

@@ -6,6 +6,7 @@ import io
 import re
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -109,6 +110,18 @@ def test_a_log_gets_one_line_a_minute(
     assert lines[0] == (
         "round 2: 17% (7 of 40 answers, cost 0.01), 6.7/min, 1:03 min so far, 4:57 min left"
     )
+
+
+def test_a_log_gets_a_line_while_nothing_is_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of a local model may take minutes."""
+    monkeypatch.setattr(module, "_LINE_EVERY_S", 0.01)
+    monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
+    with progress(40, what="rehearsal", unit="answers"):
+        time.sleep(0.3)
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert first == "rehearsal: 0% (0 of 40 answers), 0 s so far"
 
 
 def test_a_flow_gets_public_lines_without_times_on_stdout(

@@ -129,7 +129,7 @@ def _verdict(project: Project, method: Method, labels: Labels) -> Verdict:
     return judge(
         evolution,
         labels,
-        reader=project.label_reader(metadata),
+        reader=project.label_reader(metadata, method),
         wanted=project.settings.release.size(metadata.count),
         stddev=project.plan.of(method.vote_part).stddev if has_votes else None,
         chosen_by_scores=scored,
