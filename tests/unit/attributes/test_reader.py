@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,55 @@ def test_the_label_is_what_the_text_says_and_not_what_was_requested() -> None:
     assert attribute.shown == pytest.approx(1 / 3, abs=0.05)
     assert attribute.accuracy is not None
     assert attribute.accuracy > 0.9
+
+
+def pooled(*, wrong: float, seed: int = 1) -> tuple[LabelReader, tuple[str, ...], Any, Any]:
+    """Return a weak reader, and texts that a pool chose for requests.
+
+    The pool chooses texts that look like the requested topic to the reader: the texts name it, and
+    half of the examples and a share `wrong` of the texts are about another topic.
+    """
+    rng = np.random.default_rng(seed)
+    taught = np.arange(60) % 3
+    examples = letters(np.where(rng.random(60) < 0.3, rng.integers(0, 3, 60), taught))
+    asked = rng.integers(0, 3, 300)
+    true = np.where(rng.random(300) < wrong, rng.integers(0, 3, 300), asked)
+    weak = reader(examples=examples, codes=taught[:, None])
+    return weak, letters(asked), asked, true
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.5])
+def test_a_request_adds_nothing_to_what_a_text_of_a_pool_says(wrong: float) -> None:
+    weak, texts, asked, _ = pooled(wrong=wrong)
+    pool = replace(weak, requests_tell=False)
+    alone = pool.read(texts, column([UNREAD] * 300))
+    for other in (asked, (asked + 1) % 3):
+        found = pool.read(texts, column(other))
+        assert np.array_equal(found.codes, alone.codes)
+        assert np.array_equal(found.confidence, alone.confidence)
+
+
+def test_the_texts_of_a_pool_are_no_surer_than_the_reader() -> None:
+    """The reader agrees with every request, and is wrong about a fifth of the examples."""
+    weak, texts, asked, true = pooled(wrong=0.3)
+    (attribute,) = replace(weak, requests_tell=False).read(texts, column(asked)).attributes
+    sure = replace(weak, requests_tell=False).read(texts, column(asked)).confidence
+    right = np.mean(asked == true)
+    assert attribute.shown == pytest.approx(right, abs=0.1)
+    assert np.mean(sure) == pytest.approx(right, abs=0.1)
+    (before,) = weak.read(texts, column(asked)).attributes
+    assert before.shown is not None
+    assert before.shown > 0.9  # what a generator's own texts would show
+
+
+def test_an_attribute_that_texts_of_a_pool_do_not_tell_is_a_guess() -> None:
+    silent = ("it broke", "it works") * 30
+    own = reader(examples=silent, codes=(np.arange(60) // 2 % 3)[:, None])
+    (attribute,) = replace(own, requests_tell=False).read(silent, column([0] * 60)).attributes
+    assert attribute.guessed
+    assert attribute.source == "donated"
+    (attribute,) = own.read(silent, column([0] * 60)).attributes
+    assert attribute.source == "request"
 
 
 def test_requests_that_texts_obey_correct_a_weak_reader() -> None:
