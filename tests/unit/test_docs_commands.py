@@ -161,7 +161,7 @@ def test_an_experiment_of_dvc_has_a_commit_and_may_add_a_setting(page: Path) -> 
                 assert key.startswith("++") or name in template.get(section, {}), command
 
 
-@pytest.mark.parametrize("words", ["--nothing", "chek", "run --forced", "show"])
+@pytest.mark.parametrize("words", ["--nothing", "chek", "run --forced", "settings a b"])
 def test_a_wrong_command_is_found(words: str) -> None:
     with pytest.raises(USAGE_ERROR):
         parse_sugarbush(tuple(words.split()))
