@@ -54,10 +54,11 @@ _BLOCK_BYTES = 2**20
 
 
 class Row(NamedTuple):
-    """One record and its number."""
+    """One record and its number. A row with a `problem` has no fields."""
 
     number: int
     fields: dict[str, Any]
+    problem: str = ""
 
 
 def read_rows(
@@ -75,17 +76,24 @@ def stream_rows(path: Source, *, setting: str, wanted: Mapping[str, str]) -> Ite
 
 
 def row_batches(
-    path: Source, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
+    path: Source,
+    *,
+    setting: str,
+    wanted: Mapping[str, str],
+    all_columns: bool = False,
+    broken: bool = False,
 ) -> Iterator[tuple[Source, list[Row]]]:
     """Yield the rows of a file, or of all files of a folder, as batches with their file.
 
     `wanted` maps each required column to the setting that names the column. `all_columns` reads the
-    other columns too. Raises InputError that names the file, the row or byte, and `setting`.
+    other columns too. With `broken`, a csv row with a wrong number of cells is a row with a
+    problem. Raises InputError that names the file, the row or byte, and `setting`.
     """
     empty = True
     for file in part_files(path, setting=setting):
         parquet = partial(_parquet, all_columns=all_columns)
-        reader = _of_format(file, setting, csv_=_csv, jsonl=_jsonl, parquet=parquet)
+        csv_ = partial(_csv, broken=broken)
+        reader = _of_format(file, setting, csv_=csv_, jsonl=_jsonl, parquet=parquet)
         rows = iter(reader(file, setting, wanted))
         with file.reading() if isinstance(file, RemotePath) else _opening(file, setting):
             while batch := list(islice(rows, _BATCH_ROWS)):
@@ -318,7 +326,9 @@ def _not_utf8(path: Source, setting: str) -> InputError:
             line, place, left = line + data.count(b"\n", 0, used), place + used, data[used:]
 
 
-def _csv(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+def _csv(
+    path: Source, setting: str, wanted: Mapping[str, str], *, broken: bool = False
+) -> Iterator[Row]:
     lines = _cells(_lines(path, setting))
     number = 1
     try:
@@ -331,13 +341,16 @@ def _csv(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]
         for number, cells in enumerate(lines, start=2):  # the header is row 1
             if not cells:
                 continue
-            if len(cells) != len(header):
-                raise InputError(
-                    f"{path}, row {number}: has {len(cells)} cells, but the header (row 1) has "
-                    f"{len(header)}. A cell with a delimiter or a line break needs quotes "
-                    f"(setting {setting})"
-                )
-            yield Row(number, dict(zip(header, cells, strict=True)))
+            if len(cells) == len(header):
+                yield Row(number, dict(zip(header, cells, strict=True)))
+                continue
+            problem = (
+                f"has {len(cells)} cells, but the header (row 1) has {len(header)}. A cell with a "
+                "delimiter or a line break needs quotes"
+            )
+            if not broken:
+                raise InputError(f"{path}, row {number}: {problem} (setting {setting})")
+            yield Row(number, {}, problem)
     except csv.Error:
         raise InputError(
             f"{path}, row {number + 1}: is not csv. Look for an open quote (setting {setting})"

@@ -64,7 +64,7 @@ def usable(
                     f"{source}, row {row.number}: column '{name}' has a number that is too large "
                     f"for its type. Save the column as text (setting {setting})"
                 )
-        if (problem := _problem(row, params, columns)) is not None:
+        if (problem := row.problem or _problem(row, params, columns)) is not None:
             bad.setdefault(problem, []).append(row.number)
             continue
         text, user_column = row.fields[params.text_column], row.fields.get(params.user_column or "")

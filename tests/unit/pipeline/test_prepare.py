@@ -126,7 +126,6 @@ def with_row(row: dict[str, Any]) -> str:
         (jsonl(rows()).encode() + b'{"text": "\xff"}', ".jsonl", ["line 61", "UTF-8", "byte"]),
         (jsonl([{"body": CANARY}]), ".jsonl", ["no column 'text'"]),
         ("id,text\n1,x\n", ".csv", ["no column 'topic'"]),
-        (f"id;text;topic\n1;{CANARY};a\n", ".csv", ["row 1", "commas", "prepare.file"]),
         ("id,text,topic\n1,x,a\n2,y\n", ".csv", ["row 3", "2 cells"]),
         ('id,text,topic\n1,"x,a\n', ".csv", ["row 2", "not csv"]),
         # as in a spreadsheet: the header is row 1, a text of three lines is one row
@@ -168,6 +167,19 @@ def test_bad_rows_may_be_dropped_and_are_tallied_inside(tmp_path: Path) -> None:
     tally = json.loads((tmp_path / "data/private/prepared/tally.json").read_text())
     assert tally["the text is empty"] == 1
     assert tally["train"] + tally["heldout"] == 60
+
+
+def test_a_row_with_another_number_of_cells_is_named_or_dropped(tmp_path: Path) -> None:
+    content = pd.DataFrame(rows()).to_csv(index=False) + f"9999,{CANARY},a,b,c\n"
+    number = content.count("\n")
+    said = message(tmp_path, corpus(tmp_path, content, ".csv"))
+    assert f"row {number}: has 5 cells, but the header (row 1) has 3" in said
+    assert "prepare.bad_rows: drop" in said
+    assert CANARY not in said
+    run(tmp_path, corpus(tmp_path, content, ".csv", prepare__bad_rows="drop"))
+    tally = json.loads((tmp_path / "data/private/prepared/tally.json").read_text())
+    assert tally["train"] + tally["heldout"] == 60
+    assert sum(n for why, n in tally.items() if why.startswith("has 5 cells")) == 1
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
