@@ -409,10 +409,10 @@ def synthesize(
             settings=settings,
             state=state,
         )
-    project = _with_best_prompts(InMemoryProject(corpus, found))
+    project = _with_best_prompts(InMemoryProject(corpus, found, accept_poor=accept_poor))
     configured = found.method(chosen.name)
     with Reservation() as project.reservation:
-        return _run(project, configured, new_draw=new_draw, accept_poor=accept_poor, report=report)
+        return _run(project, configured, new_draw=new_draw, report=report)
 
 
 @names_arguments
@@ -1018,11 +1018,10 @@ def _run(
     method: Method,
     *,
     new_draw: bool,
-    accept_poor: bool,
     report: Callable[[str], None],
 ) -> Release:
     drawn = MetadataRequest(project).release(
-        forced=new_draw, before_charge=lambda: _preflight(project, method, accept_poor=accept_poor)
+        forced=new_draw, before_charge=lambda: _preflight(project, method)
     )
     inputs = project.method_inputs(
         method, stage="synthesize", metadata=drawn.value(), report=report
@@ -1045,18 +1044,17 @@ def _run(
     return _release(project, method, final, inputs, drawn=drawn, initial=initial)
 
 
-def _preflight(project: InMemoryProject, method: Method, *, accept_poor: bool) -> None:
+def _preflight(project: InMemoryProject, method: Method) -> None:
     """Check before the first charge that encoder, generator and the method's model work, and that
     the generator's first texts are not poor."""
     from sugarbush.pipeline.preflight import check_generator
-    from sugarbush.pipeline.rehearsal import require_good_rehearsal
 
     donated = project.donated()
     if method.uses_encoder:
         project.encoder(private=False).check()
     if method.asks_generator:
         check_generator(project, () if donated is None else donated.texts)
-        require_good_rehearsal(project, accept=accept_poor)
+        project.require_rehearsal()
     method.preflight(project.schema)
 
 

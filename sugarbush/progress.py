@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol, TextIO, TypeVar
 
 from rich.console import Console
@@ -34,6 +34,8 @@ _QUIET_S = 1.0  # a shorter step leaves no line on the terminal
 _NOTEBOOK_EVERY_S = 0.2
 _NAME, _BAR = 24, 10  # characters on a terminal
 _LINE = re.compile(r"(?P<what>.+): (?P<percent>\d+)%(?: \(.*)?")
+
+_NO_TERMINAL = (OSError, ValueError, AttributeError)  # a closed or broken output ends no step
 
 _active = threading.Lock()
 T = TypeVar("T")
@@ -55,7 +57,9 @@ class _State:
 
     @property
     def percent(self) -> int:
-        return min(100, 100 * self.done // self.total) if self.total else 100
+        """The part that is done. Tenths do not tell how many private records there are."""
+        steps = 10 if self.private else 100
+        return min(100, steps * self.done // self.total * (100 // steps)) if self.total else 100
 
     @property
     def counts(self) -> str:
@@ -119,10 +123,12 @@ def progress(
         return
     lock = threading.Lock()
     try:
-        view = _view(state)
+        view: _View = _Nothing()
+        with suppress(*_NO_TERMINAL):
+            view = _view(state)
 
         def advance(done: int = 1, note: str = "") -> None:
-            with lock:
+            with lock, suppress(*_NO_TERMINAL):
                 state.done += done
                 state.note = state.note if private else note or state.note
                 view.update(state)
@@ -130,7 +136,8 @@ def progress(
         try:
             yield advance
         finally:
-            view.close(state)
+            with suppress(*_NO_TERMINAL):
+                view.close(state)
     finally:
         _active.release()
 
@@ -210,7 +217,9 @@ class _Lines:
             if (now := time.monotonic()) - self._printed >= _LINE_EVERY_S:
                 self._printed = now
                 line = state.public_line() if self._public else state.line()
-                print(line, file=self._file, flush=True)
+                # Not `print`: Prefect stores what a flow with log_prints prints, also to stderr.
+                self._file.write(f"{line}\n")
+                self._file.flush()
 
     def close(self, state: _State) -> None:
         self._ended.set()
@@ -218,7 +227,8 @@ class _Lines:
 
     def _look(self) -> None:
         while not self._ended.wait(_LOOK_EVERY_S):
-            self.update(self._state)
+            with suppress(*_NO_TERMINAL):
+                self.update(self._state)
 
 
 class _OneLine(ProgressColumn):

@@ -4,6 +4,7 @@ Increase a version if a change gives another result for equal settings and input
 older version are then drawn and charged again.
 """
 
+EXTRACTION = 2  # 2: case and spaces around a listed value do not matter
 METADATA = 3
 EVOLUTION = 1
 TRAINING = 1

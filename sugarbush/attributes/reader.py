@@ -235,8 +235,8 @@ class LabelReader:
         quality = _quality(
             texts_of_examples, embedded, labels, attribute=attribute, embed=self.embed
         )
-        likely = classifier.probabilities(vectors())
-        return quality.calibrated(likely), "donated", quality
+        likely = classifier.probabilities(vectors(), temperature=quality.temperature)
+        return likely, "donated", quality
 
     def _counts(self, attribute: Attribute) -> NDArray[np.float64] | None:
         counts = self.counts.get(attribute.name)
@@ -255,14 +255,6 @@ class _Quality:
     kappa: float
     error: float
     temperature: float
-
-    def calibrated(self, likely: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return probabilities (n, k) that are as sure as the classifier was right.
-
-        Source: temperature scaling, Guo et al. 2017, Section 4.2.
-        """
-        found = likely ** (1 / self.temperature)
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
 
     def share_of(self, agreement: float, *, values: int) -> float:
         """Return the share of texts with the requested value, if `agreement` is the share for which
@@ -311,11 +303,18 @@ class _Classifier:
             factors = wanted / np.maximum(known, 1 / (2 * len(taught)))
         return cls(model=model, factors=np.where(known > 0, factors, 0.0))
 
-    def probabilities(self, embedded: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the probability of each value, `(n, k)`."""
+    def probabilities(
+        self, embedded: NDArray[np.float32], *, temperature: float = 1.0
+    ) -> NDArray[np.float64]:
+        """Return the probability of each value, `(n, k)`.
+
+        The temperature makes the classifier as sure as it is right, before the DP counts replace
+        its prior. Source: temperature scaling, Guo et al. 2017, Section 4.2.
+        """
         found = np.zeros((len(embedded), len(self.factors)))
         if len(embedded):
             found[:, self.model.classes_] = self.model.predict_proba(embedded)
+        found **= 1 / temperature
         found *= self.factors
         found /= np.maximum(found.sum(axis=1, keepdims=True), 1e-12)
         return (1 - _DOUBT) * found + _DOUBT / len(self.factors)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -35,6 +32,7 @@ from sugarbush.pipeline.rehearsal import (
     stored_rehearsal,
 )
 from sugarbush.pipeline.released import final_folder
+from sugarbush.pipeline.run_with_parent import end_with_children
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
 from sugarbush.report.templating import upper_bound
@@ -138,14 +136,12 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
     if force:
         command.append("--force")
     stages = StageLines(settings, read_stages(base).needed)
-    # Ctrl-C goes to this process alone. A stage that starts would print a traceback.
     with subprocess.Popen(
         command,
         cwd=base,
         env=environment_of_dvc(new_draw=force),
         stdout=subprocess.PIPE,
         text=True,
-        process_group=0,
     ) as process:
         assert process.stdout is not None
         try:
@@ -153,8 +149,7 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
                 if (shown := stages.shortened(line.rstrip())) is not None:
                     print(shown, flush=True)
         except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
+            end_with_children(process.pid)
             raise
     return process.returncode
 

@@ -265,7 +265,8 @@ class RunProgress:
             finished = sum(own == 100 for own in self._percent.values())
             whole = sum(self._percent.values()) / len(self._percent)
             count = f"{finished} of {len(self._percent)} stages are finished"
-            self._publish(round(whole, 1), f"{count}; {stage}: {said}")
+            with suppress(Exception):  # a stage does not end because Prefect's server is away
+                self._publish(round(whole, 1), f"{count}; {stage}: {said}")
 
 
 def progress_artifact() -> Callable[[float, str], None]:

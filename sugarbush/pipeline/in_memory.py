@@ -49,6 +49,7 @@ from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
+from sugarbush.versions import EXTRACTION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +90,11 @@ class Corpus:
 class InMemoryProject(Project):
     """A project with its corpus in memory. Relative public paths start at `corpus.base`."""
 
-    def __init__(self, corpus: Corpus, settings: ProjectSettings) -> None:
+    def __init__(
+        self, corpus: Corpus, settings: ProjectSettings, *, accept_poor: bool = False
+    ) -> None:
         super().__init__(corpus.base, settings=settings)
-        self._corpus = corpus
+        self._corpus, self._accept_poor = corpus, accept_poor
         self._scratch: Path | None = None
         self.__dict__ |= {"schema": corpus.schema, "state": corpus.state}
 
@@ -104,7 +107,13 @@ class InMemoryProject(Project):
             for part in reversed(name.split(".")):
                 change = {part: change}
             deep_merge(fields, change)
-        return InMemoryProject(self._corpus, parse_params(fields))
+        settings = parse_params(fields)
+        return InMemoryProject(self._corpus, settings, accept_poor=self._accept_poor)
+
+    def require_rehearsal(self) -> None:
+        from sugarbush.pipeline.rehearsal import require_good_rehearsal  # it imports project
+
+        require_good_rehearsal(self, accept=self._accept_poor)
 
     def _records(self) -> PrivateCorpus:
         return self._corpus.private
@@ -281,6 +290,7 @@ def _names(
     privacy = settings.privacy
     snapshots = Snapshots(state, f"{privacy.purpose}-{privacy.dataset}")
     digests = own.digests(key=state_key(state), by_user=privacy.unit is Unit.USER)
+    public = digest_of(version=EXTRACTION, public=public)
     whole = snapshots.of(f"{what}: all", digest=digests["all"], public=public)
     return {
         name: snapshots.of(f"{what}: {name}", digest=digests[name], within=whole)

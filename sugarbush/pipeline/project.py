@@ -37,6 +37,7 @@ from sugarbush.privacy.reservation import Reservation
 from sugarbush.privacy.results import ResultStore, digest_of, open_result_store
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
+from sugarbush.versions import EXTRACTION
 
 if TYPE_CHECKING:  # slow imports
     from sugarbush.attributes.donated import DonatedCodes
@@ -49,8 +50,11 @@ PUBLIC_STAMPS = ("schema", "donated", "pool")  # stamp files with digests of pub
 
 
 def rehearsal_file(base: Path) -> Path:
-    """Return the file of a project's last rehearsal. Everything in it is public."""
-    return base / ".cache" / "rehearsal.json"
+    """Return the file of a project's last rehearsal. Everything in it is public.
+
+    The copy of a DVC experiment uses the file of its checkout.
+    """
+    return checkout_root(base) / ".cache" / "rehearsal.json"
 
 
 def _print(line: str) -> None:
@@ -64,6 +68,7 @@ class Project:
         self.base = base
         self.roots = Roots(base)
         self.reservation: Reservation | None = None
+        self._rehearsed = False
         if settings is not None:
             self.__dict__["settings"] = settings
 
@@ -247,6 +252,7 @@ class Project:
         declared = stage_named(stage)
         files = [Path(path).stem for path in declared.inputs if Path(path).stem in PUBLIC_STAMPS]
         return digest_of(
+            version=EXTRACTION,
             settings=self.settings.changed_output_settings(declared.settings),
             files={name: self._stamp_if_written(name) for name in files},
         )
@@ -267,7 +273,23 @@ class Project:
             different_from=privacy.different_from,
             user_column=self.settings.prepare.user_column,
             reservation=self.reservation,
+            before_charge=self._rehearse_once,
         )
+
+    def _rehearse_once(self) -> None:
+        """Judge the generator's first texts before the first charge of this process.
+
+        Every charge comes here, also that of a stage whose earlier stages are up to date.
+        """
+        if not self._rehearsed:
+            self.require_rehearsal()
+            self._rehearsed = True
+
+    def require_rehearsal(self) -> None:
+        """Raise PoorRehearsalError or ParamsError if the first texts are not good enough."""
+        from sugarbush.pipeline.rehearsal import require_rehearsal  # it imports this module
+
+        require_rehearsal(self)
 
     def _paid_for(self) -> dict[str, Path]:
         """Return the charges in released folders of the dataset. The example has no such charges,

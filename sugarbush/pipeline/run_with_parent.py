@@ -14,6 +14,9 @@ import ctypes
 import os
 import signal
 import sys
+from contextlib import suppress
+
+import psutil
 
 _PR_SET_PDEATHSIG = 1
 
@@ -24,8 +27,21 @@ def command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", own, str(os.getpid()), module, *arguments]
 
 
+def end_with_children(pid: int) -> None:
+    """End a process and its children. They ignore Ctrl-C, which only the first process handles."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for each in (*process.children(recursive=True), process):
+            with suppress(psutil.NoSuchProcess):
+                each.terminate()
+
+
 def main() -> None:
-    """Ask the kernel to end this process with its parent, then become the module."""
+    """Ask the kernel to end this process with its parent, then become the module.
+
+    The module and its stages ignore Ctrl-C, so that a stage that starts prints no traceback.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent, *arguments = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

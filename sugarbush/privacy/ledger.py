@@ -249,6 +249,10 @@ def _parts(entries: Iterable[Entry]) -> dict[str, tuple[Event, ...]]:
     return {name: tuple((planned[name] | charged[name]).elements()) for name in planned}
 
 
+def _nothing() -> None:
+    """Check nothing."""
+
+
 class Ledger:
     """The charges on one dataset, under one cap.
 
@@ -257,8 +261,9 @@ class Ledger:
     or 4 for a new dataset. `user_column` is the column of the user, or None if the unit is a
     record. The charges in the `reservation` are already admitted. `paid_for` returns the charges
     that the project's released folders name. A ledger that lacks such a charge accepts no new
-    charge. `different_from` names datasets that share no person with this dataset. Raises
-    ParamsError on a bad dataset name, delta or cap.
+    charge. `different_from` names datasets that share no person with this dataset.
+    `before_charge` may raise an error, and then nothing is charged. Raises ParamsError on a bad
+    dataset name, delta or cap.
 
     >>> import tempfile
     >>> from sugarbush.privacy.events import DiscreteGaussian
@@ -285,6 +290,7 @@ class Ledger:
         reservation: Reservation | None = None,
         paid_for: Callable[[], Mapping[str, Path]] = dict,
         different_from: Collection[str] = (),
+        before_charge: Callable[[], None] = _nothing,
     ) -> None:
         if not _NAME.fullmatch(dataset):
             raise ParamsError(
@@ -298,6 +304,7 @@ class Ledger:
                 f"{LARGEST_CAP} (got {delta}, {cap})"
             )
         self.dataset, self.unit, self.delta = dataset, unit, delta
+        self._before_charge = before_charge
         self.user_column = user_column
         self._declared_cap, self.reservation = cap, reservation
         self.different_from = frozenset(different_from)
@@ -410,6 +417,7 @@ class Ledger:
         """
         if self.fixed_chain is not None:
             raise InvariantError("a snapshot of a ledger cannot be charged")
+        self._before_charge()
         with self._locked():
             chain = self._chain()
             self._refuse_missing_charges(chain.entries)

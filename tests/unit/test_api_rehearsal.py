@@ -36,13 +36,13 @@ WRONG = [
 ]
 
 
-def written(state: Path, pool: list[str], **arguments: Any) -> sb.Release:
+def written(state: Path, pool: list[str], *, candidates: int = 40, **arguments: Any) -> sb.Release:
     return sb.synthesize(
         pd.DataFrame({"message": letters(300)}),
         text="message",
         schema=SCHEMA,
         donated=[f"{text} Thank you, {i}." for i, text in enumerate(letters(20, shift=5000))],
-        method=sb.Mosaic(candidates=40),
+        method=sb.Mosaic(candidates=candidates),
         generator=sb.Pool(texts=pool),
         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"),
         settings={"prepare": {"accept_overlap": True}},
@@ -71,4 +71,12 @@ def test_who_accepts_poor_texts_gets_them_and_a_second_call_restores_them(tmp_pa
     charges = len(sb.open_ledger("letters", state=tmp_path).entries())
     again = written(tmp_path, WRONG)  # nothing is charged, so nothing is judged
     assert again.texts == made.texts
+    assert len(sb.open_ledger("letters", state=tmp_path).entries()) == charges
+
+
+def test_new_votes_on_restored_metadata_are_judged_too(tmp_path: Path) -> None:
+    written(tmp_path, WRONG, accept_poor=True)
+    charges = len(sb.open_ledger("letters", state=tmp_path).entries())
+    with pytest.raises(PoorRehearsalError):
+        written(tmp_path, WRONG, candidates=60)
     assert len(sb.open_ledger("letters", state=tmp_path).entries()) == charges

@@ -228,3 +228,47 @@ def test_a_run_adds_up_the_parts_of_its_stages() -> None:
         (70.0, "1 of 2 stages are finished; evolve@maple: round 1: 10%"),
         (100.0, "2 of 2 stages are finished; evolve@maple: finished"),
     ]
+
+
+def test_a_server_that_is_away_ends_no_stage() -> None:
+    def away(percent: float, said: str) -> None:
+        raise ConnectionError
+
+    run = RunProgress(["prepare"], away)
+    run.hear("prepare", "embeddings: 40%")
+    run.finish("prepare")
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ValueError])
+def test_an_output_that_is_closed_ends_no_step(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch, slow: None
+) -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise error
+
+    monkeypatch.setattr(sys, "stderr", Closed())
+    assert list(with_progress(range(50), 50, what="scores")) == list(range(50))
+    monkeypatch.setattr(sys, "stderr", None)
+    assert list(with_progress(range(50), 50, what="scores")) == list(range(50))
+
+
+def test_a_flow_that_stores_what_is_printed_gets_no_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], slow: None
+) -> None:
+    """Prefect's log_prints replaces `print`, also for stderr."""
+    printed: list[str] = []
+    monkeypatch.setattr("builtins.print", lambda *values, **_: printed.extend(map(str, values)))
+    for _ in with_progress(range(7), 7, what="labels by a model", private=True):
+        pass
+    assert not printed
+    assert "labels by a model" in capsys.readouterr().err
+
+
+def test_percentages_of_private_steps_are_tens(
+    capsys: pytest.CaptureFixture[str], slow: None
+) -> None:
+    for _ in with_progress(range(37), 37, what="scores", private=True):
+        pass
+    shown = {int(part) for part in re.findall(r"(\d+)%", capsys.readouterr().err)}
+    assert shown <= set(range(0, 101, 10))

@@ -50,6 +50,7 @@ from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 from sugarbush.training.processes import broadcast_from_first
 
+_PUBLIC_STEPS = Relation.ADD_OR_REMOVE_ONE  # the relation of runs whose steps are public
 _NOTES = 20  # maximum number of times that a run computes the epsilon for the progress bar
 
 
@@ -203,7 +204,9 @@ def train(
         if first:
             checkpoints.restore(first, model, optimizer)
         _make_equal(model)
-        with progress(last - first if rank == 0 else 0, what="training by DP-SGD") as advance:
+        # The number of steps is public for DP-SGD. CRT computes it from the exact number of units.
+        shown, exact = last - first if rank == 0 else 0, mechanism.relation is not _PUBLIC_STEPS
+        with progress(shown, what="training with noise", private=exact) as advance:
             for done in range(first, last):
                 for group in optimizer.param_groups:
                     group["lr"] = learning.rate_at(done, steps=mechanism.steps)

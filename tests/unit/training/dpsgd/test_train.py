@@ -16,7 +16,7 @@ from sugarbush.errors import (
     LedgerError,
     PrivacyError,
 )
-from sugarbush.privacy.accounting import epsilon, rounded_up
+from sugarbush.privacy.accounting import Relation, epsilon, rounded_up
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import DpSgdBound, NonPrivate, PoissonGaussian
 from sugarbush.training.dpsgd import train as train_module
@@ -365,14 +365,17 @@ def test_the_progress_bar_follows_from_settings_alone(tmp_path, ledger, monkeypa
     shown, totals = [], []
 
     @contextmanager
-    def recorded(total, *, what):
-        totals.append((total, what))
+    def recorded(total, *, what, private):
+        totals.append((total, what, private))
         yield lambda done, note: shown.append((done, note))
 
     monkeypatch.setattr(train_module, "progress", recorded)
     run(tmp_path, ledger)
-    assert totals == [(6, "training by DP-SGD")]
+    assert totals == [(6, "training with noise", False)]
     assert [done for done, _ in shown] == [1] * 6
+    run(tmp_path / "crt", ledger, mechanism=replace(MECHANISM, relation=Relation.REPLACE_ONE))
+    assert totals.pop()[2]  # its steps follow from the exact number of units
+    del shown[6:]
     cost = rounded_up(epsilon([MECHANISM.after(6)], delta=1e-5), 3)
     assert shown[-1][1] == f"epsilon {cost} by the plan"
     shown.clear()
