@@ -1045,8 +1045,7 @@ def _run(
 
 
 def _preflight(project: InMemoryProject, method: Method) -> None:
-    """Check before the first charge that encoder, generator and the method's model work, and that
-    the generator's first texts are not poor."""
+    """Check before the first charge that encoder, generator and the method's model work."""
     from sugarbush.pipeline.preflight import check_generator
 
     donated = project.donated()
@@ -1054,7 +1053,6 @@ def _preflight(project: InMemoryProject, method: Method) -> None:
         project.encoder(private=False).check()
     if method.asks_generator:
         check_generator(project, () if donated is None else donated.texts)
-        project.require_rehearsal()
     method.preflight(project.schema)
 
 

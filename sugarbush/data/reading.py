@@ -19,7 +19,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
@@ -149,7 +149,8 @@ def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> 
     `setting`.
     """
     path = part_files(path, setting=setting)[0]
-    reader = _of_format(path, setting, csv_=_csv_header, jsonl=_first_keys, parquet=_parquet_names)
+    header = partial(_csv_header, wanted=required)
+    reader = _of_format(path, setting, csv_=header, jsonl=_first_keys, parquet=_parquet_names)
     try:
         names = reader(path)
     except OSError as error:
@@ -194,22 +195,28 @@ def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
     return whole.digest()
 
 
-def _csv_header(path: Source) -> Sequence[str]:
+def _csv_header(path: Source, *, wanted: Collection[str]) -> Sequence[str]:
     with _open(path) as file:
-        return next(_cells(file), [])
+        return next(_cells(file, wanted), [])
 
 
-def _cells(lines: Iterator[str]) -> Iterator[list[str]]:
-    """Yield the cells of each row. The delimiter gives the first line the most cells.
+def _cells(lines: Iterator[str], wanted: Collection[str]) -> Iterator[list[str]]:
+    """Yield the cells of each row. The delimiter gives the first line the most `wanted` columns,
+    and then the most cells.
 
     Spreadsheets write semicolons where the decimal sign is a comma.
 
-    >>> list(_cells(iter(["no;text\\n", "1;good, but late\\n"])))
+    >>> list(_cells(iter(["no;text\\n", "1;good, but late\\n"]), {"text"}))
     [['no', 'text'], ['1', 'good, but late']]
     """
     csv.field_size_limit(_FIELD_LIMIT)
     first = next(lines, "")
-    delimiter = max(_DELIMITERS, key=lambda own: len(next(csv.reader([first], delimiter=own), [])))
+
+    def fit(delimiter: str) -> tuple[int, int]:
+        cells = next(csv.reader([first], delimiter=delimiter), [])
+        return len(set(wanted) & set(cells)), len(cells)
+
+    delimiter = max(_DELIMITERS, key=fit)
     yield from csv.reader(chain([first] if first else [], lines), delimiter=delimiter, strict=True)
 
 
@@ -329,7 +336,7 @@ def _not_utf8(path: Source, setting: str) -> InputError:
 def _csv(
     path: Source, setting: str, wanted: Mapping[str, str], *, broken: bool = False
 ) -> Iterator[Row]:
-    lines = _cells(_lines(path, setting))
+    lines = _cells(_lines(path, setting), wanted)
     number = 1
     try:
         header = next(lines, None)

@@ -20,15 +20,11 @@ _LEAST_TOKENS_PER_WORD = 1.2
 
 def preflight(project: Project) -> None:
     """Check the encoder, the generator and the models. Raises ParamsError, PrivacyError, InputError
-    or GeneratorError. Raises PoorRehearsalError if the first texts are poor and nobody accepted
-    them."""
-    from sugarbush.pipeline.rehearsal import require_rehearsal  # it imports this module
-
+    or GeneratorError. `Project.ledger` judges the first texts later, before the first charge."""
     if any(method.uses_encoder for method in project.settings.chosen):
         project.encoder(private=False).check()
     if any(method.asks_generator for method in project.settings.chosen):
         check_generator(project)
-        require_rehearsal(project)
     for method in project.settings.chosen:
         method.preflight(project.schema)
 

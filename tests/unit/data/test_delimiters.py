@@ -46,12 +46,14 @@ def test_every_text_survives_every_delimiter(
         ("\ufeffno;text\n1;good, but late\n", ["good, but late"]),
         ('"a, b";text\n1;x\n', ["x"]),  # a comma in quotes separates nothing
         ("no,text\n1,a;b;c\n", ["a;b;c"]),
+        ("no\ttext\tnote (free, honest, long)\n1\ta\tb\n", ["a"]),
+        ("a;b;c;d,text\n1,x\n", ["x"]),  # the wanted column decides before the number of cells
     ],
 )
 def test_the_header_alone_decides(tmp_path: Path, content: str, texts: list[str] | None) -> None:
     path = tmp_path / "in.csv"
     path.write_text(content, encoding="utf-8")
-    assert "text" in column_names(path, setting="--from", required={})
+    assert "text" in column_names(path, setting="--from", required={"text": "--text"})
     if texts is None:
         with pytest.raises(InputError, match="row 2: has 2 cells"):
             texts_of(path)
