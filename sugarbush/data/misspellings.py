@@ -42,7 +42,7 @@ def misspellings(records: Iterable[Record], schema: Schema) -> list[Misspelling]
 def _of_attribute(attribute: Attribute, counts: Counter[str]) -> Iterable[Misspelling]:
     similar: dict[str, list[str]] = {}
     for value, _ in counts.most_common():
-        if value not in attribute.listed:
+        if not attribute.has_value(value):
             similar.setdefault(without_spelling(value), []).append(value)
     for listed in attribute.listed:
         if listed not in counts and (close := similar.get(without_spelling(listed))):
