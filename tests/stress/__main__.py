@@ -26,11 +26,12 @@ from pathlib import Path
 
 import psutil
 
+from sugarbush.pipeline.rehearsal import require_good_rehearsal
 from tests.integration.llm.server import KEY
 from tests.integration.postgres import binaries, free_port
 from tests.integration.prefect_service import Service, running_service
 from tests.integration.project import TINY_ENCODER, Checkout
-from tests.pipelines import run_pipeline
+from tests.pipelines import opened, run_pipeline
 from tests.settings import ROOT
 from tests.stress.trial import Trial, copied, new_project, run_forked, start_forked
 
@@ -209,6 +210,12 @@ class Stress:
             provider="openai",
             openai=ENDPOINT | {"base_url": f"http://127.0.0.1:{server.port}/v1"},
         )
+        with (
+            server
+        ):  # its random words are poor first texts, and a run needs somebody to accept them
+            server.start()
+            with opened(trial.project) as project:
+                require_good_rehearsal(project, accept=True)
         return trial, server
 
     def dask(self, kills: int) -> Iterator[Row]:
