@@ -25,7 +25,7 @@ from sugarbush.pipeline import flow
 def test_a_stage_ran_when_dvc_says_that_it_runs_it(
     monkeypatch: pytest.MonkeyPatch, line: str, ran: bool
 ) -> None:
-    def run_dvc(*arguments: str, say: Any, folder: Any) -> None:
+    def run_dvc(*arguments: str, say: Any, new_draw: bool, folder: Any) -> None:
         say(line)
 
     monkeypatch.setattr(flow, "run_dvc", run_dvc)
