@@ -304,7 +304,7 @@ class Ledger:
                 f"{LARGEST_CAP} (got {delta}, {cap})"
             )
         self.dataset, self.unit, self.delta = dataset, unit, delta
-        self._before_charge = before_charge
+        self.before_charge = before_charge
         self.user_column = user_column
         self._declared_cap, self.reservation = cap, reservation
         self.different_from = frozenset(different_from)
@@ -361,6 +361,7 @@ class Ledger:
         chain = self._chain()
         entries = tuple(replace(entry, dataset_fingerprint=()) for entry in chain.entries)
         found.fixed_chain, found.reservation = replace(chain, entries=entries), None
+        found.before_charge = _nothing
         found.paid_for = dict
         return found
 
@@ -417,7 +418,7 @@ class Ledger:
         """
         if self.fixed_chain is not None:
             raise InvariantError("a snapshot of a ledger cannot be charged")
-        self._before_charge()
+        self.before_charge()
         with self._locked():
             chain = self._chain()
             self._refuse_missing_charges(chain.entries)

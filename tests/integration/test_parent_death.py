@@ -52,6 +52,7 @@ def test_killing_the_starter_ends_dvc_and_its_stage(
     started = tmp_path / "started"
     then = f"pathlib.Path('{started}').write_text(str(os.getpid())); time.sleep(36000)"
     (tmp_path / "dvc.yaml").write_text(STAGE.format(then=then))
+    (tmp_path / "params.yaml").write_text("{}")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("DVC_")} | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONPATH": str(ROOT),
@@ -66,7 +67,8 @@ def test_killing_the_starter_ends_dvc_and_its_stage(
     )
     starter = subprocess.Popen([sys.executable, "-c", starts], cwd=tmp_path, env=environment)
     try:
-        wait_until(lambda: started.exists() and started.read_text())
+        wait_until(lambda: has_ended(starter) or (started.exists() and started.read_text()))
+        assert not has_ended(starter)
         stage = psutil.Process(int(started.read_text()))
         family = [stage, *stage.parents()]
         family = family[: [p.pid for p in family].index(starter.pid)]
@@ -76,6 +78,10 @@ def test_killing_the_starter_ends_dvc_and_its_stage(
         wait_until(lambda: not any(is_alive(process) for process in family))
     finally:
         starter.kill()
+
+
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is not None
 
 
 def is_alive(process: psutil.Process) -> bool:
