@@ -38,18 +38,20 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InputError, ParamsError, PrivacyError, SchemaError
 from sugarbush.evaluation.settings import EvaluateSettings
-from sugarbush.evolution.evolve import Evolution
+from sugarbush.evolution.parts import Lineage
+from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.generators.interface import GeneratorSettings
 from sugarbush.html_table import html_table
 from sugarbush.methods.interface import (
-    LABELS,
-    METADATA,
     FinalSet,
     Initial,
     Method,
     MethodInputs,
+    OneStageMethod,
+    TrainedMethod,
 )
 from sugarbush.methods.mosaic import Mosaic
+from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.paths import atomic_directory, named_state, state_root
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
 from sugarbush.pipeline.in_memory_report import ReportSource, metadata_files
@@ -102,8 +104,8 @@ class Release:
 
     `frame` has one row per synthetic text, with the attribute values that were read from the text
     (see `labels`), the values that were requested for it, and a weight. `verdict` tells how good
-    the texts are, from released and public values. `evolution` contains the candidates and votes of
-    every round. If `epsilon` is infinite, the texts have no guarantee and must stay private.
+    the texts are, from released and public values. `lineage` contains the candidates and the noisy
+    scores. If `epsilon` is infinite, the texts have no guarantee and must stay private.
     """
 
     method: str
@@ -111,7 +113,7 @@ class Release:
     delta: float
     ledger_ids: tuple[str, ...] = field(repr=False)
     run: str = field(repr=False)
-    evolution: Evolution = field(repr=False)
+    lineage: Lineage = field(repr=False)
     labels: Labels = field(repr=False)
     verdict: Verdict = field(repr=False)
     _schema: Schema = field(repr=False)
@@ -136,7 +138,7 @@ class Release:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        return self.evolution.final.texts
+        return self.lineage.final.texts
 
     def save(self, folder: str | Path) -> Path:
         """Write the texts, the rounds, release.json, the card and the report into a new or empty
@@ -151,7 +153,7 @@ class Release:
         if target.exists() and any(target.iterdir()):
             raise ParamsError(f"{target}: is not empty. Choose another folder")
         with atomic_directory(target) as temporary:
-            write_texts(self.evolution, self._schema, temporary, labels=self.labels)
+            write_texts(self.lineage, self._schema, temporary, labels=self.labels)
             files = {**card_files, "index.html": self._page(downloads_in_folder())}
             for name, content in files.items():
                 (temporary / name).write_text(content, encoding="utf-8")
@@ -175,7 +177,7 @@ class Release:
         from sugarbush.report.downloads import TEXTS, downloads_inside
         from sugarbush.report.notebook import ReportPage
 
-        lines = texts_as_lines(self.evolution.final, self._schema, self.labels)
+        lines = texts_as_lines(self.lineage.final, self._schema, self.labels)
         files = {**self._card_files(), TEXTS: lines}
         return ReportPage(self._page(downloads_inside(files)))
 
@@ -925,7 +927,7 @@ def _generator_section(generator: GeneratorSettings) -> dict[str, Any]:
 
 def _require_usable(settings: ProjectSettings, schema: Schema) -> None:
     """Raise an error at once if a method has no generator, or if no release can be good."""
-    asking = [method.name for method in settings.chosen if method.asks_generator]
+    asking = [method.name for method in settings.chosen if method.facts.asks_generator]
     if asking and "provider" not in settings.generator.model_fields_set:
         raise ParamsError(
             f"generator: method {asking[0]} needs a generator, which writes the texts. No budget "
@@ -1005,7 +1007,7 @@ def _with_best_prompts(project: InMemoryProject) -> InMemoryProject:
     from sugarbush.pipeline.rehearsal import alternatives, rehearse
 
     settings = project.settings
-    if not settings.chosen[0].asks_generator or len(alternatives(project)) == 1:
+    if not settings.chosen[0].facts.asks_generator or len(alternatives(project)) == 1:
         return project
     found = rehearse(project)
     if found is None or not found.changes:
@@ -1027,20 +1029,19 @@ def _run(
         method, stage="synthesize", metadata=drawn.value(), report=report
     )
     initial = None
-    if "finetune" in method.stages:
-        if method.starts_from_pretrained is not None:
+    if isinstance(method, TrainedMethod):
+        if method.facts.pretrained is not None:
             from sugarbush.pipeline.stages.pretrain import write_models
 
             write_models(project.pretrained, project)
         final = _trained(method, inputs, new_draw=new_draw)
+    elif isinstance(method, PartsMethod):
+        initial = method.initialise(inputs)
+        first = Released(initial.population, initial.ledger_ids)
+        final = method.enlarge(inputs, method.evolve(inputs, first, forced=new_draw))
     else:
-        first = None
-        if "initialise" in method.stages:
-            initial = method.initialise(inputs)
-            first = Released(initial.population, initial.ledger_ids)
-        final = method.evolve(inputs, first, forced=new_draw)
-        if "enlarge" in method.stages:
-            final = method.enlarge(inputs, final)
+        assert isinstance(method, OneStageMethod)
+        final = method.evolve(inputs, None, forced=new_draw)
     return _release(project, method, final, inputs, drawn=drawn, initial=initial)
 
 
@@ -1049,14 +1050,14 @@ def _preflight(project: InMemoryProject, method: Method) -> None:
     from sugarbush.pipeline.preflight import check_generator
 
     donated = project.donated()
-    if method.uses_encoder:
+    if method.facts.uses_encoder:
         project.encoder(private=False).check()
-    if method.asks_generator:
+    if method.facts.asks_generator:
         check_generator(project, () if donated is None else donated.texts)
     method.preflight(project.schema)
 
 
-def _trained(method: Method, inputs: MethodInputs, *, new_draw: bool) -> FinalSet:
+def _trained(method: TrainedMethod, inputs: MethodInputs, *, new_draw: bool) -> FinalSet:
     trained = method.finetune(inputs, forced=new_draw)
     if trained is None:
         raise ParamsError("synthesize trains in one process. Set finetune.processes: 1")
@@ -1093,27 +1094,25 @@ def _release(
 ) -> Release:
     from sugarbush.pipeline.release_facts import text_counts
 
-    evolution, privacy = final.evolution, project.settings.privacy
-    ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))
-    texts = evolution.final
-    reader = project.label_reader(inputs.metadata, method)
+    lineage, privacy = final.lineage, project.settings.privacy
+    metadata, donated = inputs.public.metadata, inputs.public.donated
+    ids = tuple(dict.fromkeys((*metadata.ledger_ids, *lineage.ledger_ids)))
+    texts = lineage.final
+    reader = project.label_reader(metadata, method)
     labels = reader.read(texts.texts, texts.codes)
-    has_votes = bool(evolution.rounds) and project.plan.holds(method.vote_part)
     return Release(
         method=method.name,
-        frame=readable(evolution.final, project.schema, labels),
+        frame=readable(texts, project.schema, labels),
         delta=privacy.delta,
         ledger_ids=ids,
         run=final.run,
-        evolution=evolution,
+        lineage=lineage,
         labels=labels,
         verdict=judge(
-            evolution,
+            lineage,
             labels,
             reader=reader,
-            wanted=inputs.texts,
-            stddev=project.plan.of(method.vote_part).stddev if has_votes else None,
-            chosen_by_scores=method.vote_unit > 1,
+            wanted=inputs.public.texts,
         ),
         _schema=project.schema,
         _privacy=privacy,
@@ -1125,8 +1124,8 @@ def _release(
             project.schema,
             ledger=ledger,
             ledger_ids=ids,
-            texts={method.name: text_counts(evolution.final, len(evolution.rounds))},
-            donated=0 if inputs.donated is None else len(inputs.donated.texts),
+            texts={method.name: text_counts(lineage)},
+            donated=0 if donated is None else len(donated.texts),
             engine=drawn.described["engine"],
             plan=project.plan,
         ),

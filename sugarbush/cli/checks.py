@@ -76,16 +76,16 @@ def check(project: Project, console: Console, *, internal: bool = False) -> None
             how = ", UNENCRYPTED over the network" if is_unencrypted(base_url) else ""
             what = "every private text" if settings.reads_codes else "the donated examples alone"
             console.print(f"labels     ok: {base_url} will receive {what}{how}")
-    if any(method.uses_encoder for method in settings.chosen):
+    if any(method.facts.uses_encoder for method in settings.chosen):
         project.encoder(private=False).check()
         console.print(f"encoder    ok: {settings.embedding.model}")
-    if any(method.asks_generator for method in settings.chosen):
+    if any(method.facts.asks_generator for method in settings.chosen):
         _check_generator(project, console)
         for notice in notices(project):
             console.print(f"           but {notice}", markup=False, soft_wrap=True)
     for method in settings.chosen:
         method.preflight(schema)
-        if not method.asks_generator:
+        if not method.facts.asks_generator:
             console.print(f"method     ok: {method.name}")
     if writes_another_domain(settings):  # the settings allow it
         console.print(DOMAIN_NOTICE, soft_wrap=True)

@@ -32,9 +32,9 @@ def show_estimate(project: Project, console: Console) -> None:
         found = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
         _print(found, labels, console)
     for method in settings.chosen:
-        if not method.asks_generator:
+        if not method.facts.asks_generator:
             console.print(f"{method.name} needs no generator, because it trains its own model.")
-    if not any(method.asks_generator for method in settings.chosen):
+    if not any(method.facts.asks_generator for method in settings.chosen):
         return
     planned = planned_calls(project, donated, record_count=count)
     endpoint = settings.generator.chosen.endpoint

@@ -15,16 +15,16 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.evolution.evolve import Writer
 from sugarbush.evolution.herding import herd
-from sugarbush.evolution.initialisation import Donated, Targets, first_population
+from sugarbush.evolution.initialisation import first_population
 from sugarbush.evolution.population import Population
+from sugarbush.evolution.targets import Donated, Targets
+from sugarbush.evolution.writer import Writer
 from sugarbush.generators.answer_checks import word_runs
 from sugarbush.generators.interface import Answer, Request, Usage, usage_of
 from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.randomness import public_rng
 
-RATIO = 2  # kernel herding chooses from RATIO * (size of the release) texts
 BATCH = 1000  # number of requests that get their table rows and examples together
 _SENT_AT_ONCE = 10 * BATCH  # maximum number of requests in a call of the generator
 _REQUESTS_PER_TEXT = 2  # maximum number of requests for each further text

@@ -11,6 +11,7 @@ If candidates are bitwise equal, only the candidate with the lowest index gets v
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,8 @@ _SCORE_BYTES = 256 * 2**20  # memory for the scores of all blocks that run at th
 _MAX_BLOCK_ROWS = 1024  # 512 and 2048 are slower (benchmarks/voting.py)
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
+
+Search = Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.int64]]
 
 
 def nearest(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -40,36 +43,58 @@ def nearest(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> ND
     [1, 2]
     """
     _check(queries, candidates)
-    return _search(queries, np.arange(len(queries)), candidates)
+    return _search(queries, np.arange(len(queries)), candidates, count=1)[:, 0]
 
 
-def nearest_within_label(
+def nearest_few(
+    queries: NDArray[np.float32], candidates: NDArray[np.float32], *, count: int
+) -> NDArray[np.int64]:
+    """Return the indices of the `count` nearest candidates of every query, `(n, count)` int64.
+
+    The nearest comes first. A copy of an earlier candidate is never chosen. If there are fewer than
+    `count` different candidates, the last columns are -1. The guarantee, the shapes and the errors
+    are those of `nearest`.
+
+    >>> candidates = np.array([[0.0], [1.0], [5.0]], dtype=np.float32)
+    >>> nearest_few(np.array([[0.8], [4.0]], dtype=np.float32), candidates, count=2).tolist()
+    [[1, 0], [2, 1]]
+    """
+    _check(queries, candidates)
+    return _search(queries, np.arange(len(queries)), candidates, count=count)
+
+
+def within_label(
     queries: NDArray[np.float32],
     candidates: NDArray[np.float32],
     *,
     query_labels: NDArray[np.int64],
     candidate_labels: NDArray[np.int64],
+    search: Search,
 ) -> NDArray[np.int64]:
-    """Return the nearest candidate of the same label for every query, `(n,)` int64.
+    """Search the nearest candidates of the same label for every query, `(n, k)` int64.
 
-    If no candidate has the label of a query, the query votes among all candidates. Every record
-    therefore has exactly one vote, and the histogram over all labels has sensitivity 1.
+    `search(queries, candidates)` returns k indices of each query, such as `nearest_few`. If no
+    candidate has the label of a query, the query votes among all candidates. Every record therefore
+    votes exactly once, and the histogram over all labels has the sensitivity of one vote.
 
-    Guarantee: element i depends only on `queries[i]`, `query_labels[i]` and the candidates.
+    Guarantee: row i depends only on `queries[i]`, `query_labels[i]` and the candidates.
     `query_labels` is (n,), `candidate_labels` (m,); labels are any integers. Raises the errors of
     `nearest`, and InvariantError if a vector has no label.
     """
     _check(queries, candidates)
     if query_labels.shape != (len(queries),) or candidate_labels.shape != (len(candidates),):
         raise InvariantError("every query and every candidate needs one label")
-    votes = np.empty(len(queries), dtype=np.int64)
+    votes: NDArray[np.int64] | None = None
     for label in np.unique(query_labels):
-        mine = np.flatnonzero(query_labels == label)
+        rows = np.flatnonzero(query_labels == label)
         eligible = np.flatnonzero(candidate_labels == label)
         if not len(eligible):
             eligible = np.arange(len(candidates))
-        votes[mine] = eligible[_search(queries, mine, candidates[eligible])]
-    return votes
+        indices = search(queries[rows], candidates[eligible])
+        if votes is None:
+            votes = np.empty((len(queries), indices.shape[1]), dtype=np.int64)
+        votes[rows] = np.where(indices >= 0, eligible[indices], -1)
+    return np.empty((0, 1), dtype=np.int64) if votes is None else votes
 
 
 def _check(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> None:
@@ -108,19 +133,29 @@ def _target(candidates: NDArray[np.float32]) -> _Target:
 
 
 def _search(
-    queries: NDArray[np.float32], rows: NDArray[np.int64], candidates: NDArray[np.float32]
+    queries: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    candidates: NDArray[np.float32],
+    *,
+    count: int,
 ) -> NDArray[np.int64]:
-    """Compute `nearest` for the queries at `rows`, `(len(rows),)`."""
+    """Compute `nearest_few` for the queries at `rows`, `(len(rows), count)`."""
     target, threads = _target(candidates), thread_count()
-    found = np.empty(len(rows), dtype=np.int64)
+    indices = np.full((len(rows), count), -1, dtype=np.int64)
+    few = min(count, len(target.vectors))
 
     def fill(block: slice) -> None:
-        found[block] = target.places[_nearest_of_block(queries[rows[block]], target)]
+        batch = queries[rows[block]]
+        if few == 1:
+            chosen = _nearest_of_block(batch, target)[:, None]
+        else:
+            chosen = _nearest_few_of_block(batch, target, few)
+        indices[block, :few] = target.places[chosen]
 
     most = min(_SCORE_BYTES // (4 * len(target.vectors) * threads), -(-len(rows) // threads))
     size = max(1, min(_MAX_BLOCK_ROWS, most))
     run_in_threads(fill, blocks(len(rows), size), threads=threads, what="nearest candidates")
-    return found
+    return indices
 
 
 def _scores(
@@ -155,6 +190,23 @@ def _nearest_of_block(x: NDArray[np.float32], target: _Target) -> NDArray[np.int
         rivals = np.flatnonzero(scores[row] >= lowest[row])
         best[row] = rivals[_distances(x[row], target.vectors[rivals]).argmin()]
     return best
+
+
+def _nearest_few_of_block(x: NDArray[np.float32], target: _Target, count: int) -> NDArray[np.int64]:
+    """Return the `count` nearest candidates of each row, by exact distance, then by index.
+
+    A candidate whose score is more than the error bound below the `count`-th largest score has at
+    least `count` candidates that are truly nearer. So the candidates above contain the nearest.
+    """
+    scores, slack = _scores(x, target)
+    last = np.partition(scores, scores.shape[1] - count, axis=1)[:, scores.shape[1] - count]
+    lowest = last - slack
+    chosen = np.empty((len(x), count), dtype=np.int64)
+    for row in range(len(x)):
+        rivals = np.flatnonzero(scores[row] >= lowest[row])
+        order = np.argsort(_distances(x[row], target.vectors[rivals]), kind="stable")
+        chosen[row] = rivals[order[:count]]
+    return chosen
 
 
 def _distances(x: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:

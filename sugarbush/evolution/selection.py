@@ -1,4 +1,4 @@
-"""Selects survivors by their noisy votes.
+"""Ranks candidates by their noisy votes, and apportions numbers.
 
 Selection reads only noisy votes and public values, so it is post-processing and costs no budget.
 With equal votes and seeds, the survivors are equal.
@@ -17,16 +17,6 @@ from sugarbush.errors import InvariantError
 from sugarbush.randomness import Rng
 
 Votes = NDArray[np.int64] | NDArray[np.float64]
-
-
-def threshold(votes: Votes, *, stddev: float, multiple: float) -> NDArray[np.float64]:
-    """Return max(votes - H, 0) with H = multiple * stddev, `(m,)` float64.
-
-    `stddev` is the standard deviation of the noise, in votes. With H = 0, only negative votes
-    change. Source: Lin et al. 2024, "Differentially Private Synthetic Data via Foundation Model
-    APIs 1: Images", Algorithm 2; Xie et al. 2024, Algorithm 2.
-    """
-    return np.maximum(np.asarray(votes, dtype=np.float64) - multiple * stddev, 0.0)
 
 
 def select_by_rank(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:

@@ -1,62 +1,78 @@
-"""The requests for variations of the survivors (VARIATION_API)."""
+"""The variers: requests for variations of the survivors (VARIATION_API)."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from sugarbush.data.schema import Schema
+from sugarbush.evolution.parts import Varier
 from sugarbush.evolution.population import Population
-from sugarbush.evolution.settings import EvolutionSettings
-from sugarbush.generators.interface import Answer, VariationRequest
+from sugarbush.generators.interface import Answer, Request, VariationRequest
 from sugarbush.randomness import public_rng, seed_of
 
+_MIN_WORDS = 25  # a variation requests at least this many words
 
-def variation_requests(
-    parents: Population, *, schema: Schema, params: EvolutionSettings, round_: int, seed: int
-) -> tuple[VariationRequest, ...]:
-    """Make `variations` - 1 requests per parent, in order.
 
-    A parent with n words gets the requested length max(min_words, n + N(0, s)), where s =
-    mask_share * word_scale (Xie et al. 2024, "adaptive text lengths"). The parent is synthetic, so
-    requests contain no private length.
+@dataclass(frozen=True, kw_only=True)
+class FillIn(Varier):
+    """A variation replaces a fraction `mask_share` of its parent's words.
+
+    Below 0.05, it is a paraphrase. `tones` are used in turn. A parent with n words gets the
+    requested length max(25, n + N(0, s)), where s = mask_share * word_scale (Xie et al. 2024,
+    "adaptive text lengths"). The parent is synthetic, so requests contain no private length.
     """
-    rng = public_rng(seed, "lengths", round_)
-    scale = params.mask_share * params.word_scale
-    requests: list[VariationRequest] = []
-    for place, parent in enumerate(parents.texts):
-        for copy in range(params.variations - 1):
-            words = len(parent.split()) + rng.normal(0.0, scale) if scale else len(parent.split())
-            requests.append(
-                VariationRequest(
-                    subject=schema.subject,
-                    parent=parent,
-                    mask_share=params.mask_share,
-                    words=max(params.min_words, round(words)),
-                    tone=params.tones[len(requests) % len(params.tones)] if params.tones else "",
-                    sample=seed_of(seed, "vary", round_, int(parents.ids[place]), copy) >> 1,
+
+    copies: int
+    mask_share: float = 0.5
+    tones: tuple[str, ...] = ()
+    word_scale: float = 0.0
+
+    def requests(
+        self, parents: Population, *, schema: Schema, number: int, seed: int
+    ) -> tuple[Request, ...]:
+        rng = public_rng(seed, "lengths", number)
+        scale = self.mask_share * self.word_scale
+        requests: list[Request] = []
+        for index, parent in enumerate(parents.texts):
+            for copy in range(self.copies):
+                length = len(parent.split())
+                words = length + rng.normal(0.0, scale) if scale else length
+                requests.append(
+                    VariationRequest(
+                        subject=schema.subject,
+                        parent=parent,
+                        mask_share=self.mask_share,
+                        words=max(_MIN_WORDS, round(words)),
+                        tone=self.tones[len(requests) % len(self.tones)] if self.tones else "",
+                        sample=seed_of(seed, "vary", number, int(parents.ids[index]), copy) >> 1,
+                    )
                 )
-            )
-    return tuple(requests)
+        return tuple(requests)
+
+    def longest_request(self, first: Request) -> Request:
+        words = first.words or 0
+        return VariationRequest(
+            subject=first.subject, parent="word " * words, mask_share=self.mask_share, words=words
+        )
 
 
 def with_variations(
-    parents: Population,
-    answers: tuple[Answer, ...],
-    *,
-    params: EvolutionSettings,
-    round_: int,
-    next_id: int,
+    parents: Population, answers: tuple[Answer, ...], *, copies: int, number: int, next_id: int
 ) -> Population:
-    """Return the parents, followed by their variations. Unusable answers are dropped."""
-    copies = params.variations - 1
-    kept = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=np.int64)
-    of = kept // max(copies, 1)
+    """Return the parents, followed by their variations. Unusable answers are dropped.
+
+    `answers` has `copies` answers for each parent. `number` is the round that wrote them.
+    """
+    usable = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=np.int64)
+    of = usable // max(copies, 1)
     children = Population(
-        ids=next_id + np.arange(len(kept), dtype=np.int64),
-        texts=tuple(str(answers[i].text) for i in kept),
+        ids=next_id + np.arange(len(usable), dtype=np.int64),
+        texts=tuple(str(answers[i].text) for i in usable),
         codes=parents.codes[of],
         labels=parents.labels[of],
         parents=parents.ids[of],
-        rounds=np.full(len(kept), round_, dtype=np.int64),
+        rounds=np.full(len(usable), number, dtype=np.int64),
     )
     return parents.join(children)

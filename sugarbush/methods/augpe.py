@@ -5,51 +5,46 @@ Source: Xie et al. 2024, "Differentially Private Synthetic Data via Foundation M
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, Self
 
-from sugarbush.errors import InvariantError
-from sugarbush.evolution.initialisation import Targets, targets_by_label
+from pydantic import model_validator
+
+from sugarbush.evolution.parts import Parts
+from sugarbush.evolution.prompts import Prompts
 from sugarbush.evolution.settings import PromptContent
-from sugarbush.methods.evolving import EvolvingMethod
-from sugarbush.methods.interface import LABELS, MethodInputs, ShareRequest
-from sugarbush.privacy.data_types import Released
-from sugarbush.settings import AtLeastOne, Count, NotNegative
+from sugarbush.evolution.starts import FromLabels, Open
+from sugarbush.methods.private_evolution import PrivateEvolution, ScorerName
+from sugarbush.settings import AtLeastOne, Count
 
 
-class AugPE(EvolvingMethod):
+class AugPE(PrivateEvolution):
     """AugPE. The DP counts of a label decide the labels of the first candidates.
 
-    >>> AugPE(rounds=3).vote_part
-    'votes:augpe'
+    >>> [request.name for request in AugPE(rounds=3).budget_requests()]
+    ['labels', 'votes:augpe']
     """
 
     name: ClassVar[str] = "augpe"
+    word_scale: ClassVar[float] = 20.0
 
     prompt: PromptContent = PromptContent.INDEPENDENT
     examples: Count = 0
     candidates: AtLeastOne | None = 2000
-    max_candidates: AtLeastOne = 20_000
     rounds: Count = 10
     variations: AtLeastOne = 7
     by_label: bool = True
-    word_scale: NotNegative = 20.0
+    """Whether a record votes only on candidates with its own label."""
 
-    def share_requests(self) -> tuple[ShareRequest, ...]:
-        labels = ShareRequest(name=LABELS, share="metadata", count=1)
-        return (*((labels,) if self.by_label else ()), *super().share_requests())
+    def prompts(self) -> Prompts:
+        return replace(super().prompts(), most=20_000, with_label=self.by_label)
 
-    def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Return targets in proportion to the DP counts. Without `by_label`, any value fits."""
-        metadata = inputs.metadata
-        if not self.by_label:
-            open_ = super().targets(inputs, count=count, seed=seed)
-            return Released(open_.value, metadata.ledger_ids)
-        if metadata.labels is None or metadata.label is None:
-            raise InvariantError("augpe by label needs the DP counts of a label")
-        targets = targets_by_label(
-            self.first_count(float(metadata.labels.sum())) if count is None else count,
-            inputs.schema,
-            attribute=metadata.label,
-            label_counts=metadata.labels,
-        )
-        return Released(targets, metadata.ledger_ids)
+    def parts(self) -> Parts:
+        start = FromLabels(self.prompts()) if self.by_label else Open(self.prompts())
+        return self.with_rounds(start, by_label=self.by_label)
+
+    @model_validator(mode="after")
+    def _kernel_scores_have_no_labels(self) -> Self:
+        if self.by_label and self.scorer is ScorerName.KERNEL:
+            raise ValueError("scorer: kernel needs by_label: false. Set it, or set scorer: votes")
+        return self

@@ -19,7 +19,14 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.extras import require_extra
-from sugarbush.methods.interface import FinalSet, Method, MethodInputs, TrainedModel
+from sugarbush.methods.interface import (
+    FinalSet,
+    MethodFacts,
+    MethodInputs,
+    ProjectFacts,
+    TrainedMethod,
+    TrainedModel,
+)
 from sugarbush.paths import reading
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.results import DAMAGED, digest_of, digest_of_folder
@@ -41,7 +48,7 @@ _FIRST = "generation-1"
 LEDGER = "confidentiality"  # a separate ledger, because epsilon must not be added to DP epsilon
 
 
-class CRT(Method):
+class CRT(TrainedMethod):
     """CRT. `training` contains the settings of redaction and training.
 
     `sampling` contains the settings of generation.
@@ -51,10 +58,7 @@ class CRT(Method):
     """
 
     name: ClassVar[str] = "crt"
-    stages: ClassVar[tuple[str, ...]] = ("finetune", "generate")
     stays_private: ClassVar[bool] = True
-    is_measured: ClassVar[bool] = False
-    reads_codes: ClassVar[bool] = False
 
     training: CrtSettings = CrtSettings()
     sampling: GenerateSettings = GenerateSettings()
@@ -67,25 +71,32 @@ class CRT(Method):
         settings = self.model_dump(mode="json")
         return {"crt": settings["training"], "generate": settings["sampling"]}
 
-    def check(self, settings: Any) -> None:
+    def check(self, project: ProjectFacts) -> None:
         """Refuse `unit: user`, because CRT protects only a secret in one record."""
-        if settings.privacy.unit is Unit.USER:
+        if project.privacy.unit is Unit.USER:
             raise ValueError(
                 "methods: crt protects a secret in one record, not a user. Remove crt, or set "
                 "privacy.unit: record"
             )
 
     @property
-    def starts_from_pretrained(self) -> str | None:
-        return self.training.model if self.training.model in (TINY, LSTM) else None
+    def facts(self) -> MethodFacts:
+        model = self.training.model
+        return MethodFacts(
+            reads_codes=False,
+            is_measured=False,
+            pretrained=model if model in (TINY, LSTM) else None,
+            files=self._files(),
+            confidential_epsilon=self.training.epsilon,
+        )
 
-    def public_files(self) -> tuple[tuple[str, str], ...]:
+    def _files(self) -> tuple[tuple[str, str], ...]:
         """Return the labelled sample, the known public texts and the tuned detectors."""
         from sugarbush.training.crt.findings import DESCRIPTION
 
-        own = self.training
-        named = [(own.labelled, "crt.labelled"), (own.known, "crt.known")]
-        for name in (*own.detectors, *filter(None, [own.conservative])):
+        settings = self.training
+        named = [(settings.labelled, "crt.labelled"), (settings.known, "crt.known")]
+        for name in (*settings.detectors, *filter(None, [settings.conservative])):
             if (Path(name) / DESCRIPTION).exists():
                 named.append((name, "crt.detectors"))
         return tuple((file, setting) for file, setting in named if file is not None)
@@ -126,14 +137,14 @@ class CRT(Method):
         measured = self.measured_recall(inputs, policy, conservative)
         gamma = agreed_gamma(settings.gamma, measured=None if measured is None else measured.gamma)
         screened = screen(
-            inputs.corpus.records().map_batch(lambda records: records.texts),
+            inputs.private.corpus.records().map_batch(lambda records: records.texts),
             policy=policy,
             conservative=conservative,
             known=known,
         )
         delta_2 = 0.0 if measured is None else measured.delta_2
         mechanism = self.mechanism(
-            screened, gamma=gamma, delta=inputs.privacy.delta, delta_2=delta_2
+            screened, gamma=gamma, delta=inputs.private.privacy.delta, delta_2=delta_2
         )
         event = mechanism.event
         assert isinstance(event, ConfidentialTraining)
@@ -141,8 +152,8 @@ class CRT(Method):
             "version": versions.CRT,
             "patterns": described(),
             "weights": (*policy.identities, *identities_of([conservative])),
-            "start": digest_of_start(inputs.pretrained, settings),
-            "corpus": inputs.digests["texts"],
+            "start": digest_of_start(inputs.public.pretrained, settings),
+            "corpus": inputs.private.digests["texts"],
             # Settings that do not affect the model, such as the device, count with their defaults.
             "settings": {
                 **CrtSettings().model_dump(mode="json"),
@@ -155,15 +166,17 @@ class CRT(Method):
         card = confidentiality_card(
             event,
             gamma=gamma,
-            delta=inputs.privacy.delta,
+            delta=inputs.private.privacy.delta,
             measured=measured,
             all_private=settings.conservative is None,
         )
         # The state folder counts the noisy steps, because an old copy of the private root would
         # show too few steps. The store's lock prevents two processes from training on one charge.
-        with inputs.open_store(self.name, key, forced=forced, dataset_prefix=self.name) as store:
+        with inputs.private.open_store(
+            self.name, key, forced=forced, dataset_prefix=self.name
+        ) as store:
             digest = store.digest
-            scratch = inputs.scratch(f"{self.name}/{digest}")
+            scratch = inputs.private.scratch(f"{self.name}/{digest}")
             # DVC runs this stage again if another method is added. A finished model is restored.
             if store.finished(_MODEL) is None:
                 # A forced run must not continue the checkpoints of an older generation, because the
@@ -183,7 +196,7 @@ class CRT(Method):
                 if stored.exists() and stored.read_text() != digest_of_folder(finished):
                     raise ValueError("a file is missing or has changed")
                 ledger_ids = tuple(map(str, json.loads((finished / _LEDGER_IDS).read_text())))
-            inputs.uncapped_ledger(LEDGER).of(ledger_ids)  # raises if a charge is missing
+            inputs.private.uncapped_ledger(LEDGER).of(ledger_ids)  # raises if a charge is missing
             shutil.rmtree(scratch, ignore_errors=True)
 
         def copy(folder: Path) -> None:
@@ -203,7 +216,7 @@ class CRT(Method):
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd.generate import generate
 
-        how, settings, count = self.sampling, self.training, inputs.texts
+        how, settings, count = self.sampling, self.training, inputs.public.texts
         network, tokenizer = load_trained(model.value, device=open_device(settings.device))
         made = generate(
             Released(network, model.ledger_ids),
@@ -213,7 +226,7 @@ class CRT(Method):
             max_length=settings.max_length,
             after_end=True,
         )
-        no_codes = np.full((count, len(inputs.schema.names)), NO_CODE, dtype=np.int64)
+        no_codes = np.full((count, len(inputs.public.schema.names)), NO_CODE, dtype=np.int64)
         return FinalSet.without_rounds(made, codes=no_codes, run=digest_of(seed=how.seed, ids=[]))
 
     def measured_recall(
@@ -235,7 +248,7 @@ class CRT(Method):
             )
         if name is None:
             return None
-        sample = load_labelled(inputs.find(name), text_column=inputs.text_column)
+        sample = load_labelled(inputs.tools.find(name), text_column=inputs.public.text_column)
         return measure(
             sample,
             policy,
@@ -257,9 +270,9 @@ class CRT(Method):
 
         if self.training.known is None:
             return frozenset()
-        column, path = inputs.text_column, inputs.find(self.training.known)
+        column, path = inputs.public.text_column, inputs.tools.find(self.training.known)
         rows = read_rows(path, setting="crt.known", wanted={column: "prepare.text_column"})
-        special = special_tokens(inputs.pretrained, self.training)
+        special = special_tokens(inputs.public.pretrained, self.training)
         for row in rows:
             if found := [token for token in special if token in str(row.fields[column])]:
                 raise InputError(
@@ -326,7 +339,7 @@ class CRT(Method):
         from sugarbush.training.dpsgd.train import Decay, Learning, Performance
 
         settings = self.training
-        model, tokenizer = load_start(inputs.pretrained, settings)
+        model, tokenizer = load_start(inputs.public.pretrained, settings)
         learning = Learning(
             learning_rate=settings.learning_rate,
             decay=Decay.CONSTANT,
@@ -353,6 +366,8 @@ class CRT(Method):
             ),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
             checkpoints=checkpoints,
-            session=PrivacySession(ledger=inputs.uncapped_ledger(LEDGER), stage=self.name, run=run),
+            session=PrivacySession(
+                ledger=inputs.private.uncapped_ledger(LEDGER), stage=self.name, run=run
+            ),
         )
         return trained, tokenizer

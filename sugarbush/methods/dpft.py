@@ -17,22 +17,23 @@ import numpy as np
 from sugarbush import versions
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
-from sugarbush.evolution.initialisation import targets_by_rows
+from sugarbush.evolution.inputs import MetadataRelease
+from sugarbush.evolution.starts import METADATA, TABLE
+from sugarbush.evolution.targets import targets_by_rows
 from sugarbush.extras import require_extra
 from sugarbush.methods.interface import (
-    METADATA,
     TRAINING,
     FinalSet,
-    MetadataRelease,
-    Method,
+    MethodFacts,
     MethodInputs,
-    ShareRequest,
+    ProjectFacts,
+    TrainedMethod,
     TrainedModel,
 )
-from sugarbush.methods.maple import TABLE
 from sugarbush.paths import last_part, require
 from sugarbush.privacy.budget import (
     BudgetPlan,
+    BudgetRequest,
     Subsampling,
     noise_within,
     with_bound,
@@ -40,11 +41,11 @@ from sugarbush.privacy.budget import (
 )
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import DpSgdBound
+from sugarbush.privacy.remarks import DPSGD_NOISE
 from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
-from sugarbush.report.remarks import DPSGD_NOISE
 from sugarbush.training.dpsgd.settings import (
     TINY,
     DpSgdSettings,
@@ -64,7 +65,7 @@ _MANY_UNITS = 1e7
 _MODEL, _STEPS = "model", "steps.json"
 
 
-class DPFT(Method):
+class DPFT(TrainedMethod):
     """DPFT. `training` contains the settings of fine-tuning, `sampling` of generation.
 
     >>> from sugarbush.training.dpsgd.settings import GenerateSettings
@@ -73,7 +74,6 @@ class DPFT(Method):
     """
 
     name: ClassVar[str] = "dpft"
-    stages: ClassVar[tuple[str, ...]] = ("finetune", "generate")
 
     training: FinetuneSettings = FinetuneSettings()
     sampling: GenerateSettings = GenerateSettings()
@@ -86,9 +86,9 @@ class DPFT(Method):
         settings = self.model_dump(mode="json")
         return {"finetune": settings["training"], "generate": settings["sampling"]}
 
-    def check(self, settings: Any) -> None:
+    def check(self, project: ProjectFacts) -> None:
         """Refuse a DP table that lacks attributes, because a control code has all attributes."""
-        if settings.synthesize_metadata.attributes:
+        if project.table_attributes:
             raise ValueError(
                 "synthesize_metadata.attributes limits the DP table, but method dpft needs all "
                 "attributes of the schema. Set synthesize_metadata.attributes: null, or remove dpft"
@@ -104,22 +104,22 @@ class DPFT(Method):
             "sampling": self.sampling.output_settings(),
         }
 
-    def share_requests(self) -> tuple[ShareRequest, ...]:
-        training = ShareRequest(name=TRAINING, share="synthesis", count=0, remarks=(DPSGD_NOISE,))
+    def budget_requests(self) -> tuple[BudgetRequest, ...]:
+        training = BudgetRequest(name=TRAINING, count=0, remarks=(DPSGD_NOISE,))
         return (TABLE, training)
 
     @property
-    def starts_from_pretrained(self) -> str | None:
-        return TINY if self.training.chosen.model == TINY else None
+    def facts(self) -> MethodFacts:
+        return MethodFacts(
+            starts_from=last_part(self.training.chosen.model),
+            pretrained=TINY if self.training.chosen.model == TINY else None,
+            card_settings=self.shown_settings(),
+        )
 
-    @property
-    def starts_from(self) -> str | None:
-        """The name of the model before fine-tuning, without the path."""
-        return last_part(self.training.chosen.model)
-
-    def card_settings(self) -> dict[str, Any]:
+    def shown_settings(self) -> dict[str, Any]:
         """Return the settings for the card, with the model's name instead of its path."""
-        preset = self.training.chosen.model_dump(mode="json") | {"model": self.starts_from}
+        model = last_part(self.training.chosen.model)
+        preset = self.training.chosen.model_dump(mode="json") | {"model": model}
         return {"finetune": preset, "generate": self.sampling.model_dump(mode="json")}
 
     def preflight(self, schema: Schema) -> None:
@@ -180,14 +180,14 @@ class DPFT(Method):
 
         # computed before other processes start, so that an error is shown only once
         mechanism = self._mechanism(inputs) if is_first() else None
-        with processes(self.training.processes, restart=inputs.restart):
+        with processes(self.training.processes, restart=inputs.tools.restart):
             if mechanism is None:
                 told: tuple[str, Mechanism] | None = broadcast_from_first(None)
                 if told is not None:
                     self._train(inputs, told[1], run=told[0], store=None)
                 return None
             key = self._cache_key(inputs, mechanism)
-            with inputs.open_store(STAGE, key, forced=forced) as store:
+            with inputs.private.open_store(STAGE, key, forced=forced) as store:
                 missing = store.finished(_MODEL) is None
                 internal: dict[str, Any] = {}
                 if broadcast_from_first((store.run, mechanism) if missing else None):
@@ -202,7 +202,7 @@ class DPFT(Method):
         from sugarbush.training.dpsgd.data import control_codes
         from sugarbush.training.dpsgd.generate import generate
 
-        schema, settings = inputs.schema, self.sampling
+        schema, settings = inputs.public.schema, self.sampling
         codes = self._codes(inputs)
         network, tokenizer = models.load(str(model.value), device=open_device(self.training.device))
         prompts = codes.map(
@@ -223,11 +223,13 @@ class DPFT(Method):
 
         Every row is used once before any row is used again.
         """
-        rows = inputs.metadata.rows
+        rows = inputs.public.metadata.rows
         if rows is None:
             raise InvariantError("dpft needs the codes of a DP table")
-        drawn = targets_by_rows(inputs.texts, rows, rng=public_rng(self.sampling.seed, "codes"))
-        return Released(drawn.codes, inputs.metadata.ledger_ids)
+        drawn = targets_by_rows(
+            inputs.public.texts, rows, rng=public_rng(self.sampling.seed, "codes")
+        )
+        return Released(drawn.codes, inputs.public.metadata.ledger_ids)
 
     def _units_of(self, metadata: MetadataRelease, *, records_per_user: int) -> float:
         """Return the setting `records`, or an estimate of the number of units.
@@ -261,9 +263,11 @@ class DPFT(Method):
 
         settings = self.training.chosen
         schedule = self._schedule(
-            self._units_of(inputs.metadata, records_per_user=inputs.privacy.records_per_user)
+            self._units_of(
+                inputs.public.metadata, records_per_user=inputs.private.privacy.records_per_user
+            )
         )
-        planned = inputs.budget.of(TRAINING).subsampled
+        planned = inputs.private.budget.of(TRAINING).subsampled
         assert planned is not None
         bound = planned if isinstance(planned, DpSgdBound) else None
         if bound is not None:
@@ -282,18 +286,18 @@ class DPFT(Method):
         settings = self.training.chosen
         start = settings.model
         if start == TINY:
-            path = require(inputs.pretrained / "pretrain.json", left_by="pretrain")
+            path = require(inputs.public.pretrained / "pretrain.json", left_by="pretrain")
             start = str(json.loads(path.read_text())["digest"])
         # The noise follows from the bound, which the ledger contains, and these two. So a result is
         # found again on a CPU that rounds the noise differently.
         sampled = {"sampled": [mechanism.rate, mechanism.draws]} if mechanism.bound else {}
         return {
             "version": versions.TRAINING,
-            **inputs.cache_key_of_private_data(),
+            **inputs.private.cache_key(),
             "start": start,
-            "schema": inputs.schema.model_dump(mode="json"),
+            "schema": inputs.public.schema.model_dump(mode="json"),
             "settings": settings.model_dump(mode="json"),
-            "privacy": inputs.privacy.promise,
+            "privacy": inputs.private.privacy.promise,
             "event": mechanism.charge.as_dict(),
             **sampled,
         }
@@ -316,11 +320,11 @@ class DPFT(Method):
 
         settings = self.training.chosen
         device = open_device(self.training.device)
-        model, tokenizer = _load_start(settings, inputs.pretrained, device)
+        model, tokenizer = _load_start(settings, inputs.public.pretrained, device)
         model = self._trainable(model)
         units = self._units(inputs, tokenizer)
         checkpoints = Checkpoints(
-            inputs.scratch(f"{STAGE}/{run}"), counts=None if store is None else store.folder
+            inputs.private.scratch(f"{STAGE}/{run}"), counts=None if store is None else store.folder
         )
         trained = train(
             model,
@@ -335,7 +339,7 @@ class DPFT(Method):
             performance=self._performance(),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
             checkpoints=checkpoints,
-            session=inputs.session(stage=STAGE, run=run),
+            session=inputs.private.session(stage=STAGE, run=run),
         )
         if store is None:
             return {}
@@ -368,20 +372,20 @@ class DPFT(Method):
         """Make one training example per record. With `unit: user`, a user's examples are a unit."""
         from sugarbush.training.dpsgd.data import examples_of
 
-        codes = inputs.corpus.codes(inputs.schema.names)
-        units: Private[tuple[Example, ...]] = inputs.corpus.records().zip_batch(
+        codes = inputs.private.codes(inputs.public.schema.names)
+        units: Private[tuple[Example, ...]] = inputs.private.corpus.records().zip_batch(
             codes,
             lambda records, table: examples_of(
                 records.texts,
                 table,
-                schema=inputs.schema,
+                schema=inputs.public.schema,
                 tokenizer=tokenizer,
                 max_length=self.training.chosen.max_length,
             ),
         )
-        if inputs.privacy.unit is Unit.RECORD:
+        if inputs.private.privacy.unit is Unit.RECORD:
             return units
-        return units.joined_by(inputs.corpus.users())
+        return units.joined_by(inputs.private.corpus.users())
 
     def _trained(
         self,
@@ -397,10 +401,10 @@ class DPFT(Method):
         card = model_card(
             mechanism,
             **json.loads((finished / _STEPS).read_text()),
-            others=[inputs.budget.of(METADATA).event],
-            unit=inputs.privacy.unit,
-            records_per_unit=inputs.privacy.records_per_user,
-            delta=inputs.privacy.delta,
+            others=[inputs.private.budget.of(METADATA).event],
+            unit=inputs.private.privacy.unit,
+            records_per_unit=inputs.private.privacy.records_per_user,
+            delta=inputs.private.privacy.delta,
             settings=self.training.chosen,
         )
         own = json.loads((finished / "ledger_ids.json").read_text())
@@ -412,7 +416,10 @@ class DPFT(Method):
             (folder / "model_card.json").write_text(json.dumps(card, indent=1) + "\n")
 
         return TrainedModel(
-            save=save, ledger_ids=(*inputs.metadata.ledger_ids, *own), run=run, internal=internal
+            save=save,
+            ledger_ids=(*inputs.public.metadata.ledger_ids, *own),
+            run=run,
+            internal=internal,
         )
 
 

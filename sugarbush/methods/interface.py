@@ -1,117 +1,49 @@
-"""The interface of a method of synthesis: one class with settings, budget requests and stages.
+"""The interface of a method of synthesis: a class with settings, budget requests and stages.
 
-`MethodInputs` provides everything that a method may use, so a method opens no file.
+There are three kinds of methods. Most are a page that names its parts (`methods.of_parts`).
+
+    PartsMethod      a generator writes texts, records score them: initialise, evolve, enlarge
+    OneStageMethod   any other way to texts in one stage: evolve
+    TrainedMethod    a model is trained and writes texts: finetune, generate
+
+`MethodInputs` contains everything that a method may use, so a method opens no file.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from sugarbush.data.schema import Schema
-from sugarbush.errors import InvariantError
-from sugarbush.privacy.budget import BudgetPlan
-from sugarbush.privacy.data_types import Released
+from sugarbush.evolution.inputs import PublicInputs
+from sugarbush.generators.interface import Usage
+from sugarbush.privacy.budget import BudgetPlan, BudgetRequest
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.remarks import EMBEDDINGS, INTEGER_NOISE, LABELS_BY_LLM
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import PrivacySettings
-from sugarbush.report.remarks import EMBEDDINGS, INTEGER_NOISE, LABELS_BY_LLM
 from sugarbush.settings import Section
 
 if TYPE_CHECKING:
     from sugarbush.attributes.reader import LabelReader
     from sugarbush.data.private_store import PrivateCorpus
-    from sugarbush.evolution.evolve import Encode, Evolution, Writer
-    from sugarbush.evolution.initialisation import Donated
+    from sugarbush.evolution.parts import Encode, Lineage
     from sugarbush.evolution.population import Population
     from sugarbush.evolution.settings import FirstLength
-    from sugarbush.generators.interface import Request, Usage
+    from sugarbush.evolution.writer import Writer
+    from sugarbush.generators.interface import Request
     from sugarbush.privacy.ledger import Ledger
     from sugarbush.privacy.results import ResultStore
     from sugarbush.training.dpsgd.generate import Generation
 
-METADATA, LABELS, TRAINING = "metadata", "labels", "training"  # names of mechanisms in the plan
-MOST_TEXTS = 5000  # the largest release if `release.texts` is null
-_TEXTS = 1000  # the size of a release without `release.texts` and without a DP record count
-
-
-class ReleaseSettings(Section):
-    """The size of the release."""
-
-    texts: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Number of texts of each method; null: about the DP record count, at most 5,000."""
-
-    def size(self, record_count: float | None) -> int:
-        """Return the number of texts to release. The default without a count is 1,000.
-
-        `record_count` must be the DP count, never the exact count.
-
-        >>> ReleaseSettings().size(812.3), ReleaseSettings().size(None)
-        (812, 1000)
-        """
-        if self.texts is not None:
-            return self.texts
-        if record_count is None:
-            return _TEXTS
-        return round(min(max(record_count, 1.0), MOST_TEXTS))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShareRequest:
-    """A mechanism that a method needs. `share` is "metadata" or "synthesis".
-
-    `count` is the number of discrete Gaussians. `record_l2_sensitivity` is the L2 sensitivity of
-    each Gaussian to one record. With `count=0`, the mechanism divides its own mu (AIM, DP-SGD).
-    Methods that request the same name use the mechanism together. Messages show `setting`, which
-    decides the count. The card shows `remarks` (see `Method.card_remarks`).
-    """
-
-    name: str
-    share: str
-    count: int
-    record_l2_sensitivity: int = 1
-    setting: str | None = None
-    remarks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetadataRelease:
-    """The results of stage synthesize_metadata: a DP table, DP counts of one label, or both.
-
-    `rows` (n, d) are codes in schema order. `record_count` is the DP record count of the table.
-    """
-
-    rows: NDArray[np.int64] | None = None
-    record_count: float | None = None
-    labels: NDArray[np.int64] | None = None
-    label: str | None = None
-    ledger_ids: tuple[str, ...] = ()
-
-    @property
-    def count(self) -> float | None:
-        """The DP record count: `record_count`, else the sum of the label counts."""
-        if self.record_count is None and self.labels is not None:
-            return float(self.labels.sum())
-        return self.record_count
-
-    def counts_of(self, schema: Schema) -> dict[str, NDArray[Any]]:
-        """Return the DP counts `(values,)` of every attribute that the table or the label counts
-        contain. A table may lack attributes; their codes are -1."""
-        counts: dict[str, NDArray[Any]] = {}
-        if self.rows is not None:
-            for place, (name, size) in enumerate(schema.domain.items()):
-                known = self.rows[self.rows[:, place] >= 0, place]
-                if len(known):
-                    counts[name] = np.bincount(known, minlength=size)
-        if self.labels is not None and self.label is not None:
-            counts.setdefault(self.label, self.labels)
-        return counts
+TRAINING = "training"  # the name of a mechanism in the plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,9 +71,9 @@ class TrainedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class FinalSet:
-    """A method's texts. After rounds, `evolution` also contains the lineage of the texts."""
+    """A method's texts with their lineage. `run` names the run that wrote them."""
 
-    evolution: Evolution
+    lineage: Lineage
     run: str
 
     @classmethod
@@ -149,9 +81,8 @@ class FinalSet:
         cls, made: Released[Generation], *, codes: NDArray[np.int64], run: str
     ) -> FinalSet:
         """Return the texts of a trained model, with the codes (n, d) that were requested."""
-        from sugarbush.evolution.evolve import Evolution
+        from sugarbush.evolution.parts import Lineage
         from sugarbush.evolution.population import Population
-        from sugarbush.generators.interface import Usage
 
         redrawn = made.value.redrawn
         final = Population.first(made.value.texts, codes=codes)
@@ -160,16 +91,24 @@ class FinalSet:
             completion_tokens=made.value.tokens,
             problems={"empty": redrawn} if redrawn else {},
         )
-        evolution = Evolution(rounds=(), final=final, usage=usage, ledger_ids=made.ledger_ids)
-        return cls(evolution=evolution, run=run)
+        lineage = Lineage(final=final, usage=usage, ledger_ids=made.ledger_ids)
+        return cls(lineage=lineage, run=run)
 
 
-class PromptParts(TypedDict):
-    """The public values that decide how long a request can be."""
+@dataclass(frozen=True, kw_only=True)
+class Planning:
+    """The public values that decide how many requests a run sends, and how long they are.
+
+    Without a DP record count, the number of requests is the largest possible one. `texts` is the
+    number of texts in the release, and `texts_setting` is `release.texts`.
+    """
 
     schema: Schema
     donated: Sequence[str]
     length: FirstLength
+    texts: int
+    record_count: float | None = None
+    texts_setting: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,46 +122,22 @@ class PlannedCalls:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodInputs:
-    """Everything that a method may use.
+class PrivateInputs:
+    """The private records, the budget, and the store of finished results.
 
-    `writer(stage)` opens the generator. `encode` embeds public text, `encode_private` private text.
-    `plan` computes the budget plan, which takes seconds. `open_store(stage, key)` opens the
-    finished results of a stage. `scratch(name)` is a private folder. `pretrained` is a folder of
-    small public models. `label_reader()` reads the labels of released texts, and `again` is the
-    share of first requests for contradicted values. `find(name)` is a public file that the settings
-    name. `restart` is the command of this stage, for torchrun. `digests` contains random names of
-    the private data, for cache keys.
+    `encode` embeds private texts. `digests` contains random names of the private data, for cache
+    keys. `plan` computes the budget plan, which takes seconds. `scratch(name)` is a private folder.
     """
 
-    schema: Schema
     corpus: PrivateCorpus
     privacy: PrivacySettings
     plan: Callable[[], BudgetPlan]
-    metadata: MetadataRelease
-    donated: Donated | None
-    label: str
-    length: FirstLength
-    first_seed: int
-    evolve_seed: int
-    text_column: str
-    generator_identity: Mapping[str, Any]
-    embedding: Mapping[str, Any]
     digests: Mapping[str, str]
-    writer: Callable[[str], Writer]
     encode: Encode
-    encode_private: Encode
     ledger: Callable[[], Ledger]
     uncapped_ledger: Callable[[str], Ledger]
     open_store: Callable[..., AbstractContextManager[ResultStore]]
     scratch: Callable[[str], Path]
-    find: Callable[[str], Path]
-    pretrained: Path
-    label_reader: Callable[[], LabelReader]
-    again: float
-    restart: tuple[str, ...] = ()
-    release: ReleaseSettings = field(default_factory=ReleaseSettings)
-    report: Callable[[str], None] = field(default=lambda line: None)
 
     @property
     def budget(self) -> BudgetPlan:
@@ -230,11 +145,15 @@ class MethodInputs:
         return self.plan()
 
     @property
-    def texts(self) -> int:
-        """The number of texts in the release."""
-        return self.release.size(self.metadata.count)
+    def embeddings(self) -> Private[NDArray[np.float32]]:
+        """The embeddings of the records, unit vectors (n, dim)."""
+        return self.corpus.embeddings(self.encode)
 
-    def cache_key_of_private_data(self) -> dict[str, str]:
+    def codes(self, names: Sequence[str]) -> Private[tuple[int, ...]]:
+        """Return the attribute values of the records as codes (n, d), in the order of `names`."""
+        return self.corpus.codes(names)
+
+    def cache_key(self) -> dict[str, str]:
         """Return random names of the texts and of their codes, which change with the data."""
         return {"texts": self.digests["texts"], "codes": self.digests["codes"]}
 
@@ -245,29 +164,82 @@ class MethodInputs:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """The generator, the public encoder, and the public files of a run.
+
+    `writer(stage)` opens the generator. `encode` embeds public texts. `label_reader()` reads the
+    labels of released texts. `find(name)` is a file that the settings name. `report` shows a public
+    line. `restart` is the command of this stage, for torchrun.
+    """
+
+    writer: Callable[[str], Writer]
+    encode: Encode
+    label_reader: Callable[[], LabelReader]
+    find: Callable[[str], Path]
+    report: Callable[[str], None] = field(default=lambda line: None)
+    restart: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodInputs:
+    """Everything that a method may use: private data, public data and tools."""
+
+    private: PrivateInputs
+    public: PublicInputs
+    tools: Tools
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectFacts:
+    """What `Method.check` may read: public facts about the settings of a project."""
+
+    has_donated: bool
+    privacy: PrivacySettings
+    table_attributes: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodFacts:
+    """What the pipeline and the card must know about a method before it runs.
+
+    `reads_codes`: it uses attribute values of the private texts. `is_measured`: metrics evaluate
+    its texts. `starts_from` is the model that it fine-tunes, for the card, and `pretrained` the
+    model of stage pretrain that it needs. `files` are the files in its settings, with the names of
+    the settings; a file may be private. `remarks` are sentences for the card, besides those of its
+    mechanisms. `confidential_epsilon` is the epsilon of a method without DP that keeps secrets
+    confidential.
+    """
+
+    asks_generator: bool = False
+    uses_encoder: bool = False
+    reads_codes: bool = True
+    is_measured: bool = True
+    starts_from: str | None = None
+    pretrained: str | None = None
+    files: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[str, ...] = ()
+    confidential_epsilon: float | None = None
+    card_settings: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Method(Section):
-    """A method and its settings.
+    """A method and its settings: the fields of the class.
 
-    A subclass sets `name` and `stages`, and implements each of its stages. The pipeline, the card
-    and the commands use only this interface.
+    The pipeline, the card and the commands use only this interface.
 
-    >>> class Counts(Method):
+    >>> class Counts(OneStageMethod):
     ...     name = "counts"
-    ...     stages = ("evolve",)
     ...     texts: int = 20
-    ...     def share_requests(self):
-    ...         return (ShareRequest(name="counts:counts", share="synthesis", count=1),)
-    >>> Counts(texts=5).as_sections()
-    {'evolve': {'counts': {'texts': 5}}}
+    ...     def budget_requests(self):
+    ...         return (BudgetRequest(name="counts:counts", count=1),)
+    >>> Counts(texts=5).facts.card_settings
+    {'methods': {'counts': {'texts': 5}}}
     """
 
     name: ClassVar[str]
-    stages: ClassVar[tuple[str, ...]] = ("initialise", "evolve")
+    stages: ClassVar[tuple[str, ...]]
     stays_private: ClassVar[bool] = False  # whether results without DP stay in the private root
-    is_measured: ClassVar[bool] = True  # whether metrics evaluate the texts
-    asks_generator: ClassVar[bool] = False
-    uses_encoder: ClassVar[bool] = False  # whether it embeds texts
-    reads_codes: ClassVar[bool] = True  # whether it uses attribute values of the private texts
 
     @classmethod
     def from_project(cls, settings: Any) -> Method:
@@ -279,103 +251,74 @@ class Method(Section):
         """Return the sections of params.yaml with this method's settings."""
         return {"evolve": {self.name: self.model_dump(mode="json")}}
 
-    def check(self, settings: Any) -> None:
+    @property
+    def facts(self) -> MethodFacts:
+        """What the pipeline and the card must know before the run."""
+        return MethodFacts(card_settings=self.shown_settings())
+
+    def shown_settings(self) -> dict[str, Any]:
+        """Return the settings on the card of a release."""
+        if self.stays_private:
+            return {}
+        return {"methods": {self.name: self.model_dump(mode="json")}}
+
+    def budget_requests(self) -> tuple[BudgetRequest, ...]:
+        """Return the mechanisms that the method needs. Their number and noise are fixed by it."""
+        return ()
+
+    def check(self, project: ProjectFacts) -> None:
         """Raise ValueError if the method cannot keep its guarantee with these settings."""
-
-    def share_requests(self) -> tuple[ShareRequest, ...]:
-        """Return the mechanisms that the method needs."""
-        return ()
-
-    @property
-    def starts_from_pretrained(self) -> str | None:
-        """The small public model of stage pretrain that the method fine-tunes, if any."""
-        return None
-
-    @property
-    def vote_part(self) -> str:
-        """The name of the method's votes in the budget plan."""
-        return f"votes:{self.name}"
-
-    @property
-    def vote_unit(self) -> int:
-        """The number that corresponds to one vote in the released counts."""
-        return 1
-
-    def public_files(self) -> Sequence[tuple[str, str]]:
-        """Return the files and folders in the method's settings, with the names of the settings.
-
-        A file may be private, such as your own labels.
-        """
-        return ()
 
     def preflight(self, schema: Schema) -> None:
         """Check before any charge that the method can run. Raises ParamsError."""
 
-    def planned_calls(
-        self, *, record_count: float | None, **prompt: Unpack[PromptParts]
-    ) -> tuple[PlannedCalls, ...]:
-        """Plan all requests to the generator before stage `enlarge`.
-
-        Without a DP record count, the plan has the maximum number of requests.
-        """
+    def planned_calls(self, planning: Planning) -> tuple[PlannedCalls, ...]:
+        """Plan all requests to the generator, for estimates and limits of cost."""
         return ()
-
-    def planned_further_calls(
-        self, *, record_count: float | None, texts: int, **prompt: Unpack[PromptParts]
-    ) -> tuple[PlannedCalls, ...]:
-        """Plan the requests of stage `enlarge` for `texts` texts, if all answers are usable."""
-        return ()
-
-    def card_settings(self) -> dict[str, Any]:
-        """Return the sections of settings for the release card."""
-        return {} if self.stays_private else self.as_sections()
-
-    def card_remarks(self, schema: Schema) -> tuple[str, ...]:
-        """Return sentences for the card about the exactness of the method's mechanisms.
-
-        The default contains the remarks of `share_requests`, the remark on integer noise for
-        discrete Gaussians, and the remarks on the attributes of the private texts. A method that
-        embeds private texts adds `sugarbush.report.remarks.EMBEDDINGS`. A method with other
-        mechanisms adds its own sentences.
-        """
-        requests = self.share_requests()
-        remarks = [remark for request in requests for remark in request.remarks]
-        if any(request.count for request in requests):
-            remarks.insert(0, INTEGER_NOISE)
-        if requests and self.reads_codes:
-            if any(attribute.zero_shot is not None for attribute in schema.attributes):
-                remarks.append(EMBEDDINGS)
-            if schema.asked_of_llm:
-                remarks.append(LABELS_BY_LLM)
-        return tuple(dict.fromkeys(remarks))
-
-    @property
-    def starts_from(self) -> str | None:
-        """The name of the model that the method fine-tunes, for the card."""
-        return None
 
     def final_plan(self, plan: BudgetPlan, privacy: PrivacySettings) -> BudgetPlan:
         """Complete `plan` with the cost of training, from settings alone."""
         return plan
 
-    def initialise(self, inputs: MethodInputs) -> Initial:
-        """Request the first candidates."""
-        raise InvariantError(f"method {self.name} has no stage initialise")
 
+class OneStageMethod(Method):
+    """A method that writes its texts in one stage."""
+
+    stages: ClassVar[tuple[str, ...]] = ("evolve",)
+
+    @abstractmethod
     def evolve(
         self, inputs: MethodInputs, first: Released[Population] | None, *, forced: bool
     ) -> FinalSet:
-        """Return the final set. `first` is None for a method without first candidates."""
-        raise InvariantError(f"method {self.name} has no stage evolve")
+        """Return the texts. With `forced`, draw again; otherwise restore finished results.
 
-    def enlarge(self, inputs: MethodInputs, final: FinalSet) -> FinalSet:
-        """Return the release of `inputs.texts` texts, given the final set of stage evolve."""
-        raise InvariantError(f"method {self.name} has no stage enlarge")
+        `first` are the first candidates, for a method with stage initialise.
+        """
 
+
+class TrainedMethod(Method):
+    """A method that trains a model, which writes the texts."""
+
+    stages: ClassVar[tuple[str, ...]] = ("finetune", "generate")
+
+    @abstractmethod
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """Train a model on the private texts. Processes other than the first return None."""
-        raise InvariantError(f"method {self.name} has no stage finetune")
 
+    @abstractmethod
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
         """Generate texts with the trained model in the folder `model`."""
-        raise InvariantError(f"method {self.name} has no stage generate")
+
+
+def card_remarks(method: Method, schema: Schema) -> tuple[str, ...]:
+    """Return sentences for the card about the exactness of a method's mechanisms."""
+    requests, facts = method.budget_requests(), method.facts
+    remarks = [remark for request in requests for remark in request.remarks]
+    if any(request.count for request in requests):
+        remarks.insert(0, INTEGER_NOISE)
+    if requests and facts.reads_codes:
+        if any(attribute.zero_shot is not None for attribute in schema.attributes):
+            remarks.append(EMBEDDINGS)
+        if schema.asked_of_llm:
+            remarks.append(LABELS_BY_LLM)
+    return tuple(dict.fromkeys((*remarks, *facts.remarks)))

@@ -7,14 +7,14 @@ ledger records each use of the data as not private.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sugarbush import versions
-from sugarbush.evolution.initialisation import Targets, targets_by_rows
 from sugarbush.evolution.population import Population
-from sugarbush.evolution.voting import VotingSession
-from sugarbush.methods.evolving import EvolvingMethod
-from sugarbush.methods.interface import MethodInputs
+from sugarbush.evolution.targets import Targets, targets_by_rows
+from sugarbush.methods.interface import MethodInputs, ProjectFacts
+from sugarbush.methods.maple import Maple
+from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.events import NonPrivate
 from sugarbush.privacy.results import ResultStore
@@ -23,7 +23,7 @@ from sugarbush.privacy.settings import Purpose
 from sugarbush.randomness import public_rng
 
 
-class NonPrivatePE(EvolvingMethod):
+class NonPrivatePE(Maple):
     """The method `maple` with real rows of metadata and exact votes.
 
     >>> NonPrivatePE(rounds=1).stays_private
@@ -32,51 +32,57 @@ class NonPrivatePE(EvolvingMethod):
 
     name: ClassVar[str] = "nonprivate"
     stays_private: ClassVar[bool] = True
-    votes_with_noise: ClassVar[bool] = False
 
-    def check(self, settings: Any) -> None:
+    def budget_requests(self) -> tuple[BudgetRequest, ...]:
+        """Return no request, because nothing is drawn with noise."""
+        return ()
+
+    def check(self, project: ProjectFacts) -> None:
         """Refuse data that the settings do not declare public. Prompts contain real metadata."""
-        super().check(settings)
-        if settings.privacy.purpose is Purpose.RELEASE:
+        super().check(project)
+        if project.privacy.purpose is Purpose.RELEASE:
             raise ValueError(
                 "methods: nonprivate adds no noise and protects nobody. Remove nonprivate. If the "
                 "data is public, you can set privacy.purpose: benchmark instead"
             )
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
-        """Return rows of real metadata. The ledger records this use before the rows are read."""
-        with self.open_store(inputs, forced=False) as store:
+        """Return rows of real metadata. The ledger records this use before the rows are read.
+
+        With `count=None`, there is one row per first candidate.
+        """
+        with self._open_store(inputs, None, forced=False) as store:
             charge = self._session(inputs, store.run).charge(NonPrivate())
-        real = inputs.corpus.real_texts(inputs.schema.names, seed=seed)
-        wanted = self.first_count(len(real.texts)) if count is None else count
-        rows = targets_by_rows(wanted, real.codes, rng=public_rng(seed, "rows"))
+        real = inputs.private.corpus.real_texts(inputs.public.schema.names, seed=seed)
+        if count is None:
+            parts = self.parts()
+            count = parts.first_count(self.prompts().candidate_count(len(real.texts)))
+        rows = targets_by_rows(count, real.codes, rng=public_rng(seed, "rows"))
         return Released(rows, (charge,))
 
-    def voting(self, inputs: MethodInputs, *, run: str) -> VotingSession:
-        return VotingSession(
-            embeddings=self.private_embeddings(inputs),
-            stddev=None,
-            session=self._session(inputs, run),
-        )
+    def _stddev(self, inputs: MethodInputs) -> float | None:
+        return None
 
     def _session(self, inputs: MethodInputs, run: str) -> PrivacySession:
-        return PrivacySession(ledger=inputs.uncapped_ledger(self.name), stage=self.name, run=run)
+        ledger = inputs.private.uncapped_ledger(self.name)
+        return PrivacySession(ledger=ledger, stage=self.name, run=run)
 
-    def open_store(
-        self, inputs: MethodInputs, first: Population | None = None, *, forced: bool
+    def _open_store(
+        self, inputs: MethodInputs, first: Population | None, *, forced: bool
     ) -> AbstractContextManager[ResultStore]:
         """Open the store of the rounds.
 
         The cache key contains no first candidates, because first candidates depend on real rows.
         """
+        public = inputs.public
         key = {
             "version": versions.EVOLUTION,
-            **inputs.cache_key_of_private_data(),
-            "schema": inputs.schema.model_dump(mode="json"),
-            "settings": self.key_settings(),
-            "first": {"length": inputs.length.model_dump(mode="json"), "seed": inputs.first_seed},
-            "seed": inputs.evolve_seed,
-            "generator": inputs.generator_identity,
-            "embedding": inputs.embedding,
+            **inputs.private.cache_key(),
+            "schema": public.schema.model_dump(mode="json"),
+            "settings": self.model_dump(mode="json"),
+            "length": public.length.model_dump(mode="json"),
+            "seed": public.seed,
+            "generator": public.generator,
+            "embedding": public.embedding,
         }
-        return inputs.open_store(self.name, key, forced=forced, dataset_prefix=self.name)
+        return inputs.private.open_store(self.name, key, forced=forced, dataset_prefix=self.name)

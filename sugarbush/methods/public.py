@@ -6,31 +6,33 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
+from sugarbush.evolution.enlargers import MostVoted
+from sugarbush.evolution.parts import Parts
 from sugarbush.evolution.settings import PromptContent
-from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.evolution.starts import Open
+from sugarbush.methods.of_parts import PartsMethod
+from sugarbush.methods.private_evolution import PromptSettings
 from sugarbush.settings import AtLeastOne, Count
 
 
-class Public(EvolvingMethod):
-    """The method `augpe` without labels and votes.
+class Public(PromptSettings, PartsMethod):
+    """Asks the generator, and releases the answers.
 
-    >>> Public(candidates=100).share_requests()
+    >>> Public(candidates=100).budget_requests()
     ()
     """
 
     name: ClassVar[str] = "public"
-    votes_with_noise: ClassVar[bool] = False
 
     prompt: PromptContent = PromptContent.INDEPENDENT
     examples: Count = 0
     candidates: AtLeastOne | None = 500
-    rounds: Count = 0
-    variations: AtLeastOne = 1
+
+    def parts(self) -> Parts:
+        return Parts(start=Open(self.prompts()), enlarger=MostVoted())
 
     @model_validator(mode="after")
-    def _has_no_rounds(self) -> Self:
-        if self.rounds:
-            raise ValueError("public has no votes, so it has no rounds. Remove the setting rounds")
+    def _has_a_number(self) -> Self:
         if self.candidates is None:
             raise ValueError("public releases no DP record count. Set candidates to a number")
         return self

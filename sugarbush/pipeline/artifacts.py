@@ -2,7 +2,7 @@
 
     artifacts = Artifacts(Path("."))             # the folder with params.yaml
     artifacts.metadata().rows                  # the DP table, values instead of codes
-    artifacts.evolution("mosaic").rounds[0].votes
+    artifacts.lineage("maple").rounds[0].votes
 
 Guarantee: this module reads only DP or public data (data/released, data/public, reports/public).
 The module cannot load results that were computed on real texts.
@@ -21,15 +21,16 @@ import numpy as np
 import pandas as pd
 
 from sugarbush.data.schema import Schema, load_schema
+from sugarbush.evolution.parts import Scored
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
 from sugarbush.pipeline.released import (
     donated_frame,
     read_labels,
+    read_lineage,
     read_metadata,
     read_release,
-    read_rounds,
     readable,
     values_of,
 )
@@ -63,7 +64,7 @@ class Metadata:
     such counts."""
 
     rows: pd.DataFrame | None
-    label_counts: pd.Series[int] | None
+    label_counts: pd.Series[float] | None
     note: ReleaseNote
 
 
@@ -77,27 +78,28 @@ class Initial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Round:
-    """One round of votes. `candidates` has the columns `votes` (noisy) and `survived`. With kernel
-    herding (`selection: herded`), `votes` contains sums of kernel scores. A sum of 4096 is one
-    vote."""
+class RoundTable:
+    """One round. `candidates` has the columns `votes` (noisy votes or scores, in votes) and
+    `survived`."""
 
     number: int
     candidates: pd.DataFrame
     usage: Usage
 
     @property
-    def votes(self) -> pd.Series[int]:
+    def votes(self) -> pd.Series[float]:
         """The noisy votes by candidate id, in descending order."""
         return self.candidates.set_index("id")["votes"].sort_values(ascending=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evolution:
+class LineageTables:
     """A method's rounds and its final texts. `synthetic` has one text per row, with the labels that
-    were read from it, if the method is finished, and with its parent and round."""
+    were read from it, if the method is finished, and with its parent and round. `scored` are the
+    candidates of a method that scores them once, with their noisy scores in column `votes`."""
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[RoundTable, ...]
+    scored: pd.DataFrame | None
     synthetic: pd.DataFrame
     note: ReleaseNote
 
@@ -148,30 +150,36 @@ class Artifacts:
             note=_note(folder),
         )
 
-    def evolution(self, method: str) -> Evolution:
+    def lineage(self, method: str) -> LineageTables:
         """Load the rounds and the final texts of a method. Before stage enlarge has run, the final
         texts are the survivors of the last round."""
         enlarged = self.roots.released / "enlarge" / method
         folder = require(self.roots.released / "evolve" / method, left_by=f"evolve@{method}")
         folder = enlarged if (enlarged / "lineage.parquet").exists() else folder
+        lineage = read_lineage(folder, self.schema)
         rounds = []
-        for each in read_rounds(folder, self.schema):
-            candidates = self._frame(each.population)
-            candidates["votes"] = each.votes.value
+        for each in lineage.rounds:
+            candidates = self._scored(each)
             candidates["survived"] = candidates.index.isin(each.survivors)
-            rounds.append(Round(number=each.number, candidates=candidates, usage=each.usage))
-        final = load_population(folder / "lineage.parquet", self.schema.names)
+            rounds.append(RoundTable(number=each.number, candidates=candidates, usage=each.usage))
+        final = lineage.final
         synthetic = self._frame(final)
         if (folder / "labels.parquet").exists():
             synthetic = readable(final, self.schema, read_labels(folder, self.schema))
             synthetic = synthetic.assign(parent=final.parents, round=final.rounds)
-        return Evolution(rounds=tuple(rounds), synthetic=synthetic, note=_note(folder))
+        scored = None if lineage.scored is None else self._scored(lineage.scored)
+        return LineageTables(
+            rounds=tuple(rounds), scored=scored, synthetic=synthetic, note=_note(folder)
+        )
 
     def card(self) -> dict[str, Any]:
         """Load the release card that stage report wrote."""
         path = require(self.roots.published / "release_card.json", left_by="report")
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return card
+
+    def _scored(self, scored: Scored) -> pd.DataFrame:
+        return self._frame(scored.population).assign(votes=scored.scores.value / scored.unit)
 
     def _frame(self, population: Population) -> pd.DataFrame:
         return pd.DataFrame(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from sugarbush.errors import ParamsError
-from sugarbush.methods.interface import Method, ShareRequest
+from sugarbush.methods.interface import Method
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.settings import PrivacySettings
@@ -18,27 +19,22 @@ _LARGEST_STDDEV = 1000.0
 def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
     """Divide the budget of a run among its mechanisms, before the first mechanism runs.
 
-    `privacy.shares` divides mu^2 into two shares. Mechanisms that request the same share get equal
-    parts of this share. If no mechanism requests a share, its budget goes to the other share. The
+    `privacy.shares` divides mu^2 into two shares. Mechanisms of the same pool get equal parts of
+    its share. If no mechanism is paid by a pool, its budget goes to the other pool. The
     cost of every mechanism is final in this plan (`Method.final_plan`). Raises ParamsError if the
     number of rounds is so large that the counts are only noise.
     """
     methods = tuple(methods)
-    requests = _in_order(request for method in methods for request in method.share_requests())
+    requests = _in_order(request for method in methods for request in method.budget_requests())
     pools = privacy.shares.model_dump()
-    sizes = {pool: sum(request.share == pool for request in requests) for pool in pools}
-    weights = [pools[request.share] / sizes[request.share] for request in requests]
+    sizes = {pool: sum(request.pool == pool for request in requests) for pool in pools}
+    weights = [pools[request.pool] / sizes[request.pool] for request in requests]
     claimed = sum(weights)
     parts = [
-        BudgetRequest(
-            name=request.name,
-            share=weight / claimed,
-            count=request.count,
-            record_l2_sensitivity=request.record_l2_sensitivity,
-        )
+        replace(request, share=weight / claimed)
         for request, weight in zip(requests, weights, strict=True)
     ]
-    _refuse_hopeless(privacy, requests, parts)
+    _refuse_hopeless(privacy, parts)
     plan = make_plan(
         parts,
         epsilon=privacy.epsilon,
@@ -50,31 +46,29 @@ def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
     return plan
 
 
-def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
+def _in_order(requests: Iterable[BudgetRequest]) -> list[BudgetRequest]:
     """Return each mechanism once. The order is: the DP table, the DP counts, the votes in the order
     of the methods, and training."""
-    distinct: dict[str, ShareRequest] = {}
+    distinct: dict[str, BudgetRequest] = {}
     for request in requests:
         if distinct.setdefault(request.name, request) != request:
             raise ParamsError(
                 f"two methods request the mechanism '{request.name}' with different settings. "
                 "Rename the request of one method, or run the methods separately"
             )
-    metadata = [request for request in distinct.values() if request.share == "metadata"]
-    others = [request for request in distinct.values() if request.share != "metadata"]
+    metadata = [request for request in distinct.values() if request.pool == "metadata"]
+    others = [request for request in distinct.values() if request.pool != "metadata"]
     metadata.sort(key=lambda request: request.count)
     others.sort(key=lambda request: request.count == 0)
     return metadata + others
 
 
-def _refuse_hopeless(
-    privacy: PrivacySettings, requests: Sequence[ShareRequest], parts: Sequence[BudgetRequest]
-) -> None:
+def _refuse_hopeless(privacy: PrivacySettings, requests: Sequence[BudgetRequest]) -> None:
     """Raise ParamsError if the noise is too large. Without this check, the privacy loss
     distribution of many rounds would take minutes."""
     mu = mu_of(epsilon=privacy.epsilon, delta=privacy.delta)
-    for request, part in zip(requests, parts, strict=True):
-        stddev = privacy.records_per_user * math.sqrt(part.count / part.share) / mu
+    for request in requests:
+        stddev = privacy.records_per_user * math.sqrt(request.count / request.share) / mu
         if stddev > _LARGEST_STDDEV:
             named = [] if request.setting is None else [request.setting]
             if privacy.records_per_user > 1:

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
-from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, sum_scores
+from sugarbush.evolution.parts import Candidates, Records
+from sugarbush.evolution.scorers import KernelScorer
 from sugarbush.pipeline.canary_training import train_on_canaries
 from sugarbush.privacy.accounting import epsilon as epsilon_of
 from sugarbush.privacy.accounting import gaussian_mu
@@ -92,10 +93,15 @@ def _one_round(
     included: Coins, stddev: float | None, session: PrivacySession
 ) -> NDArray[np.float64]:
     candidates, rows = _candidates(len(included))
-    records = PrivateEmbeddings(candidates[included], np.zeros(int(included.sum()), dtype=np.int64))
-    voting = VotingSession(embeddings=Private(records), stddev=stddev, session=session)
-    sums = sum_scores(voting, candidates, width=_WIDTH).value
-    products = rows @ sums.astype(np.float64) / RESOLUTION**2
+    records = Private[Records](Records.without_codes(candidates[included]))
+    public = Records.without_codes(candidates)
+    sums = KernelScorer(width=_WIDTH).total(
+        records,
+        Candidates(public.embeddings, public.codes, public.labels),
+        stddev=stddev,
+        session=session,
+    )
+    products = rows @ sums.value.astype(np.float64) / RESOLUTION**2
     # Scores between different candidates are about equal, so they add about the same amount to all
     # canaries of a round. This amount differs between rounds, so the mean is subtracted.
     return np.asarray(products - products.mean())

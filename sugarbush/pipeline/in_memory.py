@@ -38,7 +38,7 @@ from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import MissingInputError, ParamsError, PrivacyError
-from sugarbush.evolution.initialisation import Donated
+from sugarbush.evolution.targets import Donated
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.pipeline.corpus import SplitCorpus
 from sugarbush.pipeline.corpus_findings import dropped_rows

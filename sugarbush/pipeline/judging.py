@@ -15,7 +15,7 @@ from sugarbush.errors import PoorReleaseError
 from sugarbush.evaluation.downstream import train_classifier
 from sugarbush.evaluation.likeness import likeness
 from sugarbush.evolution.enlarge import without_repeated_texts
-from sugarbush.evolution.evolve import Evolution
+from sugarbush.evolution.parts import Lineage
 from sugarbush.paths import Roots
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
@@ -27,29 +27,21 @@ _FOLDS = 5
 _MOST_TEXTS = 1000
 
 
-def judge(
-    evolution: Evolution,
-    labels: Labels,
-    *,
-    reader: LabelReader,
-    wanted: int,
-    stddev: float | None,
-    chosen_by_scores: bool,
-) -> Verdict:
+def judge(lineage: Lineage, labels: Labels, *, reader: LabelReader, wanted: int) -> Verdict:
     """Return the verdict on a method's final texts.
 
     `reader` read `labels` and has the donated examples. `wanted` is the requested number of texts.
-    `stddev` is the noise of a score or vote, or None without noise. Guarantee: post-processing.
+    Guarantee: post-processing.
     """
-    final, rounds = evolution.final, evolution.rounds
+    final, last = lineage.final, lineage.last
     texts = np.asarray(reader.embed(final.texts)) if len(final) else np.empty((0, 1))
     donated = np.asarray(reader.embed(tuple(reader.examples))) if reader.examples else None
     signal = scored = considered = None
-    if rounds and stddev:
-        signal = float(rounds[-1].votes.value.std()) / stddev
-        if chosen_by_scores:
-            scored = int(np.isin(final.ids, rounds[-1].population.ids).sum())
-            considered = len(without_repeated_texts(rounds[-1].population.texts))
+    if last is not None and last.stddev:
+        signal = float(last.scores.value.std()) / last.stddev
+        if last.name == "scores":
+            scored = int(np.isin(final.ids, last.population.ids).sum())
+            considered = len(without_repeated_texts(last.population.texts))
             considered += len(final) - scored
     different = len(without_repeated_texts(final.texts))
     return make_verdict(

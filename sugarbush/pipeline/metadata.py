@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from sugarbush import versions
+from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.population import NO_CODE
-from sugarbush.methods.interface import LABELS, METADATA, MetadataRelease
+from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import metadata_in
 from sugarbush.privacy.mechanisms import noisy_histogram

@@ -33,16 +33,10 @@ from numpy.typing import NDArray
 
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.errors import ParamsError
-from sugarbush.evolution.kernel_scores import scores_of
-from sugarbush.evolution.nearest import nearest, nearest_within_label
-from sugarbush.evolution.population import Population
-from sugarbush.evolution.settings import EvolutionSettings, Selection
-from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
-from sugarbush.methods.crt import CRT
-from sugarbush.methods.dpft import DPFT
-from sugarbush.methods.evolving import EvolvingMethod
-from sugarbush.methods.interface import LABELS, METADATA, TRAINING, Method
-from sugarbush.methods.mosaic import Mosaic
+from sugarbush.evolution.parts import Candidates, Records, Scorer
+from sugarbush.evolution.starts import LABELS, METADATA
+from sugarbush.methods.interface import TRAINING, Method
+from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.audit import Size
 from sugarbush.pipeline.audit_views import Attacker, Seen, view_of
 from sugarbush.pipeline.budget import plan_for
@@ -97,7 +91,7 @@ def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditReco
     """Choose at most 200 canaries and 100 known records from the corpus, by a public seed. An audit
     of training has at most 100 canaries, because each canary needs its own token. Raises
     ParamsError if the corpus is private."""
-    canaries = 100 if isinstance(method, DPFT | CRT) else 200
+    canaries = 100 if _trains(method) else 200
     if corpus.settings.privacy.purpose is Purpose.RELEASE:
         raise ParamsError(
             "an audit of methods needs records that the attacker knows. If the data is public, set "
@@ -117,18 +111,29 @@ def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditReco
 
 def is_auditable(method: Method) -> bool:
     """Return whether this module can attack the results of this method."""
-    noisy = isinstance(method, EvolvingMethod) and method.votes_with_noise and method.rounds > 0
-    return noisy or isinstance(method, Mosaic | DPFT | CRT)
+    if method.facts.confidential_epsilon is not None:
+        return True
+    names = {request.name for request in method.budget_requests()}
+    attacked = {METADATA, LABELS, TRAINING}
+    if isinstance(method, PartsMethod):
+        attacked.add(method.mechanism)
+    return bool(names - {METADATA, LABELS}) and names <= attacked
+
+
+def _trains(method: Method) -> bool:
+    names = {request.name for request in method.budget_requests()}
+    return TRAINING in names or method.facts.confidential_epsilon is not None
 
 
 def target_epsilon(method: Method, settings: ProjectSettings) -> float:
     """Return the epsilon of the method in the settings."""
-    return settings.crt.epsilon if isinstance(method, CRT) else settings.privacy.epsilon
+    confidential = method.facts.confidential_epsilon
+    return settings.privacy.epsilon if confidential is None else confidential
 
 
 def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: bool = False) -> Size:
     """Choose the number of runs and guesses. For a large fault, `coarse`, few runs are enough."""
-    share = 3 if coarse or isinstance(method, DPFT | CRT) else 10
+    share = 3 if coarse or _trains(method) else 10
     runs = min(runs, 20) if coarse else runs
     guesses = max(2, runs * records.canaries // share)
     return Size(canaries=records.canaries, guesses=guesses, runs=runs)
@@ -141,7 +146,7 @@ def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryR
 
     def run(coins: Coins, *, epsilon: float, delta: float) -> Observation:
         one = _Run(method, corpus, records, coins, epsilon, delta, views)
-        return one.of_crt() if isinstance(method, CRT) else one.of_plan()
+        return one.of_plan() if method.facts.confidential_epsilon is None else one.of_crt()
 
     return run
 
@@ -267,28 +272,22 @@ class _Run:
     def _votes(
         self, attacker: Attacker, stddev: float | None, rounds: int, session: PrivacySession
     ) -> None:
-        records = self.records
-        method = self.method.scoring if isinstance(self.method, Mosaic) else self.method
-        assert isinstance(method, EvolutionSettings)
-        labels = self._label_codes()[0] if method.by_label else np.zeros(len(records.texts), int)
-        own, seen = slice(records.canaries), records.seen(self.coins)
-        population = Population.first(
-            records.texts[own], codes=records.codes[own], labels=labels[own]
-        )
-        voting = VotingSession(
-            embeddings=Private(PrivateEmbeddings(records.vectors[seen], labels[seen])),
-            stddev=stddev,
-            session=session,
-        )
-        unit = float(method.selection.record_l2_sensitivity)
+        assert isinstance(self.method, PartsMethod)
+        scorer = self.method.parts().scorer
+        assert scorer is not None
+        records = Records(self.records.vectors, self.records.codes, self._label_codes()[0])
+        audited = records[slice(self.records.canaries)]
+        candidates = Candidates(audited.embeddings, audited.codes, audited.labels)
+        included = Private[Records](records[self.records.seen(self.coins)])
+        unit = float(scorer.unit)
         noise = ALMOST_NONE if stddev is None else stddev / unit
         for _ in range(rounds):
-            answer = voting.ask(population, records.vectors[own], method)
+            sums = scorer.total(included, candidates, stddev=stddev, session=session)
             self._observe(
                 attacker,
                 "votes",
-                lambda: _rows_of_votes(records, labels, method),
-                answer.value / unit,
+                lambda: _rows_of(scorer, records, candidates),
+                sums.value / unit,
                 noise,
             )
 
@@ -344,21 +343,10 @@ class _Run:
         return mechanism.event
 
 
-def _rows_of_votes(
-    records: AuditRecords, labels: NDArray[np.int64], method: EvolutionSettings
-) -> NDArray[np.float64]:
-    """Return what each record adds to the sum of a round, in votes."""
-    own = slice(records.canaries)
-    if method.selection is Selection.KERNEL_HERDING:
-        scores = scores_of(records.vectors, records.vectors[own], width=method.score_width)
-        return np.asarray(scores / float(method.selection.record_l2_sensitivity))
-    if method.by_label:
-        votes = nearest_within_label(
-            records.vectors, records.vectors[own], query_labels=labels, candidate_labels=labels[own]
-        )
-    else:
-        votes = nearest(records.vectors, records.vectors[own])
-    return np.asarray(np.eye(records.canaries)[votes])
+def _rows_of(scorer: Scorer, records: Records, candidates: Candidates) -> NDArray[np.float64]:
+    """Return what each record adds to a sum of scores, in votes."""
+    blocks = [np.array(block) for block in scorer.scores(candidates)(records)]
+    return np.concatenate(blocks) / float(scorer.unit)
 
 
 @cache

@@ -6,14 +6,17 @@ import math
 from collections.abc import Iterator, Sequence
 
 from sugarbush.errors import ParamsError
-from sugarbush.evolution.enlarge import RATIO, without_repeated_texts
+from sugarbush.evolution.enlarge import without_repeated_texts
+from sugarbush.evolution.enlargers import ByPredictedScores
+from sugarbush.evolution.starts import METADATA
 from sugarbush.generators.interface import Request
-from sugarbush.methods.interface import METADATA, PlannedCalls, PromptParts
+from sugarbush.methods.interface import PlannedCalls, Planning
 from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.length_notices import length_notices
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Released
 
+_RATIO = ByPredictedScores.ratio
 # Minimum for English prose. Other languages need more tokens.
 _LEAST_TOKENS_PER_WORD = 1.2
 
@@ -21,9 +24,9 @@ _LEAST_TOKENS_PER_WORD = 1.2
 def preflight(project: Project) -> None:
     """Check the encoder, the generator and the models. Raises ParamsError, PrivacyError, InputError
     or GeneratorError. `Project.ledger` judges the first texts later, before the first charge."""
-    if any(method.uses_encoder for method in project.settings.chosen):
+    if any(method.facts.uses_encoder for method in project.settings.chosen):
         project.encoder(private=False).check()
-    if any(method.asks_generator for method in project.settings.chosen):
+    if any(method.facts.asks_generator for method in project.settings.chosen):
         check_generator(project)
     for method in project.settings.chosen:
         method.preflight(project.schema)
@@ -55,27 +58,22 @@ def planned_calls(
     allow. If the DP record count is unknown, the function assumes the largest default size of a
     release."""
     settings = project.settings
-    prompt: PromptParts = {
-        "schema": project.schema,
-        "donated": donated,
-        "length": settings.initialise.length,
-    }
-    counts = any(r.share == METADATA for m in settings.chosen for r in m.share_requests())
-    texts = settings.release.size(math.inf if counts and record_count is None else record_count)
-    return tuple(
-        batch
-        for method in settings.chosen
-        for batch in (
-            *method.planned_calls(record_count=record_count, **prompt),
-            *method.planned_further_calls(record_count=record_count, texts=texts, **prompt),
-        )
+    counts = any(r.pool == METADATA for m in settings.chosen for r in m.budget_requests())
+    planning = Planning(
+        schema=project.schema,
+        donated=donated,
+        length=settings.initialise.length,
+        texts=settings.release.size(math.inf if counts and record_count is None else record_count),
+        record_count=record_count,
+        texts_setting=settings.release.texts,
     )
+    return tuple(batch for method in settings.chosen for batch in method.planned_calls(planning))
 
 
 def notices(project: Project) -> Iterator[str]:
     """Yield what a user should know before a run, and what is no error. Reads public files only."""
     settings = project.settings
-    if any(method.asks_generator for method in settings.chosen):
+    if any(method.facts.asks_generator for method in settings.chosen):
         if (few := few_public_texts(project)) is not None:
             yield few
         yield from length_notices(settings.initialise.length, project.schema)
@@ -93,13 +91,13 @@ def few_public_texts(project: Project) -> str | None:
     if not texts or wanted is None:
         return None
     different = len(without_repeated_texts(texts))
-    if different >= RATIO * wanted:
+    if different >= _RATIO * wanted:
         return None
     return (
         f"generator.{settings.generator.provider}: has {different:,} different texts, and "
-        f"release.texts={wanted:,} needs at least {RATIO * wanted:,}. With fewer "
+        f"release.texts={wanted:,} needs at least {_RATIO * wanted:,}. With fewer "
         "texts, the records choose little or nothing. Add public texts, or set release.texts to at "
-        f"most {different // RATIO:,}"
+        f"most {different // _RATIO:,}"
     )
 
 

@@ -19,10 +19,11 @@ from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp
 from sugarbush.data.reading import digest_of_files
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.errors import ParamsError, printable
-from sugarbush.evolution.evolve import Writer
-from sugarbush.evolution.initialisation import Donated
+from sugarbush.evolution.inputs import MetadataRelease, PublicInputs
+from sugarbush.evolution.targets import Donated
+from sugarbush.evolution.writer import Writer
 from sugarbush.generators.interface import GeneratorContext
-from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
+from sugarbush.methods.interface import Method, MethodInputs, PrivateInputs, Tools
 from sugarbush.paths import Roots, atomic_file, checkout_root, find_input, make_private, state_root
 from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.foreign_releases import refuse_foreign_folders, refuse_foreign_lock
@@ -166,7 +167,7 @@ class Project:
         return LabelReader(
             schema=self.schema,
             embed=self.encoder(private=method.stays_private).encode,
-            requests_tell=not method.asks_generator
+            requests_tell=not method.facts.asks_generator
             or self.settings.generator.chosen.follows_requests,
             examples=() if donated is None else donated.texts,
             codes=None if donated is None else donated.codes,
@@ -391,33 +392,43 @@ class Project:
         """Collect everything that a stage of a method may use."""
         settings = self.settings
         settings.privacy.check_delta(metadata.count)
-        return MethodInputs(
-            schema=self.schema,
+        private = PrivateInputs(
             corpus=self.corpus,
             privacy=settings.privacy,
             plan=lambda: self.plan,
-            metadata=metadata,
-            donated=self.donated(),
-            label=self.label(),
-            length=settings.initialise.length,
-            first_seed=settings.initialise.seed,
-            evolve_seed=settings.evolve.seed,
-            text_column=settings.prepare.text_column,
-            generator_identity=settings.generator.identity(),
-            embedding=settings.embedding.cache_key(),
             digests=self.data_names(),
-            writer=self.writer,
-            encode=self.encoder(private=False).encode,
-            encode_private=self.encoder(private=True).encode,
+            encode=self.encoder(private=True).encode,
             ledger=self.ledger,
             uncapped_ledger=self.uncapped_ledger,
             open_store=self.open_store,
             scratch=self.scratch,
-            find=self.find,
-            pretrained=self.pretrained,
+        )
+        tools = Tools(
+            writer=self.writer,
+            encode=self.encoder(private=False).encode,
             label_reader=lambda: self.label_reader(metadata, method),
+            find=self.find,
+            report=report,
+            restart=("-m", f"tasks.{stage}", "--method", method.name),
+        )
+        public = self.public_inputs(metadata, donated=self.donated())
+        return MethodInputs(private=private, public=public, tools=tools)
+
+    def public_inputs(self, metadata: MetadataRelease, *, donated: Donated | None) -> PublicInputs:
+        """Collect the public values that a method may use."""
+        settings = self.settings
+        return PublicInputs(
+            schema=self.schema,
+            metadata=metadata,
+            donated=donated,
+            label=self.label(),
+            length=settings.initialise.length,
+            seed=settings.initialise.seed,
             again=settings.initialise.again,
             release=settings.release,
-            restart=("-m", f"tasks.{stage}", "--method", method.name),
-            report=report,
+            privacy=settings.privacy,
+            generator=settings.generator.identity(),
+            embedding=settings.embedding.cache_key(),
+            pretrained=self.pretrained,
+            text_column=settings.prepare.text_column,
         )

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from sugarbush.data.reading import digest_of_files
 from sugarbush.errors import ParamsError, PoorRehearsalError, PrivacyError
-from sugarbush.evolution.initialisation import Donated
+from sugarbush.evolution.inputs import MetadataRelease
+from sugarbush.evolution.targets import Donated
 from sugarbush.generators.interface import GeneratorSettings, Problem, cost_of, usage_of
-from sugarbush.methods.generating import GeneratingMethod
-from sugarbush.methods.interface import MetadataRelease, MethodInputs
+from sugarbush.methods.interface import MethodInputs, PrivateInputs, Tools
+from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.estimate import estimate
 from sugarbush.pipeline.preflight import planned_calls, refuse_cut_answers
 from sugarbush.pipeline.project import Project
@@ -197,14 +198,19 @@ class _PublicInputs:
         return self.donated.texts if self.donated is not None else ()
 
 
-def _method(project: Project) -> GeneratingMethod | None:
+def _method(project: Project) -> PartsMethod | None:
     """Return the method that is rehearsed: the method that shows the most in its prompts."""
     methods = [
         method
         for method in project.settings.chosen
-        if isinstance(method, GeneratingMethod) and not method.stays_private
+        if isinstance(method, PartsMethod) and not method.stays_private
     ]
-    return max(methods, key=lambda own: own.shows_examples + own.shows_metadata, default=None)
+    return max(methods, key=_shown, default=None)
+
+
+def _shown(method: PartsMethod) -> int:
+    prompts = method.parts().start.prompts
+    return prompts.shows_examples + prompts.shows_metadata
 
 
 def _public_inputs(project: Project) -> _PublicInputs:
@@ -241,7 +247,7 @@ def _public_rows(
 
 def _rehearsed(
     project: Project,
-    method: GeneratingMethod,
+    method: PartsMethod,
     public: _PublicInputs,
     generator: GeneratorSettings,
     *,
@@ -321,43 +327,36 @@ def _forecast(
 
 def _method_inputs(project: Project, public: _PublicInputs) -> MethodInputs:
     """Collect what a method needs for its first requests. Everything else raises PrivacyError."""
-    settings, schema, label = project.settings, project.schema, project.label()
+    schema, label = project.schema, project.label()
     closed: Any = _NoPrivateData()
-    return MethodInputs(
-        schema=schema,
-        corpus=closed,
-        privacy=settings.privacy,
-        plan=closed,
-        metadata=MetadataRelease(
-            rows=public.rows,
-            record_count=float(len(public.rows)),
-            labels=np.bincount(
-                public.rows[:, schema.names.index(label)],
-                minlength=len(schema.attribute(label).domain),
-            ).astype(np.int64),
-            label=label,
-        ),
-        donated=public.donated,
+    metadata = MetadataRelease(
+        rows=public.rows,
+        record_count=float(len(public.rows)),
+        labels=np.bincount(
+            public.rows[:, schema.names.index(label)],
+            minlength=len(schema.attribute(label).domain),
+        ).astype(np.int64),
         label=label,
-        length=settings.initialise.length,
-        first_seed=settings.initialise.seed,
-        evolve_seed=settings.evolve.seed,
-        text_column=settings.prepare.text_column,
-        generator_identity=settings.generator.identity(),
-        embedding=settings.embedding.cache_key(),
-        digests={},
-        writer=closed,
-        encode=project.encoder(private=False).encode,
-        encode_private=closed,
-        ledger=closed,
-        uncapped_ledger=closed,
-        open_store=closed,
-        scratch=closed,
-        find=project.find,
-        pretrained=project.pretrained,
-        label_reader=closed,
-        again=0.0,
-        release=settings.release,
+    )
+    return MethodInputs(
+        private=PrivateInputs(
+            corpus=closed,
+            privacy=project.settings.privacy,
+            plan=closed,
+            digests={},
+            encode=closed,
+            ledger=closed,
+            uncapped_ledger=closed,
+            open_store=closed,
+            scratch=closed,
+        ),
+        public=project.public_inputs(metadata, donated=public.donated),
+        tools=Tools(
+            writer=closed,
+            encode=project.encoder(private=False).encode,
+            label_reader=closed,
+            find=project.find,
+        ),
     )
 
 
@@ -384,7 +383,7 @@ def _key(project: Project) -> str:
         methods=[
             [own.name, own.model_dump(mode="json")]
             for own in settings.chosen
-            if isinstance(own, GeneratingMethod)
+            if isinstance(own, PartsMethod)
         ],
         text_column=settings.prepare.text_column,
         label=project.label(),

@@ -19,8 +19,8 @@ from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.schema import Schema
 from sugarbush.evaluation.downstream import train_classifier
 from sugarbush.evolution.enlarge import without_repeated_texts
-from sugarbush.evolution.initialisation import Donated, Targets
 from sugarbush.evolution.population import NO_CODE
+from sugarbush.evolution.targets import Donated, Targets
 from sugarbush.generators.interface import Answer, Embed
 from sugarbush.pipeline.rehearsal_verdict import FEWEST_DONATED, Figures, Lengths, ShownAttribute
 

@@ -13,19 +13,19 @@ from urllib.parse import urlsplit
 
 from sugarbush.data.schema import Schema
 from sugarbush.deep_merge import deep_merge
-from sugarbush.evolution.population import Population
+from sugarbush.evolution.parts import Lineage
+from sugarbush.evolution.starts import TABLE
 from sugarbush.generators.interface import GeneratorFacts
-from sugarbush.methods.interface import Method
-from sugarbush.methods.maple import TABLE
+from sugarbush.methods.interface import Method, card_remarks
 from sugarbush.paths import last_part
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.shown_runs import shown_count
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import ACCEPTED, Ledger
+from sugarbush.privacy.remarks import OVERLAP
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
 from sugarbush.report.model import Release
-from sugarbush.report.remarks import OVERLAP
 
 _ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 
@@ -48,8 +48,10 @@ def release_facts(
     """
     ledger = ledger.snapshot()  # another run may charge between the total and the head
     privacy, released = settings.privacy, settings.released
-    asks = any(method.asks_generator for method in released)
-    starts = [method.starts_from for method in released if method.starts_from is not None]
+    asks = any(method.facts.asks_generator for method in released)
+    starts = [
+        method.facts.starts_from for method in released if method.facts.starts_from is not None
+    ]
     encoder = settings.embedding.model
     return Release(
         title=settings.report.title or f"Synthetic {schema.subject}",
@@ -94,14 +96,15 @@ def _remarks(methods: Iterable[Method], schema: Schema, *, has_table: bool) -> t
     """Return each remark of the DP table and of the methods once."""
     declared = [*(TABLE.remarks if has_table else ())]
     for method in methods:
-        declared += method.card_remarks(schema)
+        declared += card_remarks(method, schema)
     return tuple(dict.fromkeys(declared))
 
 
-def text_counts(final: Population, rounds: int) -> dict[str, int]:
-    """Count all texts of a release, texts from rounds, and texts after the last round."""
-    afterwards = int((final.rounds > rounds).sum())
-    voted_on = len(final) - afterwards if rounds else 0
+def text_counts(lineage: Lineage) -> dict[str, int]:
+    """Count all texts of a release, texts that were scored, and texts after the last scores."""
+    final = lineage.final
+    afterwards = int((final.rounds > len(lineage.rounds)).sum())
+    voted_on = 0 if lineage.last is None else len(final) - afterwards
     return {"released": len(final), "voted_on": voted_on, "written_afterwards": afterwards}
 
 
@@ -129,11 +132,11 @@ def _shown_settings(settings: ProjectSettings) -> dict[str, Any]:
         "evolve": {},
     }
     generator = settings.generator.chosen
-    asks = any(method.asks_generator for method in settings.released)
+    asks = any(method.facts.asks_generator for method in settings.released)
     if asks and generator.allowed_for_any_texts:
         shown["generator"] = {generator.name: generator.model_dump(mode="json")}
     for method in settings.chosen:
-        deep_merge(shown, method.card_settings())
+        deep_merge(shown, method.shown_settings())
     return dict(_settings_without_paths(shown))
 
 

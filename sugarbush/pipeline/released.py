@@ -19,11 +19,12 @@ from sugarbush.attributes.reader import Labels, ReadAttribute
 from sugarbush.data.private_store import PrivateStore, write_stamp
 from sugarbush.data.schema import Schema
 from sugarbush.errors import LedgerError
-from sugarbush.evolution.evolve import Evolution, Round
-from sugarbush.evolution.initialisation import Donated
+from sugarbush.evolution.inputs import MetadataRelease
+from sugarbush.evolution.parts import Lineage, Round, Scored
 from sugarbush.evolution.population import NO_CODE, Population, load_population, save_population
+from sugarbush.evolution.targets import Donated
 from sugarbush.generators.interface import Usage
-from sugarbush.methods.interface import FinalSet, MetadataRelease, Method
+from sugarbush.methods.interface import FinalSet, Method
 from sugarbush.paths import Roots, atomic_directory, require
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.privacy.accounting import epsilon
@@ -283,45 +284,62 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
 
     The last stage also reads the labels of the texts, and writes the file for users.
     """
-    ids, drawn_by = final.evolution.ledger_ids, f"{stage}@{method.name}"
+    ids, drawn_by = final.lineage.ledger_ids, f"{stage}@{method.name}"
     labels = None
     if stage == method.stages[-1]:
-        population, metadata = final.evolution.final, read_metadata(project.roots)
+        population, metadata = final.lineage.final, read_metadata(project.roots)
         reader = project.label_reader(metadata, method)
         labels = reader.read(population.texts, population.codes)
         ids = tuple(dict.fromkeys((*ids, *metadata.ledger_ids)))
     with method_output(
         project, method, stage, drawn_by=drawn_by, ledger_ids=ids, run=final.run
     ) as folder:
-        write_texts(final.evolution, project.schema, folder, labels=labels)
+        write_texts(final.lineage, project.schema, folder, labels=labels)
 
 
 def read_final_set(roots: Roots, method: Method, schema: Schema) -> FinalSet:
     """Read the rounds and the final set that stage evolve of a method wrote."""
     folder = method_folder(roots, method, "evolve")
     require(folder / "lineage.parquet", left_by=f"evolve@{method.name}")
-    evolution = Evolution(
-        rounds=read_rounds(folder, schema),
-        final=load_population(folder / "lineage.parquet", schema.names),
-        usage=Usage(**json.loads((folder / "usage.json").read_text())["final"]),
-        ledger_ids=read_ledger_ids(folder),
-    )
-    return FinalSet(evolution=evolution, run=read_release(folder)["run"])
+    return FinalSet(lineage=read_lineage(folder, schema), run=read_release(folder)["run"])
 
 
-def read_rounds(folder: Path, schema: Schema) -> tuple[Round, ...]:
-    """Read the finished rounds in a method's folder. A method may have no rounds."""
-    usage, ids = json.loads((folder / "usage.json").read_text()), read_ledger_ids(folder)
-    return tuple(
+def read_lineage(folder: Path, schema: Schema) -> Lineage:
+    """Read the texts in a method's folder, and how they came about."""
+    usage = json.loads((folder / "usage.json").read_text())
+    rounds = tuple(
         Round(
-            number=int(own.name.removeprefix("round_")),
-            population=load_population(own / "candidates.parquet", schema.names),
-            votes=Released(np.load(own / "votes.npy"), ids),
-            survivors=np.load(own / "survivors.npy"),
-            usage=Usage(**usage[own.name]),
+            **vars(_read_scored(path, schema, read_ledger_ids(folder))),
+            number=int(path.name.removeprefix("round_")),
+            survivors=np.load(path / "survivors.npy"),
+            usage=Usage(**usage[path.name]),
         )
-        for own in sorted(folder.glob("round_*"))
+        for path in sorted(folder.glob("round_*"))
     )
+    scored = folder / "scored"
+    return Lineage(
+        final=load_population(folder / "lineage.parquet", schema.names),
+        usage=Usage(**usage["final"]),
+        ledger_ids=read_ledger_ids(folder),
+        rounds=rounds,
+        scored=_read_scored(scored, schema, read_ledger_ids(folder)) if scored.exists() else None,
+    )
+
+
+def _read_scored(folder: Path, schema: Schema, ids: tuple[str, ...]) -> Scored:
+    return Scored(
+        population=load_population(folder / "candidates.parquet", schema.names),
+        scores=Released(np.load(folder / "scores.npy"), ids),
+        **json.loads((folder / "scores.json").read_text()),
+    )
+
+
+def _write_scored(scored: Scored, schema: Schema, folder: Path) -> None:
+    folder.mkdir()
+    save_population(scored.population, schema.names, folder / "candidates.parquet")
+    np.save(folder / "scores.npy", scored.scores.value)
+    facts = {"unit": scored.unit, "stddev": scored.stddev, "name": scored.name}
+    (folder / "scores.json").write_text(json.dumps(facts))
 
 
 def _keep_others(old: Path, new: Path) -> None:
@@ -362,27 +380,25 @@ def first_candidates(roots: Roots, method: Method, schema: Schema) -> Released[P
     return restored(load_population(folder / "candidates.parquet", schema.names), folder)
 
 
-def write_texts(
-    evolution: Evolution, schema: Schema, folder: Path, *, labels: Labels | None
-) -> None:
+def write_texts(lineage: Lineage, schema: Schema, folder: Path, *, labels: Labels | None) -> None:
     """Write the lineage of the final texts, and every round for the report. With `labels`, also
     write the texts with their labels as JSON lines."""
     usage: dict[str, Any] = {}
-    for finished in evolution.rounds:
-        own = folder / f"round_{finished.number:03d}"
-        own.mkdir()
-        save_population(finished.population, schema.names, own / "candidates.parquet")
-        np.save(own / "votes.npy", finished.votes.value)
-        np.save(own / "survivors.npy", finished.survivors)
-        usage[own.name] = asdict(finished.usage)
-    usage["final"] = asdict(evolution.usage)
+    for finished in lineage.rounds:
+        path = folder / f"round_{finished.number:03d}"
+        _write_scored(finished, schema, path)
+        np.save(path / "survivors.npy", finished.survivors)
+        usage[path.name] = asdict(finished.usage)
+    if lineage.scored is not None:
+        _write_scored(lineage.scored, schema, folder / "scored")
+    usage["final"] = asdict(lineage.usage)
     (folder / "usage.json").write_text(json.dumps(usage, indent=1))
-    save_population(evolution.final, schema.names, folder / "lineage.parquet")
+    save_population(lineage.final, schema.names, folder / "lineage.parquet")
     if labels is not None:
         labels.frame(schema.names).to_parquet(folder / "labels.parquet", index=False)
         facts = [asdict(attribute) for attribute in labels.attributes]
         (folder / "labels.json").write_text(json.dumps(facts, indent=1))
-        lines = texts_as_lines(evolution.final, schema, labels)
+        lines = texts_as_lines(lineage.final, schema, labels)
         (folder / "synthetic.jsonl").write_text(lines, encoding="utf-8")
 
 

@@ -21,16 +21,18 @@ from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
-from sugarbush.evolution.settings import CandidateSettings, InitialiseSettings, PromptContent
+from sugarbush.evolution.inputs import ReleaseSettings
+from sugarbush.evolution.settings import InitialiseSettings, PromptContent
 from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
 from sugarbush.generators.settings import GeneratorSection, generator_class
 from sugarbush.methods import method_class
 from sugarbush.methods.augpe import AugPE
-from sugarbush.methods.interface import Method, ReleaseSettings
+from sugarbush.methods.interface import Method, ProjectFacts
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.methods.nonprivate import NonPrivatePE
+from sugarbush.methods.private_evolution import PromptSettings
 from sugarbush.methods.public import Public
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import ContributionBounds, Unit
@@ -138,19 +140,19 @@ class ProjectSettings(Section):
 
     @property
     def measured(self) -> tuple[Method, ...]:
-        return tuple(method for method in self.chosen if method.is_measured)
+        return tuple(method for method in self.chosen if method.facts.is_measured)
 
     @property
     def reads_codes(self) -> bool:
         """Whether a method, a metric or an audit uses attribute values of the private texts."""
         shown = self.evaluate.show and bool(self.measured or self.released)
         measures = self.audit.enabled or shown
-        return measures or any(method.reads_codes for method in self.chosen)
+        return measures or any(method.facts.reads_codes for method in self.chosen)
 
     @property
     def reads_example(self) -> bool:
         """Whether the settings name a file of the embedded example."""
-        public = [file for method in self.chosen for file, _ in method.public_files()]
+        public = [file for method in self.chosen for file, _ in method.facts.files]
         named = [self.prepare.file, self.prepare.donated, self.prepare.schema_, *public]
         return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
 
@@ -161,6 +163,16 @@ class ProjectSettings(Section):
             unit=self.privacy.unit,
             user_column=self.prepare.user_column,
             records_per_unit=self.privacy.records_per_user,
+        )
+
+    @property
+    def facts(self) -> ProjectFacts:
+        """The facts that methods check."""
+        attributes = self.synthesize_metadata.attributes
+        return ProjectFacts(
+            has_donated=self.prepare.donated is not None,
+            privacy=self.privacy,
+            table_attributes=attributes,
         )
 
     def output_settings(self) -> dict[str, Any]:
@@ -189,7 +201,7 @@ class ProjectSettings(Section):
             raise ValueError("methods names a method twice")
         for name in self.methods:
             try:
-                self.method(name).check(self)
+                self.method(name).check(self.facts)
             except ParamsError as error:
                 raise ValueError(str(error)) from None
         return self
@@ -399,7 +411,7 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
     changed = {}
     for method, kind in {**kinds, **added}.items():
         own = evolve.get(method, {})
-        if not (issubclass(kind, CandidateSettings) and isinstance(own, dict)):
+        if not (issubclass(kind, PromptSettings) and isinstance(own, dict)):
             continue
         if own.get("prompt", kind.model_fields["prompt"].default) == PromptContent.BOTH:
             changed[method] = {**own, "prompt": PromptContent.METADATA.value}

@@ -82,7 +82,7 @@ class Stage:
         if self.name == "make_example":
             return settings.reads_example
         if self.name == "pretrain":
-            return any(chosen.starts_from_pretrained for chosen in settings.chosen)
+            return any(chosen.facts.pretrained for chosen in settings.chosen)
         return self.name != "audit" or settings.audit.enabled
 
     def run(self, project: Project, method: Method | None = None) -> None:

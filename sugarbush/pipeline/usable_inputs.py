@@ -32,7 +32,9 @@ def require_usable_inputs(settings: ProjectSettings, schema: Schema, *, source: 
 
 def require_edited_schema(settings: ProjectSettings, schema: Schema, *, source: str) -> None:
     """Raise SchemaError if a method uses the schema and the schema is an unedited draft."""
-    if not any(method.asks_generator or method.reads_codes for method in settings.chosen):
+    if not any(
+        method.facts.asks_generator or method.facts.reads_codes for method in settings.chosen
+    ):
         return
     if found := placeholders(schema):
         lines = "\n".join(f"  {line}" for line in found)
@@ -56,5 +58,5 @@ def require_generator_for_texts(settings: ProjectSettings) -> None:
 def writes_another_domain(settings: ProjectSettings) -> bool:
     """Return whether a generator of one fixed domain writes for the user's own data."""
     own = settings.privacy.purpose is not Purpose.EXAMPLE
-    asked = any(method.asks_generator for method in settings.chosen)
+    asked = any(method.facts.asks_generator for method in settings.chosen)
     return own and asked and settings.generator.chosen.one_domain

@@ -48,16 +48,23 @@ _NOISE_TOLERANCE = 5e-4  # relative tolerance for the noise multipliers of subsa
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetRequest:
-    """A mechanism's request for a share of the budget.
+    """A mechanism that a method needs, and its share of the budget.
 
     `count` is the number of discrete Gaussians. With `count=0`, the mechanism divides its own mu
     (AIM, DP-SGD). `record_l2_sensitivity` is the L2 sensitivity of one Gaussian to one record.
+
+    A method leaves `share` out. Its `pool` names the setting in `privacy.shares` that pays, and the
+    requests of a pool get equal parts of it. Methods that request the same name use the mechanism
+    together. Messages show `setting`, which decides the count. The card shows `remarks`.
     """
 
     name: str
-    share: float
     count: int
+    share: float = 1.0
     record_l2_sensitivity: int = 1
+    pool: str = "synthesis"
+    setting: str | None = None
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

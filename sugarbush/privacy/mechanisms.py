@@ -75,9 +75,9 @@ def exact_histogram(
 
 
 def noisy_sum(
-    vectors: Private[Any],
+    records: Private[Any],
     *,
-    scores: Callable[[NDArray[Any]], Iterable[NDArray[Any]]],
+    scores: Callable[[Any], Iterable[NDArray[Any]]],
     size: int,
     record_l2_sensitivity: int,
     stddev: float,
@@ -92,39 +92,39 @@ def noisy_sum(
     (docs/decisions/kernel-scores.md). The charge is on disk before the noise is drawn. The charge
     comes after the slow sum, because a crash while summing must not spend budget.
 
-    `scores` maps a block of `vectors` (n, d) to integers (n, size), in consecutive arrays of some
-    rows. Row i must depend on vector i alone. Several threads call `scores`. `stddev` is in the
-    unit of the scores. Raises BudgetExceededError before anything is summed. Raises InvariantError
-    if rows are missing, are not integers or have a larger L2 norm than `record_l2_sensitivity`.
+    `scores` maps a slice of `records` (an array, or a batch with slices) to integers (n, size), in
+    consecutive arrays of some rows. Row i must depend on record i alone. Several threads call
+    `scores`. `stddev` is in the unit of the scores. Raises BudgetExceededError before anything is
+    summed. Raises InvariantError if rows are missing, are not integers or have a larger L2 norm than `record_l2_sensitivity`.
     Also raises InvariantError if `record_l2_sensitivity` > 2^26.
     """
     sensitivity = record_l2_sensitivity * session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
     session.check([event])
-    sums = _summed(vectors, scores, size, record_l2_sensitivity)
+    sums = _summed(records, scores, size, record_l2_sensitivity)
     charge = session.charge(event)
     noisy = discrete_gaussian(sums, stddev=stddev, sensitivity=float(sensitivity))
     return as_released_array(noisy, (charge,))
 
 
 def exact_sum(
-    vectors: Private[Any],
+    records: Private[Any],
     *,
-    scores: Callable[[NDArray[Any]], Iterable[NDArray[Any]]],
+    scores: Callable[[Any], Iterable[NDArray[Any]]],
     size: int,
     record_l2_sensitivity: int,
     session: PrivacySession,
 ) -> Released[NDArray[np.int64]]:
     """Sum as in `noisy_sum`, but without noise. Guarantee: none, as for `exact_histogram`."""
     session.check([NonPrivate()])
-    sums = _summed(vectors, scores, size, record_l2_sensitivity)
+    sums = _summed(records, scores, size, record_l2_sensitivity)
     charge = session.charge(NonPrivate())
     return as_released_array(sums, (charge,))
 
 
 def _summed(
-    vectors: Private[Any],
-    scores: Callable[[NDArray[Any]], Iterable[NDArray[Any]]],
+    records: Private[Any],
+    scores: Callable[[Any], Iterable[NDArray[Any]]],
     size: int,
     norm: int,
 ) -> NDArray[np.int64]:
@@ -133,17 +133,17 @@ def _summed(
             f"record_l2_sensitivity is above {_LARGEST_NORM}: sums of squares would be inexact"
         )
     own = partial(_summed_here, scores=scores, size=size, norm=norm)
-    per_unit = vectors._per_unit
+    per_unit = records._per_unit
     return per_unit.total(own) if isinstance(per_unit, Parts) else own(per_unit)
 
 
 def _summed_here(
-    vectors: Any, *, scores: Callable[[NDArray[Any]], Iterable[NDArray[Any]]], size: int, norm: int
+    vectors: Any, *, scores: Callable[[Any], Iterable[NDArray[Any]]], size: int, norm: int
 ) -> NDArray[np.int64]:
     total, lock = np.zeros(size, dtype=np.int64), Lock()
 
     def add(places: slice) -> None:
-        block, done = np.asarray(vectors[places]), 0
+        block, done = vectors[places], 0
         sums = np.zeros(size, dtype=np.int64)
         for rows in scores(block):
             if rows.dtype.kind != "i" or rows.shape[1:] != (size,):

@@ -96,17 +96,24 @@ class DpCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundData:
-    """One round. `votes` (m,) contains the noisy votes of the candidates. `survivors` (k,) contains
-    indices.
+class ScoredData:
+    """Candidates that the records scored. `votes` (m,) contains their noisy scores, in votes.
 
-    `written` (m,) contains the rounds for which the candidates were written.
+    `name` is votes or scores. `written` (m,) contains the rounds for which the candidates were
+    written.
     """
 
-    number: int
+    name: str
     votes: Released[NDArray[Any]]
     stddev: float
     written: NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundData(ScoredData):
+    """One round. `survivors` (k,) contains indices of its candidates."""
+
+    number: int
     survivors: NDArray[Any]
 
 
@@ -153,8 +160,8 @@ class MethodData:
     `asked` counts the attribute values in the requests for the final texts. `labels` tells how the
     values of the final texts were read, and how many texts have the requested value. `verdict` is
     None if nobody judged. `texts` contains the texts that the page shows. `final_texts` is the size
-    of the released corpus. `written_afterwards` is the number of further texts. If `scored` is
-    true, the votes of the rounds are sums of kernel scores, in units of one vote.
+    of the released corpus. `written_afterwards` is the number of further texts. `scored` are
+    the first texts of a method that scores them once, without rounds.
     """
 
     name: str
@@ -165,9 +172,19 @@ class MethodData:
     labels: Released[tuple[ReadAttribute, ...]] = field(default_factory=lambda: Released(()))
     verdict: Released[Verdict] | None = None
     rounds: tuple[RoundData, ...] = ()
-    scored: bool = False
+    scored: ScoredData | None = None
     spends: tuple[Spend, ...] = ()
     map: Released[EmbeddingMap] | None = None
+
+    @property
+    def all_scores(self) -> tuple[ScoredData, ...]:
+        """The scores of each round, or the only scores."""
+        return self.rounds or ((self.scored,) if self.scored else ())
+
+    @property
+    def uses_scores(self) -> bool:
+        """Whether records give scores to all candidates, and not votes to the nearest."""
+        return any(each.name == "scores" for each in self.all_scores)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,8 +239,8 @@ class PublicData:
                 yield f"{method.name}'s verdict", method.verdict
             if method.map is not None:
                 yield f"{method.name}'s map", method.map
-            for round_ in method.rounds:
-                yield f"{method.name}'s votes of round {round_.number}", round_.votes
+            for each in method.all_scores:
+                yield f"{method.name}'s {each.name}", each.votes
 
 
 @dataclass(frozen=True, kw_only=True)

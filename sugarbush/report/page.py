@@ -29,7 +29,7 @@ from sugarbush.report.model import (
     Release,
     RoundData,
 )
-from sugarbush.report.plots import map_points, origin, survivor_bars, used_shades, vote_ranks
+from sugarbush.report.plots import map_points, origin, score_ranks, survivor_bars, used_shades
 from sugarbush.report.quality import quality_view
 from sugarbush.report.statements import in_plain_words, purpose_of_stage, release_epsilon
 from sugarbush.report.svg import series_styles
@@ -70,7 +70,7 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         adherence=[row for m in data.methods for row in _adherence(m)],
         costs=_costs(data),
         browser=_browser(data),
-        scored={m.name for m in data.methods if m.scored},
+        scored={m.name for m in data.methods if m.uses_scores},
         styles=styles,
         settings=json.dumps(dict(release.settings), indent=1, ensure_ascii=False),
         infinite=math.isinf(release_epsilon(release)),
@@ -123,8 +123,8 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
 
 def _written(data: PublicData) -> str:
     named = "by " + ", ".join(m.name for m in data.methods)
-    later = sum(m.written_afterwards for m in data.methods if m.rounds)
-    return f"{named}; {later:,} written after the last round" if later else named
+    later = sum(m.written_afterwards for m in data.methods if m.all_scores)
+    return f"{named}; {later:,} written after the records scored" if later else named
 
 
 def _generator(release: Release) -> str:
@@ -181,7 +181,8 @@ def _method_view(method: MethodData, internal: InternalData | None) -> dict[str,
     found: dict[str, Any] = {
         "name": method.name,
         "rounds": rounds,
-        "scored": method.scored,
+        "scored": method.uses_scores,
+        "votes": None,
         "round_shades": used_shades(rounds),
         "written_shades": used_shades(rounds + 1),
         "map_shades": used_shades(rounds + 1 + bool(method.written_afterwards)),
@@ -193,11 +194,12 @@ def _method_view(method: MethodData, internal: InternalData | None) -> dict[str,
     }
     if method.map is not None:
         found["map"] = map_points(method.map.value, method=method.name, real=real)
+    if method.all_scores:
+        found["votes"] = score_ranks(method.all_scores, method=method.name)
+        found["stddev"] = method.all_scores[0].stddev
     if method.rounds:
-        found["votes"] = vote_ranks(method.rounds, method=method.name, scored=method.scored)
         found["survivors"] = survivor_bars(method.rounds, method=method.name)
         found["table"] = [_round_row(r) for r in method.rounds]
-        found["stddev"] = method.rounds[0].stddev
     return found
 
 
@@ -278,7 +280,7 @@ def _browser(data: PublicData) -> dict[str, Any]:
         "rows": [list(row.values()) for row in rows],
         "columns": list(rows[0]) if rows else [],
         "methods": [m.name for m in data.methods],
-        "scored": [m.scored for m in data.methods],
+        "scored": [m.uses_scores for m in data.methods],
         "origins": list(origins),
         "attributes": [(a.name, a.domain) for a in attributes],
         "donated": {i: data.donated[i] for i in sorted({i for *_, t in shown for i in t.examples})},

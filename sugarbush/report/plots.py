@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from sugarbush.evaluation.interface import MetricValue
 from sugarbush.report import svg
-from sugarbush.report.model import EmbeddingMap, RoundData
+from sugarbush.report.model import EmbeddingMap, RoundData, ScoredData
 
 _SHADES = 6  # number of shades of one colour in the style sheet, from pale to full
 
 
-def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Markup:
+def score_ranks(rounds: Sequence[ScoredData], *, method: str) -> Markup:
     """Draw the noisy votes or scores of each round by rank, and the curve of noise alone.
 
     If a round's curve equals the curve of noise alone, the votes contain no information. If the
@@ -37,14 +37,15 @@ def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Mar
     parts = svg.axis_left(y, left, svg.WIDTH - right, ticks=y.ticks())
     parts.append(svg.group([svg.element("title", "noise alone"), drawn(noise, "noise")]))
     for place, (round_, curve) in enumerate(zip(rounds, curves, strict=True)):
-        named = [svg.element("title", f"round {round_.number}"), drawn(curve, "curve")]
+        title = f"round {place + 1}" if isinstance(round_, RoundData) else round_.name
+        named = [svg.element("title", title), drawn(curve, "curve")]
         parts.append(svg.group(named, class_=f"shade-{shade(place, len(rounds))}"))
     parts += svg.axis_bottom(x, height - bottom, labels=[(t, svg.short(t)) for t in x.ticks()])
     parts.append(
         svg.text("candidates by rank", svg.WIDTH - right, height - 6, anchor="end", class_="name")
     )
-    what = "scores" if scored else "votes"
-    label = f"{method}: noisy {what} by rank in {len(rounds)} rounds, and what noise alone gives"
+    where = f" in {len(rounds)} rounds" if isinstance(rounds[0], RoundData) else ""
+    label = f"{method}: noisy {rounds[0].name} by rank{where}, and what noise alone gives"
     return svg.chart(parts, width=svg.WIDTH, height=height, label=label)
 
 

@@ -24,13 +24,13 @@ def votes_table(data: PublicData) -> pd.DataFrame:
     rows = [
         {
             "method": method.name,
-            "round": round_.number,
+            "round": number,
             "rank": rank,
             "votes": round(ranked[rank - 1].item(), 3),
         }
         for method in data.methods
-        for round_ in method.rounds
-        for ranked in [np.sort(round_.votes.value)[::-1]]
+        for number, scored in enumerate(method.all_scores, start=1)
+        for ranked in [np.sort(scored.votes.value)[::-1]]
         for rank in thinned(len(ranked)).tolist()
     ]
     return pd.DataFrame(rows, columns=["method", "round", "rank", "votes"])

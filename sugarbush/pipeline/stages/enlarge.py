@@ -8,14 +8,14 @@ Spends   nothing, because the stage reads no record
 
 from __future__ import annotations
 
-from sugarbush.methods.interface import Method
+from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import read_final_set, read_metadata, write_final_set
 
 NAME = "enlarge"
 
 
-def run(project: Project, method: Method) -> None:
+def run(project: Project, method: PartsMethod) -> None:
     """Write further texts up to the size of the release."""
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     final = method.enlarge(inputs, read_final_set(project.roots, method, project.schema))

@@ -42,8 +42,8 @@ from sugarbush.pipeline.released import (
     final_folder,
     first_folder,
     read_labels,
+    read_lineage,
     read_release,
-    read_rounds,
 )
 from sugarbush.pipeline.shown_runs import note_shown
 from sugarbush.privacy.results import digest_of
@@ -60,9 +60,10 @@ def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Popu
     names, final = project.schema.names, final_folder(project.roots, method)
     if (first := first_folder(project.roots, method)) is not None:
         yield 0, load_population(first / "candidates.parquet", names)
-    for each in read_rounds(final, project.schema):
+    lineage = read_lineage(final, project.schema)
+    for each in lineage.rounds:
         yield each.number, each.population.take(each.survivors)
-    yield FINAL, load_population(final / "lineage.parquet", names)
+    yield FINAL, lineage.final
 
 
 def run(project: Project) -> None:

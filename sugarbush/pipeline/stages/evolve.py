@@ -10,7 +10,7 @@ Spends   the share of the votes: per round, one histogram or one sum of kernel s
 
 from __future__ import annotations
 
-from sugarbush.methods.interface import Method
+from sugarbush.methods.interface import OneStageMethod
 from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
@@ -19,9 +19,9 @@ from sugarbush.pipeline.released import first_candidates, read_metadata, write_f
 NAME = "evolve"
 
 
-def run(project: Project, method: Method) -> None:
+def run(project: Project, method: OneStageMethod) -> None:
     """Run the rounds and release the result. Finished rounds are restored."""
-    if method.stages[0] == NAME and method.asks_generator:
+    if method.stages[0] == NAME and method.facts.asks_generator:
         # evolve is the method's first stage, so the generator is not yet checked
         preflight(project)
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 
-from sugarbush.methods.interface import Method
+from sugarbush.methods.interface import TrainedMethod
 from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.project import Project
@@ -25,7 +25,7 @@ from sugarbush.pipeline.released import method_output, read_metadata
 NAME = "finetune"
 
 
-def run(project: Project, method: Method) -> None:
+def run(project: Project, method: TrainedMethod) -> None:
     """Train a model or restore a trained model, and release it."""
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     trained = method.finetune(inputs, forced=wants_new_draw())

@@ -29,7 +29,7 @@ from typing import Any, cast
 
 from sugarbush.data.private_store import HELDOUT, TRAIN, read_stamp, write_stamp
 from sugarbush.data.reading import digest_of_files
-from sugarbush.methods.interface import LABELS, METADATA
+from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.new_draw import wants_new_draw
@@ -56,10 +56,10 @@ def run(project: Project, *, only_look: bool = False) -> None:
     donated = [] if settings.prepare.donated is None else [settings.prepare.donated]
     public = list(settings.generator.chosen.public_files())
     which: list[Section] = [settings.generator.chosen]
-    if any(method.starts_from_pretrained for method in settings.chosen):
+    if any(method.facts.pretrained for method in settings.chosen):
         public += [source.file for source in settings.pretrain.sources]
         which.append(settings.pretrain)
-    policy = [named for method in settings.chosen for named in method.public_files()]
+    policy = [named for method in settings.chosen for named in method.facts.files]
     digests = {
         "corpus": _digest(project, [settings.prepare.file], "prepare.file"),
         "schema": hashlib.sha256(project.schema.model_dump_json().encode()).digest(),
@@ -185,7 +185,7 @@ def _plan(project: Project) -> dict[str, Any]:
     """
     key = digest_of(
         privacy=project.settings.privacy.model_dump(mode="json"),
-        requests=[[asdict(r) for r in m.share_requests()] for m in project.settings.chosen],
+        requests=[[asdict(r) for r in m.budget_requests()] for m in project.settings.chosen],
         methods=[method.name for method in project.settings.chosen],
         code=code_digest(_ACCOUNTING),
         library=version("dp-accounting"),
@@ -206,7 +206,7 @@ def _computed_plan(project: Project) -> dict[str, Any]:
     by_method = {
         method.name: [
             _allocation(plan, request.name)
-            for request in method.share_requests()
+            for request in method.budget_requests()
             if request.name not in (METADATA, LABELS)
         ]
         for method in project.settings.chosen

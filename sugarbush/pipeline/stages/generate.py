@@ -8,7 +8,7 @@ Spends   nothing. The texts are post-processing of released values
 
 from __future__ import annotations
 
-from sugarbush.methods.interface import Method
+from sugarbush.methods.interface import TrainedMethod
 from sugarbush.paths import require
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import (
@@ -22,7 +22,7 @@ from sugarbush.pipeline.released import (
 NAME = "generate"
 
 
-def run(project: Project, method: Method) -> None:
+def run(project: Project, method: TrainedMethod) -> None:
     """Sample codes, and write a text for each row of codes."""
     folder = method_folder(project.roots, method, "finetune")
     require(folder / FILE, left_by=f"finetune@{method.name}")

@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict
 
 from sugarbush.evolution.population import save_population
-from sugarbush.methods.interface import Method
+from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import method_output, read_metadata
@@ -19,7 +19,7 @@ from sugarbush.pipeline.released import method_output, read_metadata
 NAME = "initialise"
 
 
-def run(project: Project, method: Method) -> None:
+def run(project: Project, method: PartsMethod) -> None:
     """Request the first candidates from the generator, and store the usable answers."""
     if method.stays_private:
         preflight(project)

@@ -102,7 +102,7 @@ def write_models(folder: Path, project: Project) -> None:
 
 def wanted_models(project: Project) -> list[str]:
     """Return the models among TINY and LSTM that a chosen method starts from."""
-    named = [method.starts_from_pretrained for method in project.settings.chosen]
+    named = [method.facts.pretrained for method in project.settings.chosen]
     return [kind for kind in (TINY, LSTM) if kind in named]
 
 

@@ -26,7 +26,7 @@ from sugarbush.attributes.reader import Labels
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.errors import PrivacyError
 from sugarbush.evaluation.interface import read_values
-from sugarbush.evolution.evolve import Evolution, Round
+from sugarbush.evolution.parts import Lineage, Scored
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
 from sugarbush.generators.interface import Usage, cost_of
 from sugarbush.methods.interface import Method
@@ -45,9 +45,9 @@ from sugarbush.pipeline.released import (
     methods_of_releases,
     read_labels,
     read_ledger_ids,
+    read_lineage,
     read_metadata,
     read_release,
-    read_rounds,
 )
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import PrivacySettings
@@ -61,6 +61,7 @@ from sugarbush.report.model import (
     MethodData,
     PublicData,
     RoundData,
+    ScoredData,
     Spend,
     SyntheticText,
 )
@@ -89,50 +90,44 @@ def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData
     """Collect a method's rounds, its final texts with their lineage, and their cost."""
     schema, folder = project.schema, final_folder(project.roots, method)
     ids = read_ledger_ids(folder)
-    final = load_population(folder / "lineage.parquet", schema.names)
-    rounds, unit = read_rounds(folder, schema), method.vote_unit
-    labels = read_labels(folder, schema)
-    texts = _texts(final, labels, rounds, project.settings.report.texts, unit)
+    lineage, labels = read_lineage(folder, schema), read_labels(folder, schema)
+    final, rounds = lineage.final, lineage.rounds
+    texts = _texts(lineage, labels, project.settings.report.texts)
     return MethodData(
         name=method.name,
         final_texts=len(final),
-        written_afterwards=text_counts(final, len(rounds))["written_afterwards"],
+        written_afterwards=text_counts(lineage)["written_afterwards"],
         asked=Released(counts_of(final.codes, schema), ids),
         labels=Released(labels.attributes, ids),
-        verdict=Released(_verdict(project, method, labels), ids),
+        verdict=Released(_verdict(project, method, lineage, labels), ids),
         texts=Released(texts, ids),
         rounds=tuple(
-            RoundData(
-                number=each.number,
-                votes=each.votes.map(lambda votes: votes / unit),
-                stddev=project.plan.of(method.vote_part).stddev / unit,
-                written=each.population.rounds,
-                survivors=each.survivors,
-            )
+            RoundData(**vars(_scored_data(each)), number=each.number, survivors=each.survivors)
             for each in rounds
         ),
-        scored=bool(rounds) and unit > 1,
+        scored=None if lineage.scored is None else _scored_data(lineage.scored),
         spends=tuple(_spends(project, method)),
         map=Released(_map(final, encode), ids) if len(final) > 1 else None,
     )
 
 
-def _verdict(project: Project, method: Method, labels: Labels) -> Verdict:
-    folder = final_folder(project.roots, method)
-    metadata = read_metadata(project.roots)
-    scored = method.vote_unit > 1
-    final = load_population(folder / "lineage.parquet", project.schema.names)
-    evolution = Evolution(
-        rounds=read_rounds(folder, project.schema), final=final, usage=Usage(), ledger_ids=()
+def _scored_data(scored: Scored) -> ScoredData:
+    assert scored.stddev is not None
+    return ScoredData(
+        name=scored.name,
+        votes=scored.scores.map(lambda scores: scores / scored.unit),
+        stddev=scored.stddev / scored.unit,
+        written=scored.population.rounds,
     )
-    has_votes = bool(evolution.rounds) and project.plan.holds(method.vote_part)
+
+
+def _verdict(project: Project, method: Method, lineage: Lineage, labels: Labels) -> Verdict:
+    metadata = read_metadata(project.roots)
     return judge(
-        evolution,
+        lineage,
         labels,
         reader=project.label_reader(metadata, method),
         wanted=project.settings.release.size(metadata.count),
-        stddev=project.plan.of(method.vote_part).stddev if has_votes else None,
-        chosen_by_scores=scored,
     )
 
 
@@ -142,12 +137,11 @@ def _map(final: Population, encode: Encode) -> EmbeddingMap:
     return EmbeddingMap(points=synthetic_projection(embeddings)(embeddings), written=final.rounds)
 
 
-def _texts(
-    final: Population, labels: Labels, rounds: Sequence[Round], limit: int, unit: int
-) -> tuple[SyntheticText, ...]:
+def _texts(lineage: Lineage, labels: Labels, limit: int) -> tuple[SyntheticText, ...]:
     """Return the first `limit` final texts with the values that were read from them, and all their
     ancestors with the values that were requested."""
-    votes = _votes(rounds[-1], unit) if rounds else {}
+    final, rounds = lineage.final, lineage.rounds
+    votes = {} if lineage.last is None else _votes(lineage.last)
     read = replace(final, codes=labels.codes).take(np.arange(min(limit, len(final))))
     candidates = [text for each in reversed(rounds) for text in _described(each.population, {})]
     return with_ancestors(tuple(_described(read, votes)), candidates)
@@ -167,10 +161,10 @@ def _described(population: Population, votes: dict[int, int]) -> Iterator[Synthe
         )
 
 
-def _votes(last: Round, unit: int) -> dict[int, int]:
-    """Return noisy votes by candidate id. A stored vote is `unit` times one vote."""
-    counts = zip(last.population.ids, last.votes.value, strict=True)
-    return {int(i): round(count / unit) for i, count in counts}
+def _votes(last: Scored) -> dict[int, int]:
+    """Return noisy votes by candidate id. A stored score is `unit` times one vote."""
+    scores = zip(last.population.ids, last.scores.value, strict=True)
+    return {int(i): round(score / last.unit) for i, score in scores}
 
 
 def _spends(project: Project, method: Method) -> Iterator[Spend]:
@@ -179,7 +173,7 @@ def _spends(project: Project, method: Method) -> Iterator[Spend]:
     first = first_folder(project.roots, method)
     if first is not None:
         steps = {"first candidates": json.loads((first / "usage.json").read_text()), **steps}
-    price = project.settings.generator.chosen.price if method.asks_generator else None
+    price = project.settings.generator.chosen.price if method.facts.asks_generator else None
     for name, fields in steps.items():
         usage = Usage(**fields)
         cost = cost_of(
@@ -330,8 +324,7 @@ def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -
 
 def _text_counts(project: Project, method: Method) -> dict[str, int]:
     folder = final_folder(project.roots, method)
-    final = load_population(folder / "lineage.parquet", project.schema.names)
-    return text_counts(final, len(list(folder.glob("round_*"))))
+    return text_counts(read_lineage(folder, project.schema))
 
 
 def run(project: Project) -> None:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import BudgetExceededError, GeneratorError
 from sugarbush.evolution import voting as voting_module
-from sugarbush.evolution.evolve import Evolution, Writer, evolve
+from sugarbush.evolution.evolve import Evolution, evolve
+from sugarbush.evolution.writer import Writer
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, count_votes

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.evolution.initialisation import Targets, first_requests
+from sugarbush.evolution.initialisation import first_requests
+from sugarbush.evolution.targets import Targets
 from sugarbush.evolution.population import (
     NO_CODE,
     NO_PARENT,

@@ -11,12 +11,13 @@ from sugarbush.methods.augpe import AugPE
 from sugarbush.methods.crt import CRT
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.evolving import EvolvingMethod
-from sugarbush.methods.interface import Method, ShareRequest
+from sugarbush.methods.interface import Method
+from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.methods.public import Public
 from sugarbush.report.card import release_card
-from sugarbush.report.remarks import (
+from sugarbush.privacy.remarks import (
     DPSGD_NOISE,
     EMBEDDINGS,
     INTEGER_NOISE,
@@ -43,17 +44,17 @@ class Counts(Method):
     name: ClassVar[str] = "counts"
     stages: ClassVar[tuple[str, ...]] = ("evolve",)
 
-    def share_requests(self) -> tuple[ShareRequest, ...]:
-        return (ShareRequest(name="counts:counts", share="synthesis", count=1),)
+    def budget_requests(self) -> tuple[BudgetRequest, ...]:
+        return (BudgetRequest(name="counts:counts", share="synthesis", count=1),)
 
 
 class WithItsOwnMechanism(Method):
     name: ClassVar[str] = "own"
     reads_codes: ClassVar[bool] = False
 
-    def share_requests(self) -> tuple[ShareRequest, ...]:
+    def budget_requests(self) -> tuple[BudgetRequest, ...]:
         remarks = ("Laplace noise is sampled exactly.",)
-        return (ShareRequest(name="own:own", share="synthesis", count=0, remarks=remarks),)
+        return (BudgetRequest(name="own:own", share="synthesis", count=0, remarks=remarks),)
 
 
 class Voting(EvolvingMethod):
@@ -96,7 +97,7 @@ def test_attributes_that_a_model_reads_have_a_remark_with_its_assumption(method:
 @pytest.mark.parametrize("method", [Public(), CRT(), WithItsOwnMechanism()])
 def test_attributes_that_no_mechanism_uses_have_no_remark(method: Method) -> None:
     for schema in (BY_LLM, BY_ZERO_SHOT):
-        assert not {LABELS_BY_LLM, EMBEDDINGS} & set(method.card_remarks(schema))
+        assert not {LABELS_BY_LLM, EMBEDDINGS} & set(card_remarks(method, schema))
 
 
 def test_the_card_shows_declared_remarks_only() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sugarbush.data.schema import Schema
-from sugarbush.evolution.initialisation import first_population, first_requests, open_targets
+from sugarbush.evolution.initialisation import first_population, first_requests
+from sugarbush.evolution.targets import open_targets
 from sugarbush.evolution.settings import PromptContent
 from sugarbush.evolution.variation import variation_requests
 from sugarbush.generators.interface import Answer

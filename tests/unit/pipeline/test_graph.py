@@ -26,7 +26,8 @@ from sugarbush.generators.pool_files import PoolSource
 from sugarbush.methods import dpft
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.generating import GeneratingMethod
-from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
+from sugarbush.methods.interface import Method, MethodInputs
+from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
 from sugarbush.pipeline.graph import STAGES, stage_named

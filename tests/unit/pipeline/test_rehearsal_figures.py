@@ -10,7 +10,7 @@ import pytest
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.data.schema import Schema
-from sugarbush.evolution.initialisation import Donated, Targets
+from sugarbush.evolution.targets import Donated, Targets
 from sugarbush.generators.interface import Answer, Problem
 from sugarbush.pipeline.rehearsal_figures import AttributeReader, measure, public_kinds
 from sugarbush.pipeline.rehearsal_verdict import Figures, Grade, Lengths, ShownAttribute, judge

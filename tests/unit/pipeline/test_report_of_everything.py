@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sugarbush.errors import ParamsError
-from sugarbush.methods.interface import MetadataRelease
+from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages.report import _ids_of_earlier_runs

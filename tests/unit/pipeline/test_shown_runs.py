@@ -12,11 +12,13 @@ import pytest
 
 from sugarbush.data.schema import Schema
 from sugarbush.errors import StorageError
-from sugarbush.evolution.evolve import Evolution, Writer
+from sugarbush.evolution.evolve import Evolution
+from sugarbush.evolution.writer import Writer
 from sugarbush.evolution.population import Population, save_population
 from sugarbush.evolution.settings import FirstLength
 from sugarbush.generators.interface import Usage
-from sugarbush.methods.interface import FinalSet, MetadataRelease, ReleaseSettings
+from sugarbush.methods.interface import FinalSet
+from sugarbush.evolution.inputs import MetadataRelease, ReleaseSettings
 from sugarbush.methods.public import Public
 from sugarbush.pipeline.shown_runs import note_shown, shown_count
 from sugarbush.pipeline.stages.evaluate import release_id

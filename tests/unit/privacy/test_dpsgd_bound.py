@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from sugarbush.errors import ParamsError
 from sugarbush.methods.dpft import DPFT
-from sugarbush.methods.interface import MetadataRelease
+from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.privacy.accounting import Relation, _distribution, delta, epsilon, within
 from sugarbush.privacy.budget import (
     BudgetPlan,

@@ -1,0 +1,75 @@
+"""The starts: the attribute values of the first texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sugarbush.errors import InvariantError
+from sugarbush.evolution.inputs import MetadataRelease, PublicInputs
+from sugarbush.evolution.parts import Start
+from sugarbush.evolution.prompts import Prompts
+from sugarbush.evolution.targets import Targets, open_targets, targets_by_label, targets_by_rows
+from sugarbush.privacy.budget import BudgetRequest
+from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.remarks import INTEGER_NOISE, METADATA_TABLE
+from sugarbush.randomness import public_rng
+
+METADATA, LABELS = "metadata", "labels"  # names of mechanisms in the plan
+
+TABLE: Final = BudgetRequest(
+    name=METADATA, pool="metadata", count=0, remarks=(INTEGER_NOISE, METADATA_TABLE)
+)
+LABEL_COUNTS: Final = BudgetRequest(name=LABELS, pool="metadata", count=1)
+
+
+@dataclass(frozen=True)
+class FromTable(Start):
+    """Each text has the attribute values of a row of AIM's DP table (Chien et al. 2026)."""
+
+    prompts: Prompts
+
+    def budget_requests(self) -> tuple[BudgetRequest, ...]:
+        return (TABLE,)
+
+    def record_count(self, metadata: MetadataRelease) -> float | None:
+        return metadata.record_count
+
+    def targets(self, public: PublicInputs, *, count: int, seed: int) -> Released[Targets]:
+        metadata = public.metadata
+        if metadata.rows is None:
+            raise InvariantError("this method needs a DP table")
+        rows = targets_by_rows(count, metadata.rows, rng=public_rng(seed, "rows"))
+        return Released(rows, metadata.ledger_ids)
+
+
+@dataclass(frozen=True)
+class FromLabels(Start):
+    """The texts have the values of one attribute, in proportion to its DP counts (AugPE)."""
+
+    prompts: Prompts
+
+    def budget_requests(self) -> tuple[BudgetRequest, ...]:
+        return (LABEL_COUNTS,)
+
+    def record_count(self, metadata: MetadataRelease) -> float | None:
+        return None if metadata.labels is None else float(metadata.labels.sum())
+
+    def targets(self, public: PublicInputs, *, count: int, seed: int) -> Released[Targets]:
+        metadata = public.metadata
+        if metadata.labels is None or metadata.label is None:
+            raise InvariantError("this method needs the DP counts of a label")
+        targets = targets_by_label(
+            count, public.schema, attribute=metadata.label, label_counts=metadata.labels
+        )
+        return Released(targets, metadata.ledger_ids)
+
+
+@dataclass(frozen=True)
+class Open(Start):
+    """The texts may have any attribute values. No private data is used."""
+
+    prompts: Prompts
+
+    def targets(self, public: PublicInputs, *, count: int, seed: int) -> Released[Targets]:
+        return Released(open_targets(count, public.schema))

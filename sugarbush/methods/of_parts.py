@@ -1,0 +1,400 @@
+"""The base class of methods that are made of parts (`sugarbush.evolution.parts`)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sugarbush import versions
+from sugarbush.errors import GeneratorError, ParamsError
+from sugarbush.evolution.enlarge import BATCH, Requests, without_repeated_texts, write_further
+from sugarbush.evolution.evolve import Rounds, Scoring, score_once
+from sugarbush.evolution.initialisation import contradicted, first_population, first_requests
+from sugarbush.evolution.parts import Lineage, Parts, Records
+from sugarbush.evolution.population import NO_PARENT, Population
+from sugarbush.evolution.targets import Targets
+from sugarbush.generators.interface import Answer, RandomRequest, Request, Usage, usage_of
+from sugarbush.methods.interface import (
+    FinalSet,
+    Initial,
+    MethodFacts,
+    MethodInputs,
+    OneStageMethod,
+    PlannedCalls,
+    Planning,
+    ProjectFacts,
+)
+from sugarbush.privacy.budget import BudgetRequest
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.results import ResultStore, digest_of
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.randomness import public_rng, seed_of
+
+
+class PartsMethod(OneStageMethod):
+    """A method in which a generator writes texts and private records score them.
+
+    A subclass has settings and names its parts. All stages, the budget requests, the plan of
+    requests and the card's remarks follow from them.
+    """
+
+    stages: ClassVar[tuple[str, ...]] = ("initialise", "evolve", "enlarge")
+
+    @abstractmethod
+    def parts(self) -> Parts:
+        """Return the parts, which the settings decide."""
+
+    @property
+    def facts(self) -> MethodFacts:
+        return MethodFacts(
+            asks_generator=True, uses_encoder=True, card_settings=self.shown_settings()
+        )
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the noisy sums in the budget plan."""
+        return f"votes:{self.name}"
+
+    def budget_requests(self) -> tuple[BudgetRequest, ...]:
+        parts = self.parts()
+        if parts.scorer is None or not parts.draws:
+            return parts.start.budget_requests()
+        sums = BudgetRequest(
+            name=self.mechanism,
+            count=parts.draws,
+            record_l2_sensitivity=parts.scorer.unit,
+            setting=f"methods.{self.name}.rounds={parts.rounds}" if parts.rounds else None,
+            remarks=parts.scorer.remarks,
+        )
+        return (*parts.start.budget_requests(), sums)
+
+    def check(self, project: ProjectFacts) -> None:
+        """Refuse a prompt with donated examples if the settings name no donated examples."""
+        prompts = self.parts().start.prompts
+        if prompts.shows_examples and not project.has_donated:
+            raise ValueError(
+                f"methods.{self.name}.prompt={prompts.content} shows donated examples. Set "
+                "prepare.donated, or choose prompt: metadata"
+            )
+
+    # Stage initialise
+
+    def initialise(self, inputs: MethodInputs) -> Initial:
+        """Request the first candidates. Raises GeneratorError if no answer is usable."""
+        first, answers = self._first_answers(inputs)
+        targets, requests = first.value
+        donated = inputs.public.donated
+        population = first_population(targets, answers, requests=requests, donated=donated)
+        if not len(population):
+            raise GeneratorError(
+                f"initialise@{self.name}: the generator returned no usable text. Check the "
+                "generator's settings"
+            )
+        ids = first.ledger_ids
+        return Initial(
+            population=population,
+            usage=usage_of(answers),
+            ledger_ids=ids,
+            run=digest_of(seed=self._seed(inputs), ids=list(ids)),
+        )
+
+    def first_requests(self, inputs: MethodInputs, *, count: int | None) -> Requests:
+        """Return the targets and the requests of `count` first texts, or of all first candidates.
+
+        The method reads only `inputs.public`. (A method that stays private may read more.)
+        """
+        seed = self._seed(inputs)
+        targets = self.targets(inputs, count=count, seed=seed)
+        return targets.map(lambda rows: (rows, self._requests(rows, inputs, seed=seed)))
+
+    def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
+        """Return the attribute values of `count` texts, or of all first candidates."""
+        parts, public = self.parts(), inputs.public
+        if count is None:
+            candidates = parts.start.prompts.candidate_count(
+                parts.start.record_count(public.metadata), texts=public.release.texts
+            )
+            count = parts.first_count(candidates)
+        return parts.start.targets(public, count=count, seed=seed)
+
+    def _first_answers(self, inputs: MethodInputs) -> tuple[Requests, tuple[Answer, ...]]:
+        """Return the first requests and their answers. Raises GeneratorError if too many answers
+        are unusable.
+
+        If all records score the texts once, and so many answers repeat each other that the release
+        would need texts without a score, further requests follow at once, in place of the requests
+        of stage enlarge.
+        """
+        parts, public = self.parts(), inputs.public
+        first, answers = self._corrected_answers(inputs)
+        asked, needed = len(answers), parts.enlarger.ratio * public.texts
+        texts = [answer.text for answer in answers if answer.text is not None]
+        missing = min(needed - len(without_repeated_texts(texts)), asked)
+        if not parts.scores_once or asked < needed or missing <= 0:
+            return first, answers
+        further = self.first_requests(inputs, count=asked + missing).map(
+            lambda both: (both[0].take(np.arange(asked, asked + missing)), both[1][asked:])
+        )
+        answers += self._answers(inputs, further.map(lambda both: both[1]))
+        return first.map(
+            lambda both: (both[0].join(further.value[0]), both[1] + further.value[1])
+        ), answers
+
+    def _corrected_answers(self, inputs: MethodInputs) -> tuple[Requests, tuple[Answer, ...]]:
+        """Return the first requests and their answers.
+
+        A share of the requests (`again`) waits. If texts of the others contradict the value that
+        was requested, their rows of the table are requested again, so that the values of the texts
+        stay near the DP table. Every text is a candidate, also a contradicting one.
+        """
+        public = inputs.public
+        first = self.first_requests(inputs, count=None)
+        targets, requests = first.value
+        reader, count = inputs.tools.label_reader(), len(requests)
+        shows_metadata = self.parts().start.prompts.shows_metadata
+        # Rows of a table are in random order. Rows by label are not, and their counts are a quota.
+        may_wait = shows_metadata and reader.reads and len(set(targets.labels.tolist())) == 1
+        waiting = int(count * public.again) if may_wait else 0
+        answers = self._answers(inputs, first.map(lambda both: both[1][: count - waiting]))
+        if not waiting:
+            return first, answers
+        indices = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=int)
+        codes = targets.codes[indices]
+        labels = reader.read([str(answers[i].text) for i in indices], codes)
+        missed = contradicted(
+            codes,
+            labels.codes,
+            labels.confidence,
+            bucket=[size - 1 for size in public.schema.domain.values()],
+        )
+        again = indices[missed][:waiting]
+        kept, seed = count - len(again), seed_of(self._seed(inputs), "again")
+        repeated = self._requests(targets.take(again), inputs, seed=seed) if len(again) else ()
+        rows = targets.take(np.concatenate([np.arange(kept), again]))
+        sent = first.map(lambda both: (rows, (*both[1][:kept], *repeated)))
+        late = sent.map(lambda both: both[1][count - waiting :])
+        return sent, answers + self._answers(inputs, late)
+
+    def _answers(
+        self, inputs: MethodInputs, requests: Released[tuple[Request, ...]]
+    ) -> tuple[Answer, ...]:
+        writer = inputs.tools.writer(f"initialise@{self.name}")
+        return writer.write(requests, what="first texts")
+
+    def _requests(
+        self, targets: Targets, inputs: MethodInputs, *, seed: int
+    ) -> tuple[Request, ...]:
+        public = inputs.public
+        return first_requests(
+            targets,
+            schema=public.schema,
+            prompts=self.parts().start.prompts,
+            length=public.length,
+            donated=public.donated,
+            seed=seed,
+        )
+
+    def _seed(self, inputs: MethodInputs) -> int:
+        return seed_of(inputs.public.seed, self.name)
+
+    # Stage evolve
+
+    def evolve(
+        self, inputs: MethodInputs, first: Released[Population] | None, *, forced: bool
+    ) -> FinalSet:
+        """Score the first candidates once, or run all rounds. Finished scores are restored.
+
+        Raises BudgetExceededError before a charge if the cap does not allow all of them.
+        """
+        if first is None:
+            raise ParamsError(f"method {self.name} needs first candidates. Run stage initialise")
+        parts = self.parts()
+        with self._open_store(inputs, first.value, forced=forced) as store:
+            if parts.scorer is None or not parts.draws:
+                lineage = Lineage(final=first.value, usage=Usage(), ledger_ids=first.ledger_ids)
+                return FinalSet(lineage=lineage, run=store.run)
+            scoring = Scoring(
+                scorer=parts.scorer,
+                records=self._records(inputs, reads_codes=parts.scorer.reads_codes),
+                stddev=self._stddev(inputs),
+                session=self._session(inputs, store.run),
+                store=store,
+                encode=inputs.tools.encode,
+            )
+            if parts.selector is None or parts.varier is None:
+                return FinalSet(lineage=score_once(first, scoring=scoring), run=store.run)
+            rounds = Rounds(
+                number=parts.rounds,
+                selector=parts.selector,
+                varier=parts.varier,
+                scoring=scoring,
+                schema=inputs.public.schema,
+                writer=inputs.tools.writer(f"evolve@{self.name}"),
+                seed=self._seed(inputs),
+                say=lambda line: inputs.tools.report(f"evolve@{self.name}: {line}"),
+            )
+            return FinalSet(lineage=rounds.run(first), run=store.run)
+
+    def _records(self, inputs: MethodInputs, *, reads_codes: bool) -> Private[Records]:
+        embeddings = inputs.private.embeddings
+        if not reads_codes:
+            return embeddings.map_batch(Records.without_codes)
+        codes = inputs.private.codes(inputs.public.schema.names)
+        label = inputs.public.label_column
+        return embeddings.zip_batch(
+            codes, lambda vectors, table: Records(vectors, table, table[:, label])
+        )
+
+    def _stddev(self, inputs: MethodInputs) -> float | None:
+        """Return the noise of the scores, or None without noise."""
+        return inputs.private.budget.of(self.mechanism).stddev
+
+    def _session(self, inputs: MethodInputs, run: str) -> PrivacySession:
+        return inputs.private.session(stage=f"evolve@{self.name}", run=run)
+
+    def _open_store(
+        self, inputs: MethodInputs, first: Population | None, *, forced: bool
+    ) -> AbstractContextManager[ResultStore]:
+        """Open the store of the scores of `first` and of its variations."""
+        assert first is not None
+        key = self.cache_key(inputs, first)
+        return inputs.private.open_store(f"evolve-{self.name}", key, forced=forced)
+
+    def cache_key(self, inputs: MethodInputs, first: Population) -> dict[str, Any]:
+        """Return all values that affect a score. If a value changes, new scores are drawn."""
+        plan, public = inputs.private.budget, inputs.public
+        stddev = plan.of(self.mechanism).stddev if plan.holds(self.mechanism) else None
+        return {
+            "version": versions.EVOLUTION,
+            "method": self.name,
+            **inputs.private.cache_key(),
+            "first": first.frame(public.schema.names).to_json(orient="split"),
+            "schema": public.schema.model_dump(mode="json"),
+            "settings": self.model_dump(mode="json"),
+            "seed": public.seed,
+            "generator": public.generator,
+            "embedding": public.embedding,
+            "label": public.label,
+            "privacy": public.privacy.promise,
+            "stddev": stddev,
+        }
+
+    # Stage enlarge
+
+    def enlarge(self, inputs: MethodInputs, final: FinalSet) -> FinalSet:
+        """Return the release of `inputs.public.texts` texts, without reading a record.
+
+        Guarantee: post-processing of released values.
+        """
+        lineage, stage, public = final.lineage, f"enlarge@{self.name}", inputs.public
+        enlarger = self.parts().enlarger
+        survivors = len(lineage.final) if lineage.scored is None else 0
+        count = max(public.texts, survivors if public.release.texts is None else 0)
+        texts = enlarger.kept(lineage, count=count, rng=public_rng(public.seed, "enlarge"))
+        missing = enlarger.ratio * count - len(texts)
+        usage, ids = Usage(), lineage.ledger_ids
+        if public.release.texts is None:  # the DP record count sets the number of texts
+            ids = tuple(dict.fromkeys((*ids, *public.metadata.ledger_ids)))
+        if missing > 0:
+            seed = seed_of(public.seed, self.name, "enlarge")
+            further = write_further(
+                missing,
+                self._batches(inputs, ids, seed=seed),
+                unlike=texts.texts,
+                writer=inputs.tools.writer(stage),
+                what="further texts",
+                donated=public.donated,
+            )
+            usage, ids = further.usage, further.ledger_ids
+            texts = texts.join(_after(lineage, further.population))
+        if enlarger.uses_scores and len(texts) == count:
+            inputs.tools.report(
+                f"{stage}: the scores choose nothing, because there are only {count:,} different "
+                "texts for a release of as many. Set release.texts lower, or give the generator "
+                "more to write from"
+            )
+        encode = inputs.tools.encode
+        texts = texts.take(enlarger.choose(lineage, texts, count=count, encode=encode))
+        if len(texts) < count:
+            inputs.tools.report(
+                f"{stage}: {count:,} texts were requested, but the release has only "
+                f"{len(texts):,}: the generator wrote no more different texts. Set release.texts "
+                "lower, add texts to the pool, or use another generator"
+            )
+        enlarged = replace(lineage, final=texts, usage=usage, ledger_ids=ids)
+        return FinalSet(lineage=enlarged, run=digest_of(run=final.run, texts=count))
+
+    def _batches(
+        self, inputs: MethodInputs, ids: tuple[str, ...], *, seed: int
+    ) -> Callable[[int], Requests]:
+        """Return a function that returns batch i of further requests, in random order."""
+
+        @cache
+        def batch(number: int) -> Requests:
+            batch_seed = seed_of(seed, number)
+            targets = self.targets(inputs, count=BATCH, seed=batch_seed)
+            order = public_rng(batch_seed, "order").permutation(BATCH)
+            mixed = targets.value.take(order)
+            paid = tuple(dict.fromkeys((*ids, *targets.ledger_ids)))
+            return Released((mixed, self._requests(mixed, inputs, seed=batch_seed)), paid)
+
+        return batch
+
+    # The plan of requests
+
+    def planned_calls(self, planning: Planning) -> tuple[PlannedCalls, ...]:
+        parts = self.parts()
+        request = self.longest_request(planning)
+        candidates = parts.start.prompts.planned_count(
+            planning.record_count, texts=planning.texts_setting
+        )
+        first = parts.first_count(candidates)
+        batches: list[tuple[str, str, int, Request]] = [
+            ("initialise", "first texts", first, request)
+        ]
+        kept = first
+        if parts.varier is not None and parts.rounds:
+            calls, vary = first * parts.varier.copies, parts.varier.longest_request(request)
+            for number in range(1, parts.rounds + 1):
+                batches.append(("evolve", f"round {number}", calls, vary))
+            if parts.enlarger.uses_scores:
+                kept = first * parts.candidates_per_text
+        further = parts.enlarger.ratio * planning.texts - kept
+        batches.append(("enlarge", "further texts", further, request))
+        return tuple(
+            PlannedCalls(stage=f"{stage}@{self.name}", what=what, calls=calls, request=longest)
+            for stage, what, calls, longest in batches
+            if calls > 0
+        )
+
+    def longest_request(self, planning: Planning) -> RandomRequest:
+        """Return the longest first request that the settings and the donated examples allow."""
+        prompts, schema = self.parts().start.prompts, planning.schema
+        attributes = schema.attributes if prompts.shows_metadata else ()
+        examples = sorted(planning.donated, key=len, reverse=True) if prompts.shows_examples else []
+        return RandomRequest(
+            subject=schema.subject,
+            attributes=tuple((a.name, max(a.domain, key=len)) for a in attributes),
+            examples=tuple(examples[: prompts.examples]),
+            words=planning.length.longest,
+        )
+
+
+def _after(lineage: Lineage, further: Population) -> Population:
+    """Give the further texts the next ids and the next round."""
+    scored = [one.population for one in lineage.rounds]
+    if lineage.scored is not None:
+        scored.append(lineage.scored.population)
+    start = 1 + max(int(texts.ids.max(initial=0)) for texts in (lineage.final, *scored))
+    return replace(
+        further,
+        ids=start + np.arange(len(further), dtype=np.int64),
+        parents=np.full(len(further), NO_PARENT, dtype=np.int64),
+        rounds=np.full(len(further), len(lineage.rounds) + 1, dtype=np.int64),
+    )
