@@ -19,8 +19,8 @@ import pytest
 
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError, LedgerError, ParamsError, PrivacyError, StorageError
-from sugarbush.methods.crt import CRT, LEDGER
 from sugarbush.evolution.inputs import MetadataRelease
+from sugarbush.methods.crt import CRT, LEDGER
 from sugarbush.pipeline.flow import PipelineStages, publish_artifacts
 from sugarbush.pipeline.new_draw import VARIABLE
 from sugarbush.pipeline.project import Project

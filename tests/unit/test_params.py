@@ -10,10 +10,10 @@ from sugarbush.data.settings import PrepareSettings
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
+from sugarbush.evolution.inputs import ReleaseSettings
 from sugarbush.evolution.settings import EvolutionSettings, PromptContent
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.methods.augpe import AugPE
-from sugarbush.evolution.inputs import ReleaseSettings
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public

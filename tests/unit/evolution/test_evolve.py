@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, count_votes
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import BudgetExceededError, GeneratorError
 from sugarbush.evolution import voting as voting_module
 from sugarbush.evolution.evolve import Evolution, evolve
-from sugarbush.evolution.writer import Writer
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
-from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, count_votes
+from sugarbush.evolution.writer import Writer
 from sugarbush.generators.interface import Answer, Problem, Request, VariationRequest
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Private, Released

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.evolution.initialisation import first_requests
-from sugarbush.evolution.targets import Targets
 from sugarbush.evolution.population import (
     NO_CODE,
     NO_PARENT,
@@ -19,6 +18,7 @@ from sugarbush.evolution.population import (
     save_population,
 )
 from sugarbush.evolution.settings import CandidateSettings, FirstLength, PromptContent
+from sugarbush.evolution.targets import Targets
 
 NAMES = ("topic", "mood")
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pytest
+from sugarbush.methods.evolving import EvolvingMethod
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.methods.augpe import AugPE
 from sugarbush.methods.crt import CRT
 from sugarbush.methods.dpft import DPFT
-from sugarbush.methods.evolving import EvolvingMethod
 from sugarbush.methods.interface import Method
-from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.methods.public import Public
-from sugarbush.report.card import release_card
+from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.privacy.remarks import (
     DPSGD_NOISE,
     EMBEDDINGS,
@@ -24,6 +23,7 @@ from sugarbush.privacy.remarks import (
     LABELS_BY_LLM,
     METADATA_TABLE,
 )
+from sugarbush.report.card import release_card
 from tests.unit.report.sample import SCHEMA, release
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sugarbush.methods.evolving import EvolvingMethod
 
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.initialisation import first_population, first_requests
-from sugarbush.evolution.targets import open_targets
 from sugarbush.evolution.settings import PromptContent
+from sugarbush.evolution.targets import open_targets
 from sugarbush.evolution.variation import variation_requests
 from sugarbush.generators.interface import Answer
 from sugarbush.methods import method_class
-from sugarbush.methods.evolving import EvolvingMethod
 from sugarbush.methods.interface import PlannedCalls
 from sugarbush.pipeline.estimate import estimate
 from sugarbush.pipeline.settings import ProjectSettings, parse_params

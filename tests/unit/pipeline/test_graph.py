@@ -16,18 +16,18 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from sugarbush.methods.generating import GeneratingMethod
 
 from sugarbush import registry
 from sugarbush.data.private_store import CorpusInMemory
 from sugarbush.data.schema import Schema
+from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.generators.interface import Price
 from sugarbush.generators.pool_files import PoolSource
 from sugarbush.methods import dpft
 from sugarbush.methods.dpft import DPFT
-from sugarbush.methods.generating import GeneratingMethod
 from sugarbush.methods.interface import Method, MethodInputs
-from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
 from sugarbush.pipeline.graph import STAGES, stage_named

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import TRAINING
-from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.accounting import epsilon
