@@ -40,8 +40,7 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 class ReleaseNote:
     """The content of release.json, such as the stage that wrote the folder. `records_per_unit` is
     the maximum number of records of one unit that were used. `charges` contains the complete ledger
-    entries. `seal` is an HMAC of the other fields. Folders that version 0.2 wrote have no
-    `charges` and no `seal`."""
+    entries. `seal` is an HMAC of the other fields."""
 
     stage: str
     dataset: str
@@ -52,8 +51,8 @@ class ReleaseNote:
     delta: float
     ledger_ids: tuple[str, ...]
     run: str
-    charges: tuple[Mapping[str, Any], ...] = ()
-    seal: str = ""
+    charges: tuple[Mapping[str, Any], ...]
+    seal: str
 
 
 @dataclass(frozen=True, kw_only=True)

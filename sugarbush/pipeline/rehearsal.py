@@ -344,7 +344,7 @@ def _method_inputs(project: Project, public: _PublicInputs) -> MethodInputs:
         evolve_seed=settings.evolve.seed,
         text_column=settings.prepare.text_column,
         generator_identity=settings.generator.identity(),
-        embedding=settings.embedding.cache_key(),
+        embedding=settings.embedding.output_settings(),
         digests={},
         writer=closed,
         encode=project.encoder(private=False).encode,

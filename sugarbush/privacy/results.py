@@ -108,7 +108,6 @@ def open_result_store(
     used.
     """
     folder = _folder_of(state, dataset, stage, key)
-    digest = folder.name.removeprefix(f"{stage}-")
     lock = FileLock(folder / "lock", timeout=_LOCK_TIMEOUT_S)
     try:
         make_owner_only(folder)
@@ -129,8 +128,7 @@ def open_result_store(
                 (made / "run").write_text(random_id())
         run = own / "run"
         with reading(run, advice=DAMAGED):
-            # Version 0.2 wrote no id, so the public digest replaces the id.
-            run_id = run.read_text() if run.exists() else f"{digest}-{generation}"
+            run_id = run.read_text()
         yield ResultStore(own, run_id)
     finally:
         lock.release()

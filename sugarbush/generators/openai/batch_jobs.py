@@ -30,7 +30,7 @@ class Job:
     """A batch that is submitted, or is about to be submitted.
 
     `id` is None until the endpoint has assigned an id. `worst_cost` is the maximum total cost of
-    all calls. Job files of version 0.1 contain no account and no cost.
+    all calls.
     """
 
     name: str
@@ -38,8 +38,8 @@ class Job:
     model: str
     id: str | None
     keys: tuple[str, ...]
-    account: str = ""
-    worst_cost: float = 0.0
+    account: str
+    worst_cost: float
 
 
 def jobs_in(folder: Path) -> tuple[Job, ...]:
