@@ -77,10 +77,8 @@ def test_equal_noise_gives_equal_charges_votes_and_texts(
     run_stages(base, before=seed_everything)
     after = results(base, state, card=bool(golden["card"]))
 
-    # The noise of DP-SGD comes from a search with a tolerance of 5e-4.
-    error = 1e-3 if case == "dpft" else 1e-9
     for kind in ("ledgers", "card", "model_card", "confidentiality"):
-        assert numbers(after[kind]) == pytest.approx(numbers(golden[kind]), rel=error), kind
+        assert numbers(after[kind]) == pytest.approx(numbers(golden[kind]), rel=1e-9), kind
     for kind in ("rows", "labels", "survivors", "releases"):
         assert after[kind] == golden[kind], kind
     assert after["votes"].keys() == golden["votes"].keys()
