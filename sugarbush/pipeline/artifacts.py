@@ -67,7 +67,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Initial:
+class ReleasedStart:
     """A method's first candidates, one per row, and the cost of generating them."""
 
     candidates: pd.DataFrame
@@ -76,7 +76,7 @@ class Initial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Round:
+class ReleasedRound:
     """One round of votes. `candidates` has the columns `votes` (noisy) and `survived`. With kernel
     herding (`selection: herded`), `votes` contains sums of kernel scores. A sum of 4096 is one
     vote."""
@@ -92,11 +92,11 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evolution:
+class ReleasedEvolution:
     """A method's rounds and its final texts. `synthetic` has one text per row, with the labels that
     were read from it, if the method is finished, and with its parent and round."""
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[ReleasedRound, ...]
     synthetic: pd.DataFrame
     note: ReleaseNote
 
@@ -137,17 +137,17 @@ class Artifacts:
         note = _note(self.roots.released / "metadata")
         return Metadata(rows=rows, label_counts=label_counts, note=note)
 
-    def initial(self, method: str) -> Initial:
+    def initial(self, method: str) -> ReleasedStart:
         """Load what stage initialise wrote for a method."""
         folder = require(self.roots.released / "initial" / method, left_by=f"initialise@{method}")
         path = folder / "candidates.parquet"
-        return Initial(
+        return ReleasedStart(
             candidates=self._frame(load_population(path, self.schema.names)),
             usage=Usage(**json.loads((folder / "usage.json").read_text())),
             note=_note(folder),
         )
 
-    def evolution(self, method: str) -> Evolution:
+    def evolution(self, method: str) -> ReleasedEvolution:
         """Load the rounds and the final texts of a method. Before stage enlarge has run, the final
         texts are the survivors of the last round."""
         enlarged = self.roots.released / "enlarge" / method
@@ -158,13 +158,15 @@ class Artifacts:
             candidates = self._frame(each.population)
             candidates["votes"] = each.votes.value
             candidates["survived"] = candidates.index.isin(each.survivors)
-            rounds.append(Round(number=each.number, candidates=candidates, usage=each.usage))
+            rounds.append(
+                ReleasedRound(number=each.number, candidates=candidates, usage=each.usage)
+            )
         final = load_population(folder / "lineage.parquet", self.schema.names)
         synthetic = self._frame(final)
         if (folder / "labels.parquet").exists():
             synthetic = readable(final, self.schema, read_labels(folder, self.schema))
             synthetic = synthetic.assign(parent=final.parents, round=final.rounds)
-        return Evolution(rounds=tuple(rounds), synthetic=synthetic, note=_note(folder))
+        return ReleasedEvolution(rounds=tuple(rounds), synthetic=synthetic, note=_note(folder))
 
     def card(self) -> dict[str, Any]:
         """Load the release card that stage report wrote."""

@@ -24,7 +24,7 @@ from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import ACCEPTED, Ledger
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
-from sugarbush.report.model import Release
+from sugarbush.report.model import ReleaseFacts
 from sugarbush.report.remarks import OVERLAP
 
 _ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
@@ -41,7 +41,7 @@ def release_facts(
     plan: BudgetPlan,
     texts: Mapping[str, Mapping[str, int]],
     earlier: Sequence[Method] = (),
-) -> Release:
+) -> ReleaseFacts:
     """Collect the facts of the release with the ledger entries in `ledger_ids`.
 
     `earlier` contains the methods of the other folders in data/released.
@@ -51,7 +51,7 @@ def release_facts(
     asks = any(method.asks_generator for method in released)
     starts = [method.starts_from for method in released if method.starts_from is not None]
     encoder = settings.embedding.model
-    return Release(
+    return ReleaseFacts(
         title=settings.report.title or f"Synthetic {schema.subject}",
         dataset=privacy.dataset,
         purpose=privacy.purpose,
