@@ -31,7 +31,7 @@ from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from sugarbush.generators.huggingface import batch as batch_module
-from sugarbush.generators.huggingface.batch import Row, pack, pad_left, write_batch
+from sugarbush.generators.huggingface.batch import PromptRow, pack, pad_left, write_batch
 from sugarbush.generators.huggingface.model import LocalModel, load_model
 from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import RandomRequest
@@ -118,7 +118,7 @@ def by_provider(local: LocalModel, params: HuggingFace, count: int) -> int:
     """Write the generator's batches. An answer ends early only at a separator, and no text
     contains the separator that is set here."""
     rows = [
-        Row(ids=prompt, uniforms=public_rng(i).random(params.max_tokens))
+        PromptRow(ids=prompt, uniforms=public_rng(i).random(params.max_tokens))
         for i, prompt in enumerate(encoded(local, params, count))
     ]
     lengths, limits = [len(row.ids) for row in rows], [params.max_tokens] * count

@@ -133,7 +133,7 @@ def repair(project: Project, console: Console, *, accept: Collection[str] = ()) 
 def _print_unsealed(entries: Iterable[Entry], ledger: Ledger, console: Console) -> None:
     console.print(
         "These charges are in files of data/released without a valid seal. Somebody may have "
-        "edited or invented them, or the files come from another key or an earlier version. "
+        "edited or invented them, or the files come from another key. "
         "Compare them with the release cards:"
     )
     table = Table(box=None, padding=(0, 2, 0, 0))

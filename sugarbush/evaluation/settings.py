@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -12,12 +11,6 @@ from sugarbush.settings import Count, Section
 
 class EvaluateSettings(Section):
     """Metrics that compare synthetic with held-out texts. The results are internal, not DP."""
-
-    removed_settings: ClassVar[Mapping[str, Any]] = {
-        "next_token": None,
-        "fine_tuned": None,
-        "second_encoder": None,
-    }
 
     show: bool = True
     """Whether metrics are computed and shown. The card counts the runs with shown metrics."""

@@ -14,12 +14,12 @@ from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.examples.shop.cases import draw_case
 from sugarbush.examples.shop.texts import write_case
 
-Record = dict[str, Any]
+ExampleRecord = dict[str, Any]
 
 SCHEMA_FILE = Path(__file__).parent / "shop" / "schema.yaml"
 
 
-def example_records(seed: int) -> Iterator[Record]:
+def example_records(seed: int) -> Iterator[ExampleRecord]:
     """Yield an infinite series of records with different texts."""
     seen: set[str] = set()
     number = 0
@@ -55,7 +55,7 @@ def write_example(folder: Path, settings: MakeExampleSettings) -> None:
     (folder / "schema.yaml").write_bytes(SCHEMA_FILE.read_bytes())
 
 
-def _write_lines(path: Path, records: Iterator[Record], count: int) -> None:
+def _write_lines(path: Path, records: Iterator[ExampleRecord], count: int) -> None:
     with path.open("w", encoding="utf-8") as file:
         for _ in range(count):
             file.write(json.dumps(next(records), ensure_ascii=False) + "\n")

@@ -28,11 +28,10 @@ from sugarbush.evaluation.interface import (
     Sample,
     label,
 )
+from sugarbush.generators.interface import Embed
 from sugarbush.pipeline.settings import ProjectSettings
 
 ENCODER, LATENT = "encoder", "tf-idf"
-
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 def train_sample_reader(

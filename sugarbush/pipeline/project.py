@@ -193,11 +193,11 @@ class Project:
     def dataset(self) -> str:
         """The name of the ledger. Raises ParamsError if the settings contain no name."""
         if not self.settings.privacy.dataset:
-            former = dataset_name(self.settings.prepare.file)
+            suggested = dataset_name(self.settings.prepare.file)
             raise ParamsError(
                 "params.yaml: privacy.dataset is not set. This setting names the ledger. Files "
                 "about the same people must have the same name, so that they share one budget. For "
-                f"example, set `dataset: {former}`, the name in earlier versions"
+                f"example, set `dataset: {suggested}`"
             )
         return self.settings.privacy.dataset
 
@@ -428,7 +428,7 @@ class Project:
             release=settings.release,
             privacy=settings.privacy,
             generator=settings.generator.identity(),
-            embedding=settings.embedding.cache_key(),
+            embedding=settings.embedding.output_settings(),
             pretrained=self.pretrained,
             text_column=settings.prepare.text_column,
         )

@@ -32,10 +32,10 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.rehearsal_verdict import (
     FEWEST_DONATED,
     Figures,
-    Grade,
     Lengths,
+    RehearsalGrade,
+    RehearsalVerdict,
     ShownAttribute,
-    Verdict,
     judge,
 )
 from sugarbush.pipeline.released import read_record_count
@@ -73,7 +73,7 @@ class Rehearsal:
     """
 
     method: str
-    verdict: Verdict
+    verdict: RehearsalVerdict
     figures: Figures
     forecast: Forecast
     sent: int = 0
@@ -82,7 +82,7 @@ class Rehearsal:
 
     @property
     def is_poor(self) -> bool:
-        return self.verdict.grade is Grade.POOR
+        return self.verdict.grade is RehearsalGrade.POOR
 
     def line(self) -> str:
         """Return the verdict in one line: the grade and its reasons."""
@@ -302,7 +302,7 @@ def _rehearsed(
 
 
 def _rank(found: Rehearsal) -> tuple[int, float]:
-    return list(Grade).index(found.verdict.grade), -found.figures.usable_share
+    return list(RehearsalGrade).index(found.verdict.grade), -found.figures.usable_share
 
 
 def _forecast(
@@ -415,8 +415,8 @@ def _parsed(fields: dict[str, Any]) -> Rehearsal:
     figures["attributes"] = tuple(ShownAttribute(**one) for one in figures["attributes"])
     return Rehearsal(
         method=fields["method"],
-        verdict=Verdict(
-            grade=Grade(verdict["grade"]),
+        verdict=RehearsalVerdict(
+            grade=RehearsalGrade(verdict["grade"]),
             reasons=tuple(verdict["reasons"]),
             advice=tuple(verdict["advice"]),
         ),

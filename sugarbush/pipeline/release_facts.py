@@ -25,7 +25,7 @@ from sugarbush.privacy.ledger import ACCEPTED, Ledger
 from sugarbush.privacy.remarks import OVERLAP
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
-from sugarbush.report.model import Release
+from sugarbush.report.model import ReleaseFacts
 
 _ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 
@@ -41,7 +41,7 @@ def release_facts(
     plan: BudgetPlan,
     texts: Mapping[str, Mapping[str, int]],
     earlier: Sequence[Method] = (),
-) -> Release:
+) -> ReleaseFacts:
     """Collect the facts of the release with the ledger entries in `ledger_ids`.
 
     `earlier` contains the methods of the other folders in data/released.
@@ -53,7 +53,7 @@ def release_facts(
         method.facts.starts_from for method in released if method.facts.starts_from is not None
     ]
     encoder = settings.embedding.model
-    return Release(
+    return ReleaseFacts(
         title=settings.report.title or f"Synthetic {schema.subject}",
         dataset=privacy.dataset,
         purpose=privacy.purpose,

@@ -107,7 +107,7 @@ class ReleasedEntries:
     """The ledger entries in released folders, by id.
 
     Files with a valid seal contain the entries of `sealed`. All other entries are in `unsealed`:
-    somebody may have edited or invented them, or they come from another key or an earlier version.
+    somebody may have edited or invented them, or they come from another key.
     """
 
     sealed: Mapping[str, Entry]
@@ -115,13 +115,13 @@ class ReleasedEntries:
 
 
 def entries_of_releases(roots: Roots, privacy: PrivacySettings, *, key: bytes) -> ReleasedEntries:
-    """Read the ledger entries in the dataset's released folders (none in version 0.2). If several
-    files without a valid seal contain an id, the entry with the largest epsilon counts."""
+    """Read the ledger entries in the dataset's released folders. If several files
+    without a valid seal contain an id, the entry with the largest epsilon counts."""
     sealed: dict[str, Entry] = {}
     unsealed: dict[str, Entry] = {}
     for path, fields in _releases(roots, privacy):
         try:
-            entries = [Entry.from_public_fields(charge) for charge in fields.get("charges", ())]
+            entries = [Entry.from_public_fields(charge) for charge in fields["charges"]]
             is_sealed = _is_sealed(key, fields)
         except NOT_AN_ENTRY:
             raise _damaged(path) from None

@@ -31,7 +31,7 @@ Pair = tuple[str, str]  # names of two attributes, in the schema's order
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class ReleaseFacts:
     """The guarantee, its assumptions, and how the release was made.
 
     `entries` contains the ledger entries of this release. `dataset_epsilon` is the total epsilon of
@@ -209,7 +209,7 @@ class PublicData:
     Raises InvariantError if the card lacks a ledger entry of a released value.
     """
 
-    release: Release
+    release: ReleaseFacts
     methods: tuple[MethodData, ...]
     metadata: DpCounts | None = None
     table: DpTable | None = None

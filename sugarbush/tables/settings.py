@@ -11,15 +11,11 @@ from sugarbush.settings import AtLeastOne, Positive, Section
 
 
 class Engine(StrEnum):
-    """The algorithm that synthesizes the DP table. `mst` of version 0.1 is read as `sugarbush`."""
+    """The algorithm that synthesizes the DP table."""
 
     SUGARBUSH = "sugarbush"
     SMARTNOISE = "smartnoise"
     INDEPENDENT = "independent"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Engine | None:
-        return cls.SUGARBUSH if value == "mst" else None
 
 
 class SynthesizeMetadataSettings(Section):

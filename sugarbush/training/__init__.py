@@ -40,7 +40,7 @@ __getattr__ = lazy_names(
             "Learning",
             "Mechanism",
             "Performance",
-            "train=train_dpsgd",
+            "train=run_dpsgd",
         ),
         "redactor.train": ("Recipe=RedactorRecipe",),
     },

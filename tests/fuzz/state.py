@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sugarbush.errors import SugarbushError
 from sugarbush.generators.answer_cache import Completion, open_cache
-from sugarbush.generators.openai.batch_jobs import Job, jobs_with, save_job
+from sugarbush.generators.openai.batch_jobs import BatchJob, jobs_with, save_job
 from sugarbush.generators.openai.cost import Meter, read_journal, spending_by_batch
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.paths import Roots
@@ -108,7 +108,7 @@ def _template() -> dict[str, bytes]:
         Snapshots(state, "release-letters").of("corpus", digest="a")
         save_job(
             state / "batches",
-            Job(name="b", base_url="u", model="m", id=None, keys=("k",), account="letters"),
+            BatchJob(name="b", base_url="u", model="m", id=None, keys=("k",), account="letters"),
         )
         meter = Meter(state, account="letters", stage="s", params=_PARAMS)
         meter.admit(0.5)

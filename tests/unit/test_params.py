@@ -1,4 +1,3 @@
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -7,28 +6,23 @@ import pytest
 import yaml
 
 from sugarbush.data.settings import PrepareSettings
-from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
-from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.inputs import ReleaseSettings
-from sugarbush.evolution.settings import EvolutionSettings, PromptContent
-from sugarbush.generators.openai.settings import OpenAI
+from sugarbush.evolution.settings import PromptContent
 from sugarbush.methods.augpe import AugPE
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public
 from sugarbush.pipeline.settings import (
     ProjectSettings,
-    default_fields,
     load_params,
     parse_params,
 )
-from sugarbush.settings import RemovedSettingWarning, Section, meanings
-from sugarbush.training.dpsgd.settings import FinetuneSettings, Lora, Yue2023
+from sugarbush.settings import meanings
+from sugarbush.training.dpsgd.settings import Lora, Yue2023
 from tests.settings import params, settings
 
 ROOT = Path(__file__).parents[2]
-FIXTURES = ROOT / "tests" / "fixtures"
 
 
 # Settings with a section for every generator.
@@ -54,107 +48,6 @@ def test_the_settings_of_a_new_project_are_short_and_are_the_examples() -> None:
     assert load_params(ROOT / "params.yaml") == COMPLETE.model_copy(update=release)
     assert COMPLETE.output_settings() == ProjectSettings().output_settings()
     assert ProjectSettings().privacy.dataset == "example"
-
-
-def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
-    old = yaml.safe_load((FIXTURES / "params_0_1.yaml").read_text())
-    endpoint = old["extract_metadata"].pop("llm")
-    assert old.pop("methods") == ["maple"]  # the default was another one
-    assert old["crt"].pop("detectors") == ["regex"]  # the default was another one
-    assert old["report"].pop("texts") == 300  # the default was another one
-    assert old["privacy"].pop("cap") == 4.0  # the default is the cap that the ledger stores
-    assert parse_params(old) == COMPLETE
-    whole = copy.deepcopy(old)
-    whole["extract_metadata"]["llm"] = endpoint
-    assert not parse_params(whole).extract_metadata.label_endpoint.trusted
-    new = default_fields()
-    # Since 0.1, `llm` is null unless a project needs an endpoint for labels. Then it must name a
-    # model.
-    assert new["extract_metadata"].pop("llm") is None
-    assert new["generator"].pop("simulator") == {"any_texts": False}
-    assert new["generator"]["pool"].pop("texts") == []
-    assert new["initialise"].pop("again") == 0.2
-    assert new["report"].pop("accept_poor") is False
-    assert new["prepare"].pop("accept_overlap") is False
-    assert new.pop("run") == {"cluster": "local"}
-    assert new["privacy"].pop("different_from") == []
-    assert new["privacy"].pop("allow_large_delta") is False
-    assert new["generator"]["huggingface"].pop("form") == "auto"
-    for name in ("openai", "huggingface"):
-        assert new["generator"][name].pop("model") == "required"
-        del old["generator"][name]["model"]
-    # Removed settings are still accepted, but have no effect.
-    for name in EvaluateSettings.removed_settings:
-        del old["evaluate"][name]
-    for method in ("maple", "augpe", "public", "nonprivate"):
-        for name in EvolutionSettings.removed_settings:
-            del old["evolve"][method][name]
-    for name in FinetuneSettings.removed_settings:
-        del old["finetune"][name]
-    for name in OpenAI.removed_settings:
-        del old["generator"]["openai"][name]
-    for section in ("generate", "crt"):
-        del old[section]["texts"]
-    assert new.pop("methods") == ["mosaic"]
-    assert new["report"].pop("texts") == 5000
-    assert new["crt"].pop("detectors") == ["regex", "learned"]
-    assert new["crt"].pop("must_find") == []
-    assert new.pop("audit") == {"enabled": False}
-    assert new["evaluate"].pop("show") is True
-    assert new["privacy"].pop("cap") is None
-    assert new.pop("release") == {"texts": None}
-    assert new["evolve"].pop("mosaic")["candidates_per_record"] == 2
-    for name in EmbeddingSettings.removed_settings:
-        del old["embedding"][name]
-    assert new == old
-
-
-def test_settings_that_were_removed_still_load() -> None:
-    old = settings(
-        evolve__maple__contrast=3,
-        evolve__maple__expansion=4,
-        generate__texts=200,
-        crt__texts=5,
-        evolve__maple__final="density",
-        evolve__maple__selection="sample",
-        finetune__precision="bfloat16",
-        embedding__precision="bfloat16",
-        synthesize_metadata__engine="mst",
-    )
-    old["generator"]["openai"] |= {"deadline_s": 60, "batch_poll_s": 30}
-    with pytest.warns(RemovedSettingWarning) as shown:
-        assert parse_params(old) == parse_params(settings())
-    texts = [str(one.message) for one in shown]
-    assert "deadline_s of OpenAI: removed; has no effect" in texts  # the other one has its default
-    assert len(texts) == len(set(texts))
-
-
-def test_settings_that_cache_keys_are_made_of_keep_their_values() -> None:
-    """If these values changed, finished results would be drawn and charged again.
-
-    The detectors of crt did change: their patterns are part of its key as well.
-    """
-    params = ProjectSettings()
-    detectors = params.crt.model_copy(update={"detectors": ("regex",)})
-    pinned = json.loads((FIXTURES / "cache_keys_0_1.json").read_text())
-    sections: dict[str, Section] = {
-        "maple": params.evolve.maple, "augpe": params.evolve.augpe,
-        "public": params.evolve.public, "nonprivate": params.evolve.nonprivate,
-        "initialise": params.initialise, "synthesize_metadata": params.synthesize_metadata,
-        "embedding": params.embedding, "dpft": params.finetune.dpft,
-        "yue2023": params.finetune.yue2023, "lora": params.finetune.lora,
-        "crt": detectors, "pretrain": params.pretrain,
-    }  # fmt: skip
-    assert {  # compared as JSON, because 512 and 512.0 are equal but have different digests
-        name: json.dumps(
-            {
-                **section.model_dump(mode="json", exclude={"must_find", "again"}),
-                **section.removed_settings,
-            },
-            sort_keys=True,
-        )
-        for name, section in sections.items()
-    } == {name: json.dumps(fields, sort_keys=True) for name, fields in pinned.items()}
 
 
 def test_every_setting_and_every_section_has_a_meaning_of_one_line() -> None:

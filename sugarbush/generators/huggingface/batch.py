@@ -37,14 +37,16 @@ _LIKELIEST = 512  # all tokens of a row are sorted only if its nucleus has more 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class PromptRow:
     """A prompt's tokens, and one public random number in [0, 1) for each token of the answer."""
 
     ids: list[int]
     uniforms: NDArray[np.float64]
 
 
-def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> list[Completion]:
+def write_batch(
+    local: LocalModel, rows: Sequence[PromptRow], params: HuggingFace
+) -> list[Completion]:
     """Return the model's completion of each prompt.
 
     Raises GeneratorError, with the setting to change, if the device has too little memory for the
@@ -286,7 +288,7 @@ class _Ends(StoppingCriteria):
         return self.ended
 
 
-def _completion(local: LocalModel, row: Row, tokens: list[int]) -> Completion:
+def _completion(local: LocalModel, row: PromptRow, tokens: list[int]) -> Completion:
     tokens = tokens[: len(row.uniforms)]
     length = next((i for i, token in enumerate(tokens) if token in local.end_ids), None)
     return Completion(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -47,13 +47,6 @@ class HuggingFace(GeneratorSettings):
     batch_tokens: Annotated[int, Field(ge=64), NOT_IN_OUTPUT] = 16384
     """Maximum number of tokens in a batch (prompts plus answers). A smaller number needs less
     memory."""
-
-    def output_settings(self) -> dict[str, Any]:
-        """Leave out `form: auto`, because results of version 0.3 had no such setting."""
-        fields = super().output_settings()
-        if self.form == "auto":
-            del fields["form"]
-        return fields
 
     def alternatives(self, *, examples: bool) -> tuple[GeneratorSettings, ...]:
         """Return both forms of prompts, if the model has a chat template and there are examples."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
@@ -48,7 +48,6 @@ class EndpointSettings(Section):
 
     setting: ClassVar[str]
     """The name of the section in messages."""
-    removed_settings: ClassVar[Mapping[str, Any]] = {"deadline_s": 600, "batch_poll_s": 30}
     reads_private_text: ClassVar[bool] = False
     """Whether the endpoint receives private text. No message quotes such an endpoint."""
 

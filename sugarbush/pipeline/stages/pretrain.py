@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from sugarbush.data.schema import Schema
-from sugarbush.examples.simulator.writer import Simulator
+from sugarbush.examples.simulator.writer import SimulatorWriter
 from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.pool_files import load_pool
@@ -163,7 +163,7 @@ def simulated(
             codes, example_codes, k=settings.examples, rng=public_rng(settings.seed, "near")
         )
     buckets = {attribute.name: attribute.other for attribute in schema.attributes}
-    writer = Simulator(seed=settings.seed)
+    writer = SimulatorWriter(seed=settings.seed)
     texts = tuple(
         writer.write(
             RandomRequest(

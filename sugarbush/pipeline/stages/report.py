@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from sugarbush.errors import PrivacyError
 from sugarbush.evaluation.interface import read_values
 from sugarbush.evolution.parts import Lineage, Scored
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
-from sugarbush.generators.interface import Usage, cost_of
+from sugarbush.generators.interface import Embed, Usage, cost_of
 from sugarbush.methods.interface import Method
 from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, require
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of
@@ -76,8 +76,6 @@ from sugarbush.report.verdict import Verdict
 
 NAME = "report"
 
-Encode = Callable[[Sequence[str]], NDArray[np.float32]]
-
 
 def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
     """Load the agreement between extracted attributes and the labels of the donated examples."""
@@ -86,7 +84,7 @@ def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
     return tuple(Agreement(**row) for row in rows)
 
 
-def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData:
+def method_of(project: Project, method: Method, *, encode: Embed) -> MethodData:
     """Collect a method's rounds, its final texts with their lineage, and their cost."""
     schema, folder = project.schema, final_folder(project.roots, method)
     ids = read_ledger_ids(folder)
@@ -131,7 +129,7 @@ def _verdict(project: Project, method: Method, lineage: Lineage, labels: Labels)
     )
 
 
-def _map(final: Population, encode: Encode) -> EmbeddingMap:
+def _map(final: Population, encode: Embed) -> EmbeddingMap:
     """Project the final texts to two dimensions. The axes are computed from these texts."""
     embeddings = encode(final.texts)
     return EmbeddingMap(points=synthetic_projection(embeddings)(embeddings), written=final.rounds)

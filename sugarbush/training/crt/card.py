@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from sugarbush.privacy.accounting import rounded_down, rounded_up
-from sugarbush.privacy.binomial import Share
+from sugarbush.privacy.binomial import BoundedShare
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.training.crt.confidentiality import bayesian, uniform
 from sugarbush.training.crt.recall import RecallMeasurement
@@ -105,7 +105,7 @@ def _recall(measured: RecallMeasurement) -> dict[str, Any]:
     }
 
 
-def _share(share: Share) -> dict[str, float]:
+def _share(share: BoundedShare) -> dict[str, float]:
     return {
         "count": share.count,
         "total": share.total,

@@ -20,6 +20,7 @@ from scipy.optimize import brentq
 
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.accounting import Relation, epsilon, rounded_up
+from sugarbush.privacy.budget import noise_upwards
 from sugarbush.privacy.events import Event, PoissonGaussian
 
 _SMALLEST_DELTA = 1e-18
@@ -140,9 +141,9 @@ def noise_for(
         )
     low = math.log(0.3)
     if excess(low) <= 0:
-        return math.exp(low)
+        return 0.3
     found = brentq(excess, low, math.log(_LARGEST_NOISE), xtol=2.5e-4)
-    return math.exp(found + 5e-4)
+    return noise_upwards(math.exp(found + 5e-4))
 
 
 def agreed_gamma(given: float | None, *, measured: float | None) -> float:

@@ -34,7 +34,7 @@ from typing import Any
 from sugarbush.data.reading import read_rows
 from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, printable
-from sugarbush.privacy.binomial import Share, share
+from sugarbush.privacy.binomial import BoundedShare, share
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.findings import PublicPolicy
 from sugarbush.training.crt.redact import Policy
@@ -136,12 +136,12 @@ class RecallMeasurement:
     sample: str
     confidence: float
     confidence_each: float
-    missed: Share
-    traced: Share
-    missed_by_label: dict[str, Share]
-    traced_by_label: dict[str, Share]
-    precision: Share
-    public: Share | None
+    missed: BoundedShare
+    traced: BoundedShare
+    missed_by_label: dict[str, BoundedShare]
+    traced_by_label: dict[str, BoundedShare]
+    precision: BoundedShare
+    public: BoundedShare | None
     left_out: int = 0
     left_out_labels: tuple[str, ...] = ()
 
@@ -229,7 +229,7 @@ def measure(
     )
 
 
-def _by_label(found: dict[Secret, bool], *, confidence: float) -> dict[str, Share]:
+def _by_label(found: dict[Secret, bool], *, confidence: float) -> dict[str, BoundedShare]:
     by_label: dict[str, list[bool]] = defaultdict(list)
     for secret, value in found.items():
         by_label[secret.label].append(value)

@@ -19,7 +19,7 @@ class CrtSettings(NoisyStepsSettings):
     """Confidentially Redacted Training gives confidentiality, not DP. The generated texts stay
     private."""
 
-    removed_settings: ClassVar[Mapping[str, Any]] = {"texts": 100}
+    removed_settings: ClassVar[Mapping[str, Any]] = {}
 
     model: str = TINY
     """First model: tiny or lstm (both of stage pretrain), or a GPT-2 or Llama by name."""

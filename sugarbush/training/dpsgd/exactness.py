@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from sugarbush.errors import PrivacyError
 from sugarbush.training.dpsgd.clipping import STABILISER, Clipper
-from sugarbush.training.dpsgd.language_modelling import Losses
+from sugarbush.training.dpsgd.language_modelling import LossFunction
 
 
 def check(
     model: nn.Module,
     clipper: Clipper,
-    losses_of: Losses,
+    losses_of: LossFunction,
     *,
     together: Any,
     alone: Sequence[Any],
@@ -53,7 +53,7 @@ def check(
 
 
 def _gradients(
-    model: nn.Module, parameters: Sequence[nn.Parameter], losses_of: Losses, record: Any
+    model: nn.Module, parameters: Sequence[nn.Parameter], losses_of: LossFunction, record: Any
 ) -> list[Tensor]:
     (loss,) = losses_of(model, record)
     found = torch.autograd.grad(loss, list(parameters), allow_unused=True, materialize_grads=True)

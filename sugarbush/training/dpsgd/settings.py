@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -117,8 +116,6 @@ class Lora(DpSgdSettings):
 class FinetuneSettings(Section):
     """Training by DP-SGD: the presets, the chosen preset, and settings of the computation."""
 
-    removed_settings: ClassVar[Mapping[str, Any]] = {"precision": "auto"}
-
     preset: Literal["dpft", "yue2023", "lora"] = "dpft"
     """The preset in use: dpft, yue2023 or lora."""
     dpft: DpSgdSettings = DpSgdSettings()
@@ -144,8 +141,6 @@ class FinetuneSettings(Section):
 
 class GenerateSettings(Section):
     """Sampling of texts from the trained model."""
-
-    removed_settings: ClassVar[Mapping[str, Any]] = {"texts": 500}
 
     top_k: AtLeastOne = 50
     """Maximum number of tokens to choose from."""

@@ -134,17 +134,6 @@ def test_a_release_of_another_state_folder_in_dvc_lock_is_refused(base: Path, st
     assert stage in str(refused.value) and "delete dvc.lock" in str(refused.value)
 
 
-def test_a_name_of_an_earlier_version_is_known(base: Path) -> None:
-    """Earlier versions stored the present names alone."""
-    mine = Project(base).snapshots.of("train_texts", digest="a")
-    (path,) = (base.parent / "state/snapshots").glob("*.json")
-    fields = json.loads(path.read_text())
-    del fields["given"]
-    path.write_text(json.dumps(fields))
-    write_lock(base, mine)
-    refuse(base)
-
-
 def test_stages_of_dvc_lock_that_released_nothing_are_accepted(base: Path) -> None:
     other = "a name of another machine"
     write_lock(base, other, nfiles=1)  # a marker, or the stamp of a method without DP

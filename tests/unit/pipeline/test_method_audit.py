@@ -13,7 +13,7 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.settings import Selection
 from sugarbush.methods.interface import Method
-from sugarbush.pipeline.audit import Finding, audit
+from sugarbush.pipeline.audit import AuditFinding, audit
 from sugarbush.pipeline.method_audit import AuditRecords, audit_records, method_run, method_size
 from sugarbush.pipeline.noise_faults import Fault
 from sugarbush.pipeline.settings import parse_params
@@ -50,7 +50,7 @@ def method_named(name: str) -> Method:
 
 def audited(
     name: str, *, epsilon: float, fault: Fault | None = None, runs: int = 10, alike: float = 0.0
-) -> Finding:
+) -> AuditFinding:
     method = method_named(name)
     own = records(30 if name in {"dpft", "crt"} else 100, alike=alike)
     corpus: Any = SimpleNamespace(settings=SETTINGS, schema=SCHEMA)

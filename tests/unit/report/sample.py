@@ -29,7 +29,7 @@ from sugarbush.report.model import (
     InternalData,
     MethodData,
     PublicData,
-    Release,
+    ReleaseFacts,
     RoundData,
     Spend,
     SyntheticText,
@@ -90,7 +90,7 @@ def the_plan() -> BudgetPlan:
     return make_plan(parts, epsilon=1.0, delta=1e-6)
 
 
-def release(**changes: Any) -> Release:
+def release(**changes: Any) -> ReleaseFacts:
     plan = the_plan()
     vote = DiscreteGaussian(stddev=plan.of("votes").stddev)
     fields: dict[str, Any] = {
@@ -118,7 +118,7 @@ def release(**changes: Any) -> Release:
         "settings": {"evolve": {"rounds": 2, "variations": 4}},
         "remarks": card_remarks(Maple(), SCHEMA),
     }
-    return Release(**(fields | changes))
+    return ReleaseFacts(**(fields | changes))
 
 
 def texts(count: int, *, seed: int, method: str, votes: bool) -> tuple[SyntheticText, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sugarbush.randomness import public_rng
-from sugarbush.tables.graphical_model import MarkovRandomField, Observation, estimate
+from sugarbush.tables.graphical_model import MarkovRandomField, NoisyMarginal, estimate
 
 VERSION = next((found.version for found in importlib.metadata.distributions(name="mbi")), "")
 pytestmark = [
@@ -64,7 +64,7 @@ def test_an_estimate_is_that_of_mbi(mbi):
     ours = estimate(
         domain,
         [
-            Observation(attributes=c, counts=y, variance=np.full(y.shape, stddev**2))
+            NoisyMarginal(attributes=c, counts=y, variance=np.full(y.shape, stddev**2))
             for c, y in noisy.items()
         ],
         total=1000.0,
