@@ -3,7 +3,7 @@
 Each case runs the stages of a small project in this process. The five functions of
 `sugarbush.privacy.noise` are replaced by deterministic functions, the ids of ledger entries by a
 counter, and the installation's key by fixed bytes. `golden.json` contains what a run left: ledger
-entries, tables, votes, survivors, digests of the texts, and the numbers of the card. A change of
+entries, tables, scores, survivors, digests of the texts, and the numbers of the card. A change of
 the code that should change no text must leave the file as it is.
 """
 
@@ -81,11 +81,12 @@ def test_equal_noise_gives_equal_charges_votes_and_texts(
         assert numbers(after[kind]) == pytest.approx(numbers(golden[kind]), rel=1e-9), kind
     for kind in ("rows", "labels", "survivors", "releases"):
         assert after[kind] == golden[kind], kind
-    assert after["votes"].keys() == golden["votes"].keys()
-    for name, drawn in after["votes"].items():
-        assert drawn == pytest.approx(golden["votes"][name], abs=ROUNDING.get(case, 0)), name
+    assert after["scores"].keys() == golden["scores"].keys()
+    for name, drawn in after["scores"].items():
+        assert drawn == pytest.approx(golden["scores"][name], abs=ROUNDING.get(case, 0)), name
     if same_arithmetic() or not (base / "data/public/pretrained/config.json").exists():
-        assert after["populations"] == golden["populations"]
+        populations = after["populations"]
+        assert {name: populations[name] for name in golden["populations"]} == golden["populations"]
 
 
 def results(base: Path, state: Path, *, card: bool) -> dict[str, Any]:
@@ -95,7 +96,7 @@ def results(base: Path, state: Path, *, card: bool) -> dict[str, Any]:
         "ledgers": ledgers(state),
         "rows": found(data, "rows.parquet", table),
         "labels": found(data, "labels.npy", values),
-        "votes": found(data, "votes.npy", values),
+        "scores": found(data, "scores.npy", values),
         "survivors": found(data, "survivors.npy", values),
         "populations": found(data, "candidates.parquet", content)
         | found(data, "lineage.parquet", content),
