@@ -82,6 +82,7 @@ from sugarbush.privacy.settings import (
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
+from sugarbush.registry import METHODS, use_class
 from sugarbush.report.verdict import Verdict
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
@@ -368,6 +369,7 @@ def synthesize(
     """
     chosen = Mosaic() if method is None else method
     require_kind("method", chosen, Method, "sb.Mosaic()")
+    use_class(METHODS, chosen.name, type(chosen))
     if generator is not None:
         require_kind("generator", generator, GeneratorSettings, _A_GENERATOR)
     if privacy is not None:
