@@ -26,7 +26,7 @@ from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
 from sugarbush.pipeline.released import (
     donated_frame,
-    read_labels,
+    load_labels,
     read_metadata,
     read_release,
     read_rounds,
@@ -164,7 +164,7 @@ class Artifacts:
         final = load_population(folder / "lineage.parquet", self.schema.names)
         synthetic = self._frame(final)
         if (folder / "labels.parquet").exists():
-            synthetic = readable(final, self.schema, read_labels(folder, self.schema))
+            synthetic = readable(final, self.schema, load_labels(folder, self.schema))
             synthetic = synthetic.assign(parent=final.parents, round=final.rounds)
         return ReleasedEvolution(rounds=tuple(rounds), synthetic=synthetic, note=_note(folder))
 

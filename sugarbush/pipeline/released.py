@@ -221,7 +221,7 @@ def donated_frame(roots: Roots) -> pd.DataFrame:
     return pd.read_parquet(path)
 
 
-def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
+def load_donated(roots: Roots, schema: Schema) -> Donated | None:
     """Read the donated examples with their codes. Return None without donated examples."""
     frame = donated_frame(roots)
     if frame.empty:
@@ -386,7 +386,7 @@ def write_texts(
         (folder / "synthetic.jsonl").write_text(lines, encoding="utf-8")
 
 
-def read_labels(folder: Path, schema: Schema) -> Labels:
+def load_labels(folder: Path, schema: Schema) -> Labels:
     """Read the labels of a method's final texts that `write_texts` wrote."""
     import pandas as pd
 

@@ -42,8 +42,8 @@ from sugarbush.pipeline.released import (
     donated_frame,
     final_folder,
     first_folder,
+    load_labels,
     methods_of_releases,
-    read_labels,
     read_ledger_ids,
     read_metadata,
     read_release,
@@ -89,7 +89,7 @@ def method_of(project: Project, method: Method, *, encode: Embed) -> MethodData:
     ids = read_ledger_ids(folder)
     final = load_population(folder / "lineage.parquet", schema.names)
     rounds, unit = read_rounds(folder, schema), method.vote_unit
-    labels = read_labels(folder, schema)
+    labels = load_labels(folder, schema)
     texts = _texts(final, labels, rounds, project.settings.report.texts, unit)
     return MethodData(
         name=method.name,
