@@ -21,8 +21,9 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import entries_of_releases
 from sugarbush.privacy.accounting import epsilon, gaussian_mu, rounded_down, rounded_up
 from sugarbush.privacy.budget import mu_of
+from sugarbush.privacy.entries import ACCEPTED, SEALED, Entry
 from sugarbush.privacy.events import Event
-from sugarbush.privacy.ledger import ACCEPTED, SEALED, Entry, Ledger
+from sugarbush.privacy.ledger import Ledger
 
 # the largest number of runs that is computed; 128 weekly releases take more than two years
 _MANY = 128

@@ -28,8 +28,9 @@ from sugarbush.paths import Roots, atomic_directory, require
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.entries import NOT_AN_ENTRY, Entry
 from sugarbush.privacy.key import random_id, state_key
-from sugarbush.privacy.ledger import NOT_AN_ENTRY, Entry, Ledger
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 
 if TYPE_CHECKING:

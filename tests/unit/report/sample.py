@@ -16,8 +16,8 @@ from sugarbush.generators.interface import Usage
 from sugarbush.methods.maple import Maple
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
-from sugarbush.privacy.ledger import Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.downloads import downloads_beside
