@@ -78,8 +78,8 @@ class ReleasedStart:
 @dataclass(frozen=True, kw_only=True)
 class ReleasedRound:
     """One round of votes. `candidates` has the columns `votes` (noisy) and `survived`. With kernel
-    herding (`selection: herded`), `votes` contains sums of kernel scores. A sum of 4096 is one
-    vote."""
+    herding (`selection: kernel_herding`), `votes` contains sums of kernel scores. A sum of 4096 is
+    one vote."""
 
     number: int
     candidates: pd.DataFrame
