@@ -456,7 +456,7 @@ def dp_table(
     >>> list(table.value.columns), "chair" in set(table.value["product"])
     (['stars', 'product'], True)
     """
-    from sugarbush.tables.engines import synthesize as synthesize_table
+    from sugarbush.tables.engines import synthesize_table
 
     own = _table_schema(schema)
     codes = _table_codes(frame, own)

@@ -28,7 +28,7 @@ STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metric
 _WIDTH = 300  # characters of a text
 
 
-def show(
+def show_stage(
     base: Path, stage: str, *, method: str | None, rows: int, internal: bool, console: Console
 ) -> None:
     """Print what a stage wrote. Raises ParamsError for an unknown stage. Raises MissingInputError

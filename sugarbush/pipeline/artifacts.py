@@ -27,7 +27,7 @@ from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
 from sugarbush.pipeline.released import (
     donated_frame,
-    read_labels,
+    load_labels,
     read_lineage,
     read_metadata,
     read_release,
@@ -166,7 +166,7 @@ class Artifacts:
         final = lineage.final
         synthetic = self._frame(final)
         if (folder / "labels.parquet").exists():
-            synthetic = readable(final, self.schema, read_labels(folder, self.schema))
+            synthetic = readable(final, self.schema, load_labels(folder, self.schema))
             synthetic = synthetic.assign(parent=final.parents, round=final.rounds)
         scored = None if lineage.scored is None else self._scored(lineage.scored)
         return ReleasedLineage(

@@ -24,7 +24,7 @@ from sugarbush.privacy.mechanisms import noisy_histogram
 from sugarbush.privacy.results import LEDGER_IDS, ResultStore
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
-from sugarbush.tables.engines import synthesize
+from sugarbush.tables.engines import synthesize_table
 
 STAGE = "synthesize_metadata"
 
@@ -85,7 +85,7 @@ class MetadataRequest:
         wanted = schema.names if named is None else [schema.attribute(n).name for n in named]
         names = [name for name in schema.names if name in wanted]
         places = [schema.names.index(name) for name in names]
-        table = synthesize(
+        table = synthesize_table(
             self.project.corpus.codes(schema.names).map_batch(lambda rows: rows[:, places]),
             {name: schema.domain[name] for name in names},
             mu=self.project.plan.of(METADATA).mu,

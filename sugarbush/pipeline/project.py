@@ -28,7 +28,7 @@ from sugarbush.paths import Roots, atomic_file, checkout_root, find_input, make_
 from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.foreign_releases import refuse_foreign_folders, refuse_foreign_lock
 from sugarbush.pipeline.graph import stage_named
-from sugarbush.pipeline.released import charges_of_releases, read_donated_codes
+from sugarbush.pipeline.released import charges_of_releases, load_donated
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
 from sugarbush.pipeline.usable_inputs import require_usable_inputs
 from sugarbush.privacy.budget import BudgetPlan
@@ -118,7 +118,7 @@ class Project:
 
     def donated(self) -> Donated | None:
         """Return the donated examples with their codes, or None without donated examples."""
-        return read_donated_codes(self.roots, self.schema)
+        return load_donated(self.roots, self.schema)
 
     def read_examples(self) -> DonatedCodes:
         """Read the donated file, and the attributes of its texts without a call to a model.

@@ -36,7 +36,7 @@ from sugarbush.pipeline.rehearsal_verdict import (
     RehearsalGrade,
     RehearsalVerdict,
     ShownAttribute,
-    judge,
+    judge_rehearsal,
 )
 from sugarbush.pipeline.released import read_record_count
 from sugarbush.privacy.results import digest_of
@@ -282,7 +282,7 @@ def _rehearsed(
     usage = usage_of(answers)
     return Rehearsal(
         method=method.name,
-        verdict=judge(
+        verdict=judge_rehearsal(
             figures,
             max_dropped_share=settings.generator.max_dropped_share,
             compared=len(public.texts) >= FEWEST_DONATED,

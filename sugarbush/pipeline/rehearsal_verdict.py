@@ -93,7 +93,9 @@ class RehearsalVerdict:
     advice: tuple[str, ...] = ()
 
 
-def judge(figures: Figures, *, max_dropped_share: float, compared: bool) -> RehearsalVerdict:
+def judge_rehearsal(
+    figures: Figures, *, max_dropped_share: float, compared: bool
+) -> RehearsalVerdict:
     """Return the verdict. `compared` states whether there are enough donated texts.
 
     >>> judge(Figures(requested=40, usable=0, different=0, donated=0, problems={"refusal": 40}),

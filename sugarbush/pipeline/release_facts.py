@@ -21,7 +21,8 @@ from sugarbush.paths import last_part
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.shown_runs import shown_count
 from sugarbush.privacy.budget import BudgetPlan
-from sugarbush.privacy.ledger import ACCEPTED, Ledger
+from sugarbush.privacy.entries import ACCEPTED
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.remarks import OVERLAP
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions

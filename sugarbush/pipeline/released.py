@@ -29,8 +29,9 @@ from sugarbush.paths import Roots, atomic_directory, require
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.entries import NOT_AN_ENTRY, Entry
 from sugarbush.privacy.key import random_id, state_key
-from sugarbush.privacy.ledger import NOT_AN_ENTRY, Entry, Ledger
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def donated_frame(roots: Roots) -> pd.DataFrame:
     return pd.read_parquet(path)
 
 
-def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
+def load_donated(roots: Roots, schema: Schema) -> Donated | None:
     """Read the donated examples with their codes. Return None without donated examples."""
     frame = donated_frame(roots)
     if frame.empty:
@@ -402,7 +403,7 @@ def write_texts(lineage: Lineage, schema: Schema, folder: Path, *, labels: Label
         (folder / "synthetic.jsonl").write_text(lines, encoding="utf-8")
 
 
-def read_labels(folder: Path, schema: Schema) -> Labels:
+def load_labels(folder: Path, schema: Schema) -> Labels:
     """Read the labels of a method's final texts that `write_texts` wrote."""
     import pandas as pd
 

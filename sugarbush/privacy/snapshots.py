@@ -57,8 +57,8 @@ class Snapshots:
 
         `within` is the name of the input from which this input was computed. `public` is a digest
         of the settings and public files for the computation. The result is a new name if `digest`,
-        `within` or `public` changed, or if `renew` is set. Raises
-        StorageError if the state folder cannot be used.
+        `within` or `public` changed, or if `renew` is set. Raises StorageError if
+        the state folder cannot be used.
         """
         with self._open() as inputs:
             content = {"digest": digest, "within": within, "public": public}

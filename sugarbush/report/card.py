@@ -13,7 +13,7 @@ from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
-from sugarbush.privacy.ledger import Entry
+from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import ADJACENCY
 from sugarbush.report.model import ReleaseFacts

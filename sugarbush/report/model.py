@@ -21,7 +21,7 @@ from sugarbush.evaluation.interface import MetricValue
 from sugarbush.generators.interface import GeneratorFacts, Usage
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
-from sugarbush.privacy.ledger import CapRaise, Entry
+from sugarbush.privacy.entries import CapRaise, Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.verdict import Verdict

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from sugarbush.privacy.accounting import rounded_down, rounded_up
+from sugarbush.privacy.entries import composed_epsilon
 from sugarbush.privacy.events import (
     DiscreteGaussian,
     DpSgdBound,
@@ -13,7 +14,6 @@ from sugarbush.privacy.events import (
     NonPrivate,
     PoissonGaussian,
 )
-from sugarbush.privacy.ledger import composed_epsilon
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.model import ReleaseFacts

@@ -17,7 +17,7 @@ from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
 from sugarbush.tables.synthesis import Synthesis, draw_rows, finish_singles
 
 
-def synthesize(
+def synthesize_table(
     table: Private[tuple[int, ...]],
     schema_domain: Mapping[str, int],
     *,

@@ -289,7 +289,7 @@ class MarkovRandomField:
         return tuple(self.domain[name] for name in attributes)
 
 
-def estimate(
+def fit_model(
     domain: Domain,
     observations: Sequence[NoisyMarginal],
     *,

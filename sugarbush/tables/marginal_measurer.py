@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.gaussian_dp import (
-    GaussianDpFilter,
     bounded_range_epsilon,
     bounded_range_mu,
     discrete_gaussian_mu,
     discrete_gaussian_stddev,
 )
+from sugarbush.privacy.gaussian_dp_filter import GaussianDpFilter
 from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
 from sugarbush.tables.dp_table import AttributeNames, Measurement
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
 from sugarbush.tables.dp_table import AttributeNames, Measurement
-from sugarbush.tables.graphical_model import Floats, MarkovRandomField, NoisyMarginal, estimate
+from sugarbush.tables.graphical_model import Floats, MarkovRandomField, NoisyMarginal, fit_model
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
 # Each step leaves the fraction 1e-12 of its budget, so that rounding cannot exceed the budget.
@@ -128,7 +128,7 @@ def fit(
     calibrations: int = ROUND,
 ) -> MarkovRandomField:
     """Fit a model to the measurements, with the potentials of `start` first."""
-    return estimate(
+    return fit_model(
         domain,
         [observe(measurement, rare) for measurement in measurements],
         total=max(count_records(measurements), 1.0),

@@ -24,9 +24,10 @@ from sugarbush.paths import Roots
 from sugarbush.pipeline.released import charges_of_releases, entries_of_releases
 from sugarbush.privacy.accounting import gaussian_mu
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.entries import ACCEPTED, Entry
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
-from sugarbush.privacy.ledger import ACCEPTED, Entry, Ledger, _seal
+from sugarbush.privacy.ledger import Ledger, _seal
 from sugarbush.privacy.results import open_result_store
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.snapshots import Snapshots

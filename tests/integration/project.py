@@ -15,7 +15,8 @@ from typing import Any
 
 import yaml
 
-from sugarbush.privacy.ledger import Entry, Ledger
+from sugarbush.privacy.entries import Entry
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 from tests.one_process import forked
 from tests.settings import ROOT, settings

@@ -34,7 +34,7 @@ from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as epsilon_of
 from sugarbush.privacy.budget import BudgetRequest, make_plan
 from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, PoissonGaussian
-from sugarbush.privacy.gaussian_dp import GaussianDpFilter
+from sugarbush.privacy.gaussian_dp_filter import GaussianDpFilter
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.card import card_json, card_markdown, release_card

@@ -41,7 +41,7 @@ from sugarbush.pipeline.released import (
     donated_frame,
     final_folder,
     first_folder,
-    read_labels,
+    load_labels,
     read_lineage,
     read_release,
 )
@@ -127,7 +127,7 @@ def run(project: Project) -> None:
         figures += evaluator.texts(sample, method=method.name, round_=number)
         if number == FINAL:
             figures += evaluator.copies(sample, method=method.name)
-            codes = read_labels(final_folder(project.roots, method), schema).codes
+            codes = load_labels(final_folder(project.roots, method), schema).codes
             labelled = replace(sample, codes=codes[chosen])
             figures += evaluator.downstream(labelled, method=method.name)
             counted[method.name] = _counts(sample.codes, schema)

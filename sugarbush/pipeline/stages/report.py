@@ -42,8 +42,8 @@ from sugarbush.pipeline.released import (
     donated_frame,
     final_folder,
     first_folder,
+    load_labels,
     methods_of_releases,
-    read_labels,
     read_ledger_ids,
     read_lineage,
     read_metadata,
@@ -88,7 +88,7 @@ def method_of(project: Project, method: Method, *, encode: Embed) -> MethodData:
     """Collect a method's rounds, its final texts with their lineage, and their cost."""
     schema, folder = project.schema, final_folder(project.roots, method)
     ids = read_ledger_ids(folder)
-    lineage, labels = read_lineage(folder, schema), read_labels(folder, schema)
+    lineage, labels = read_lineage(folder, schema), load_labels(folder, schema)
     final, rounds = lineage.final, lineage.rounds
     texts = _texts(lineage, labels, project.settings.report.texts)
     return MethodData(

@@ -14,7 +14,7 @@ from sugarbush.training.dpsgd.clipping import STABILISER, Clipper
 from sugarbush.training.dpsgd.language_modelling import LossFunction
 
 
-def check(
+def require_exact(
     model: nn.Module,
     clipper: Clipper,
     losses_of: LossFunction,

@@ -260,7 +260,7 @@ def require_exact_clipping(
         advice = f"Set `finetune.clipping: {Clipping.BOOK_KEEPING.value}`."
     try:
         with open_clipper(model, clip_norm, clipping) as clipper:
-            exactness.check(
+            exactness.require_exact(
                 model,
                 clipper,
                 record_losses,

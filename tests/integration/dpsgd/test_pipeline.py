@@ -24,9 +24,9 @@ import yaml
 from rich.console import Console
 
 from sugarbush.cli.budgets import show_budget
-from sugarbush.cli.checks import check
+from sugarbush.cli.checks import run_checks
 from sugarbush.cli.estimates import show_estimate
-from sugarbush.cli.shows import show
+from sugarbush.cli.shows import show_stage
 from sugarbush.errors import ParamsError
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.accounting import within
@@ -143,7 +143,7 @@ def test_equal_seeds_give_equal_texts_and_another_costs_nothing(own: Checkout) -
 
 
 @pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # a warning inside DVC
-@pytest.mark.parametrize("ask", [check, show_budget, show_estimate])
+@pytest.mark.parametrize("ask", [run_checks, show_budget, show_estimate])
 def test_the_command_knows_the_method(
     own: Checkout, ask: Callable[[Project, Console], None]
 ) -> None:
@@ -165,7 +165,7 @@ def test_the_model_is_shown_and_its_private_figures_only_when_asked(project: Che
     shown = []
     for internal in (False, True):
         console = Console(record=True, width=200, file=io.StringIO())
-        show(project.path, "model", method=None, rows=1, internal=internal, console=console)
+        show_stage(project.path, "model", method=None, rows=1, internal=internal, console=console)
         shown.append(console.export_text())
     assert all('"noise_multiplier"' in text for text in shown)
     assert ["texts_cut" in text for text in shown] == [False, True]

@@ -114,7 +114,7 @@ def test_every_stage_and_command_refuses_before_any_charge(base: Path, foreign: 
                     stage.run(project, method)
     assert needed > 9
     with pytest.raises(LedgerError, match="release"):
-        checks.check(Project(base), Console(file=io.StringIO()))
+        checks.run_checks(Project(base), Console(file=io.StringIO()))
     with pytest.raises(LedgerError, match="release"):
         runs.run(base, force=False, only_example=False)
     assert Project(base).ledger().entries() == ()

@@ -18,7 +18,7 @@ from sugarbush.pipeline.rehearsal_verdict import (
     Lengths,
     RehearsalGrade,
     ShownAttribute,
-    judge,
+    judge_rehearsal,
 )
 
 WORDS = ("lamp", "chair", "kettle", "late", "broken", "parcel", "money", "week")
@@ -117,7 +117,7 @@ def test_kinds_count_different_texts_and_name_values_without_a_text() -> None:
     assert kinds["product"] == {"lamp": 10, "chair": 10}  # nothing teaches `sofa`
     missing = {"product": kinds["product"] | {"sofa": 0}}
     found = Figures(**{**vars(GOOD), "kinds": missing})
-    verdict = judge(found, max_dropped_share=0.2, compared=True)
+    verdict = judge_rehearsal(found, max_dropped_share=0.2, compared=True)
     assert verdict.grade is RehearsalGrade.FAIR
     assert verdict.reasons == ("the public texts have no text of: product sofa",)
 
@@ -151,7 +151,9 @@ def test_kinds_count_different_texts_and_name_values_without_a_text() -> None:
 def test_each_figure_decides_the_grade(
     change: dict[str, Any], grade: RehearsalGrade, reason: str
 ) -> None:
-    verdict = judge(Figures(**{**vars(GOOD), **change}), max_dropped_share=0.2, compared=True)
+    verdict = judge_rehearsal(
+        Figures(**{**vars(GOOD), **change}), max_dropped_share=0.2, compared=True
+    )
     assert verdict.grade is grade
     assert reason in verdict.reasons[0]
     assert bool(verdict.advice) is (grade is RehearsalGrade.POOR)
@@ -162,7 +164,9 @@ def test_there_are_at_most_five_reasons_and_the_worst_are_first() -> None:
         "usable": 35, "different": 10, "problems": {"empty": 5}, "far": 0.4, "spread": 0.4,
         "lengths": Lengths(low=30, median=40, high=50), "kinds": {"mood": {"calm": 0}},
     }  # fmt: skip
-    verdict = judge(Figures(**{**vars(GOOD), **bad}), max_dropped_share=0.2, compared=True)
+    verdict = judge_rehearsal(
+        Figures(**{**vars(GOOD), **bad}), max_dropped_share=0.2, compared=True
+    )
     assert verdict.grade is RehearsalGrade.POOR
     assert len(verdict.reasons) == 5
     assert "repeat" in verdict.reasons[0]
@@ -171,8 +175,8 @@ def test_there_are_at_most_five_reasons_and_the_worst_are_first() -> None:
 def test_without_donated_texts_the_grade_is_never_good() -> None:
     bare = {"donated": 0, "far": None, "distance": None, "donated_distance": None}
     found = Figures(**{**vars(GOOD), **bare})
-    verdict = judge(found, max_dropped_share=0.2, compared=False)
+    verdict = judge_rehearsal(found, max_dropped_share=0.2, compared=False)
     assert verdict.grade is RehearsalGrade.FAIR
     assert "cannot be judged without donated texts" in verdict.reasons[0]
     off = Figures(**{**vars(found), "off_subject": 0.95})
-    assert judge(off, max_dropped_share=0.2, compared=False).grade is RehearsalGrade.POOR
+    assert judge_rehearsal(off, max_dropped_share=0.2, compared=False).grade is RehearsalGrade.POOR

@@ -17,8 +17,8 @@ from sugarbush.methods.interface import card_remarks
 from sugarbush.methods.maple import Maple
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
-from sugarbush.privacy.ledger import Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.downloads import downloads_beside

@@ -14,7 +14,7 @@ from sugarbush.tables.graphical_model import (
     MarkovRandomField,
     NoisyMarginal,
     elimination_cliques,
-    estimate,
+    fit_model,
     junction_tree,
     model_megabytes,
 )
@@ -187,7 +187,7 @@ def test_exact_marginals_are_recovered_and_what_they_imply_about_the_rest():
         )
         for c in potentials
     ]
-    model = estimate(domain, observations, total=1000.0, enough=0, calibrations=2000)
+    model = fit_model(domain, observations, total=1000.0, enough=0, calibrations=2000)
     for attributes in [*potentials, ("a", "c"), ("a", "d"), ("d", "a")]:
         np.testing.assert_allclose(
             model.marginal(attributes), 1000 * sum_joint(joint, domain, attributes), atol=0.5
@@ -225,7 +225,7 @@ def test_an_estimate_is_the_least_squares_distribution():
         minimize(loss_at, rng.normal(0, 1, 12), method="BFGS", options={"maxiter": 2000}).fun
         for _ in range(3)
     )
-    model = estimate(domain, observations, total=48.0, enough=0, calibrations=2000)
+    model = fit_model(domain, observations, total=48.0, enough=0, calibrations=2000)
     assert loss_of(model.marginal) == pytest.approx(best, rel=2e-3)
 
 
@@ -236,7 +236,7 @@ def test_one_heavy_value_among_thousands_does_not_draw_everything(with_start):
     counts = np.where(np.arange(6000) == 17, 3000.0, 0.3) + rng.normal(0, 1.4, 6000)
     seen = NoisyMarginal(attributes=("town",), counts=counts, variance=np.full(6000, 2.0))
     start = MarkovRandomField({"town": 6000}, [("town",)], total=5000.0) if with_start else None
-    model = estimate(
+    model = fit_model(
         {"town": 6000}, [seen], total=5000.0, enough=0.25, calibrations=100, start=start
     )
     assert model.marginal(("town",))[17] == pytest.approx(3000, rel=0.05)
