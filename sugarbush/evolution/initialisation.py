@@ -64,7 +64,7 @@ def candidate_count(params: CandidateSettings, *, record_count: float | None) ->
     if record_count is None:
         raise ParamsError(
             "candidates is null, but this method releases no DP record count. Set "
-            "evolve.<method>.candidates"
+            "methods.<method>.candidates"
         )
     wanted = int(params.candidates_per_record * max(record_count, 0.0))
     return max(min(wanted, params.max_candidates), 1)

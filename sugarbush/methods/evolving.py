@@ -49,7 +49,7 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
                 share="synthesis",
                 count=self.rounds,
                 record_l2_sensitivity=self.vote_unit,
-                setting=f"evolve.{self.name}.rounds={self.rounds}",
+                setting=f"methods.{self.name}.rounds={self.rounds}",
             ),
         )
 

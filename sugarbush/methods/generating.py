@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +34,19 @@ from sugarbush.evolution.initialisation import (
 )
 from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.evolution.selection import select_by_rank
-from sugarbush.evolution.settings import CandidateSettings, EvolutionSettings, FirstLength
+from sugarbush.evolution.settings import (
+    CandidateSettings,
+    EvolutionSettings,
+    FirstLength,
+    PromptContent,
+)
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.generators.interface import Answer, RandomRequest, Request, Usage, usage_of
 from sugarbush.methods.interface import (
     FinalSet,
     Initial,
     Method,
+    MethodContext,
     MethodInputs,
     PlannedCalls,
     PromptParts,
@@ -58,11 +64,17 @@ class GeneratingMethod(CandidateSettings, Method):
     asks_generator: ClassVar[bool] = True
     uses_encoder: ClassVar[bool] = True
 
-    def check(self, settings: Any) -> None:
+    def in_project(self, context: MethodContext) -> Self:
+        """Return the method with metadata alone in its prompts if there are no donated examples."""
+        if context.has_donated or self.prompt is not PromptContent.BOTH:
+            return self
+        return self.model_copy(update={"prompt": PromptContent.METADATA})
+
+    def check(self, context: MethodContext) -> None:
         """Refuse a prompt with donated examples if the settings name no donated examples."""
-        if self.shows_examples and not settings.prepare.donated:
+        if self.shows_examples and not context.has_donated:
             raise ValueError(
-                f"evolve.{self.name}.prompt={self.prompt} shows donated examples. Set "
+                f"methods.{self.name}.prompt={self.prompt} shows donated examples. Set "
                 "prepare.donated, or choose prompt: metadata"
             )
 
@@ -152,7 +164,7 @@ class GeneratingMethod(CandidateSettings, Method):
         return targets.map(lambda wanted: (wanted, self._requests(wanted, inputs, seed=seed)))
 
     def _first_seed(self, inputs: MethodInputs) -> int:
-        return seed_of(inputs.first_seed, self.name)
+        return seed_of(inputs.seed, self.name)
 
     def _requests(
         self, targets: Targets, inputs: MethodInputs, *, seed: int
@@ -187,7 +199,7 @@ class GeneratingMethod(CandidateSettings, Method):
                 encode=inputs.encode,
                 voting=self.voting(inputs, run=store.run),
                 store=store,
-                seed=seed_of(inputs.evolve_seed, self.name),
+                seed=seed_of(inputs.seed, self.name),
                 say=lambda line: inputs.report(f"evolve@{self.name}: {line}"),
                 survivors=survivors,
             )
@@ -226,7 +238,7 @@ class GeneratingMethod(CandidateSettings, Method):
             "first": first.frame(inputs.schema.names).to_json(orient="split"),
             "schema": inputs.schema.model_dump(mode="json"),
             "settings": self.settings_in_use(),
-            "seed": inputs.evolve_seed,
+            "seed": inputs.seed,
             "generator": inputs.generator_identity,
             "embedding": inputs.embedding,
             "label": inputs.label,
@@ -253,13 +265,13 @@ class GeneratingMethod(CandidateSettings, Method):
         if scored:
             texts = without_repeats(evolution.rounds[-1].population)
         else:
-            texts = self._most_voted(evolution, count, seed=inputs.evolve_seed)
+            texts = self._most_voted(evolution, count, seed=inputs.seed)
         wanted = (RATIO * count if scored else count) - len(texts)
         usage, ids = Usage(), evolution.ledger_ids
         if inputs.release.texts is None:  # the DP record count sets the number of texts
             ids = tuple(dict.fromkeys((*ids, *inputs.metadata.ledger_ids)))
         if wanted > 0:
-            seed = seed_of(inputs.first_seed, self.name, "enlarge")
+            seed = seed_of(inputs.seed, self.name, "enlarge")
             batches = self._batches(inputs, ids, seed=seed)
             further = write_further(
                 wanted,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ from sugarbush.errors import InvariantError
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.settings import PrivacySettings, Purpose
+from sugarbush.privacy.unit import Unit
 from sugarbush.report.remarks import EMBEDDINGS, INTEGER_NOISE, LABELS_BY_LLM
 from sugarbush.settings import Section
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sugarbush.privacy.ledger import Ledger
     from sugarbush.privacy.results import ResultStore
     from sugarbush.training.dpsgd.generate import Generation
+    from sugarbush.training.dpsgd.settings import TrainingSettings
 
 METADATA, LABELS, TRAINING = "metadata", "labels", "training"  # names of mechanisms in the plan
 MOST_TEXTS = 5000  # the largest release if `release.texts` is null
@@ -60,6 +62,22 @@ class ReleaseSettings(Section):
         if record_count is None:
             return _TEXTS
         return round(min(max(record_count, 1.0), MOST_TEXTS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodContext:
+    """The other settings of a project that a method may depend on.
+
+    `is_example` states whether the private file is the embedded example. `table_attributes` are the
+    attributes of the DP table, or None for all.
+    """
+
+    release: ReleaseSettings
+    purpose: Purpose
+    unit: Unit
+    has_donated: bool
+    is_example: bool
+    table_attributes: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +210,7 @@ class MethodInputs:
     small public models. `label_reader()` reads the labels of released texts, and `again` is the
     share of first requests for contradicted values. `find(name)` is a public file that the settings
     name. `restart` is the command of this stage, for torchrun. `digests` contains random names of
-    the private data, for cache keys.
+    the private data, for cache keys. `seed` is the public seed of all random choices without noise.
     """
 
     schema: Schema
@@ -203,8 +221,8 @@ class MethodInputs:
     donated: Donated | None
     label: str
     length: FirstLength
-    first_seed: int
-    evolve_seed: int
+    seed: int
+    training: TrainingSettings
     text_column: str
     generator_identity: Mapping[str, Any]
     embedding: Mapping[str, Any]
@@ -257,8 +275,8 @@ class Method(Section):
     ...     texts: int = 20
     ...     def share_requests(self):
     ...         return (ShareRequest(name="counts:counts", share="synthesis", count=1),)
-    >>> Counts(texts=5).as_sections()
-    {'evolve': {'counts': {'texts': 5}}}
+    >>> [request.name for request in Counts(texts=5).share_requests()]
+    ['counts:counts']
     """
 
     name: ClassVar[str]
@@ -269,17 +287,11 @@ class Method(Section):
     uses_encoder: ClassVar[bool] = False  # whether it embeds texts
     reads_codes: ClassVar[bool] = True  # whether it uses attribute values of the private texts
 
-    @classmethod
-    def from_project(cls, settings: Any) -> Method:
-        """Return the method with a project's settings. The default section is `evolve.<name>`."""
-        section: Method = settings.evolve.of(cls.name)
-        return section
+    def in_project(self, context: MethodContext) -> Self:
+        """Return the method with the values that follow from the project's other settings."""
+        return self
 
-    def as_sections(self) -> dict[str, Any]:
-        """Return the sections of params.yaml with this method's settings."""
-        return {"evolve": {self.name: self.model_dump(mode="json")}}
-
-    def check(self, settings: Any) -> None:
+    def check(self, context: MethodContext) -> None:
         """Raise ValueError if the method cannot keep its guarantee with these settings."""
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
@@ -308,7 +320,7 @@ class Method(Section):
         """
         return ()
 
-    def preflight(self, schema: Schema) -> None:
+    def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check before any charge that the method can run. Raises ParamsError."""
 
     def planned_calls(
@@ -327,8 +339,8 @@ class Method(Section):
         return ()
 
     def card_settings(self) -> dict[str, Any]:
-        """Return the sections of settings for the release card."""
-        return {} if self.stays_private else self.as_sections()
+        """Return the method's settings for the release card."""
+        return self.model_dump(mode="json")
 
     def card_remarks(self, schema: Schema) -> tuple[str, ...]:
         """Return sentences for the card about the exactness of the method's mechanisms.

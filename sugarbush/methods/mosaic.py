@@ -20,7 +20,7 @@ Sources:
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final, Self
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from sugarbush.evolution.population import Population
 from sugarbush.evolution.settings import EvolutionSettings, Selection
 from sugarbush.generators.interface import Answer
 from sugarbush.methods.generating import GeneratingMethod
-from sugarbush.methods.interface import FinalSet, MethodInputs, ShareRequest
+from sugarbush.methods.interface import FinalSet, MethodContext, MethodInputs, ShareRequest
 from sugarbush.methods.maple import TABLE, table_targets
 from sugarbush.privacy.data_types import Released
 from sugarbush.settings import AtLeastOne, Positive
@@ -61,14 +61,12 @@ class Mosaic(GeneratingMethod):
     """Number of scored texts; null: 4 per text of release.texts (at least 400), or 2 per record."""
     candidates_per_record: Positive = 2.0
 
-    @classmethod
-    def from_project(cls, settings: Any) -> Mosaic:
-        """Return the settings of the project. `release.texts` decides an open `candidates`."""
-        method = cast(Mosaic, super().from_project(settings))
-        texts = settings.release.texts
+    def in_project(self, context: MethodContext) -> Self:
+        """Return the method for the project. `release.texts` decides an open `candidates`."""
+        method, texts = super().in_project(context), context.release.texts
         if method.candidates is not None or texts is None:
             return method
-        count = min(cls.scored_texts(texts), method.max_candidates)
+        count = min(self.scored_texts(texts), method.max_candidates)
         return method.model_copy(update={"candidates": count})
 
     @staticmethod

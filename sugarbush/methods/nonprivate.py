@@ -7,14 +7,14 @@ ledger records each use of the data as not private.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sugarbush import versions
 from sugarbush.evolution.initialisation import Targets, targets_by_rows
 from sugarbush.evolution.population import Population
 from sugarbush.evolution.voting import VotingSession
 from sugarbush.methods.evolving import EvolvingMethod
-from sugarbush.methods.interface import MethodInputs
+from sugarbush.methods.interface import MethodContext, MethodInputs
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.events import NonPrivate
 from sugarbush.privacy.results import ResultStore
@@ -34,10 +34,10 @@ class NonPrivatePE(EvolvingMethod):
     stays_private: ClassVar[bool] = True
     votes_with_noise: ClassVar[bool] = False
 
-    def check(self, settings: Any) -> None:
+    def check(self, context: MethodContext) -> None:
         """Refuse data that the settings do not declare public. Prompts contain real metadata."""
-        super().check(settings)
-        if settings.privacy.purpose is Purpose.RELEASE:
+        super().check(context)
+        if context.purpose is Purpose.RELEASE:
             raise ValueError(
                 "methods: nonprivate adds no noise and protects nobody. Remove nonprivate. If the "
                 "data is public, you can set privacy.purpose: benchmark instead"
@@ -74,8 +74,8 @@ class NonPrivatePE(EvolvingMethod):
             **inputs.cache_key_of_private_data(),
             "schema": inputs.schema.model_dump(mode="json"),
             "settings": self.key_settings(),
-            "first": {"length": inputs.length.model_dump(mode="json"), "seed": inputs.first_seed},
-            "seed": inputs.evolve_seed,
+            "length": inputs.length.model_dump(mode="json"),
+            "seed": inputs.seed,
             "generator": inputs.generator_identity,
             "embedding": inputs.embedding,
         }

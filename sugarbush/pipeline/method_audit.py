@@ -123,7 +123,7 @@ def is_auditable(method: Method) -> bool:
 
 def target_epsilon(method: Method, settings: ProjectSettings) -> float:
     """Return the epsilon of the method in the settings."""
-    return settings.crt.epsilon if isinstance(method, CRT) else settings.privacy.epsilon
+    return method.epsilon if isinstance(method, CRT) else settings.privacy.epsilon
 
 
 def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: bool = False) -> Size:
@@ -183,7 +183,8 @@ class _Run:
         )
 
     def of_crt(self) -> Observation:
-        """Train on records with one of two secrets each, with the noise of `crt.epsilon`."""
+        """Train on records with one of two secrets each, with the noise of "
+        "`methods.crt.epsilon`."""
         noise, relation = 0.0, Relation.REPLACE_ONE
         if math.isfinite(self.epsilon):
             noise = noise_for(self.epsilon, gamma=1.0, delta=self.delta, rate=_RATE, steps=_STEPS)

@@ -343,7 +343,7 @@ class Project:
         """Return the seed, folders and functions that the generator may use. The journal of paid
         calls records `stage`."""
         return GeneratorContext(
-            seed=self.settings.generator.seed,
+            seed=self.settings.seed,
             state=self.state,
             account=self.settings.privacy.dataset,
             stage=stage,
@@ -400,8 +400,8 @@ class Project:
             donated=self.donated(),
             label=self.label(),
             length=settings.initialise.length,
-            first_seed=settings.initialise.seed,
-            evolve_seed=settings.evolve.seed,
+            seed=settings.seed,
+            training=settings.training,
             text_column=settings.prepare.text_column,
             generator_identity=settings.generator.identity(),
             embedding=settings.embedding.cache_key(),

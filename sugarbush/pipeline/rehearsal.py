@@ -340,8 +340,8 @@ def _method_inputs(project: Project, public: _PublicInputs) -> MethodInputs:
         donated=public.donated,
         label=label,
         length=settings.initialise.length,
-        first_seed=settings.initialise.seed,
-        evolve_seed=settings.evolve.seed,
+        seed=settings.seed,
+        training=settings.training,
         text_column=settings.prepare.text_column,
         generator_identity=settings.generator.identity(),
         embedding=settings.embedding.cache_key(),
@@ -379,6 +379,7 @@ def _key(project: Project) -> str:
     return digest_of(
         version=_VERSION,
         settings=settings.changed_output_settings(names),
+        seed=settings.seed,
         generator=generator.identity(),
         dropped=generator.max_dropped_share,
         methods=[

@@ -22,15 +22,7 @@ from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.events import DpSgdBound
 from sugarbush.privacy.rounding import as_charged
 from sugarbush.training.crt import confidentiality
-from tests.integration.project import (
-    SCHEMA,
-    SMALL,
-    SMALL_EVOLUTION,
-    SMALL_TRAINING,
-    as_lines,
-    letters,
-)
-from tests.settings import settings
+from tests.integration.project import SCHEMA, as_lines, letters, small_settings
 
 # These stages only measure and report: they draw no noise, charge nothing and change no text.
 AFTERWARDS = frozenset({"evaluate", "report"})
@@ -39,10 +31,7 @@ AFTERWARDS = frozenset({"evaluate", "report"})
 def write_project(folder: Path, **changes: Any) -> Project:
     """Write the settings and the three input files of a project with 140 invented letters."""
     folder.mkdir(parents=True, exist_ok=True)
-    fields = settings(**(SMALL | changes))
-    for method in ("maple", "augpe"):
-        fields["evolve"][method] |= SMALL_EVOLUTION
-    fields["finetune"]["dpft"] |= SMALL_TRAINING
+    fields = small_settings(**changes)
     corpus = letters(146)
     (folder / "params.yaml").write_text(yaml.safe_dump(fields, sort_keys=False))
     (folder / "letters.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
