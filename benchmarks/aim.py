@@ -136,10 +136,8 @@ def _synthesize(job: AimJob, table: Table) -> NDArray[np.int64]:
     if job.engine == MST:
         made = mst(measurer, max_cells=10_000)
     else:
-        settings = SynthesizeMetadataSettings(
-            engine=Engine(job.engine), max_model_mb=job.max_model_mb, seed=job.seed
-        )
-        made = run_engine(measurer, settings)
+        settings = SynthesizeMetadataSettings(engine=Engine(job.engine))
+        made = run_engine(measurer, settings, max_model_mb=job.max_model_mb)
     return draw_rows(made, public_rng(job.seed, "rows"))
 
 

@@ -950,7 +950,7 @@ def _run_settings(
 ) -> ProjectSettings:
     """Return the settings of a run on a corpus that was prepared with the settings `prepared`."""
     fields = prepared.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    changes: dict[str, Any] = {"methods": [method.name], **method.as_sections()}
+    changes: dict[str, Any] = {}
     if privacy is not None:
         changes["privacy"] = privacy.model_dump(mode="json")
     if generator is not None:
@@ -958,9 +958,9 @@ def _run_settings(
     if texts is not None:
         changes["release"] = {"texts": texts}
     if seed != 1:
-        for section in ("initialise", "evolve", "generator", "synthesize_metadata", "generate"):
-            changes[section] = {**changes.get(section, {}), "seed": seed}
-    found = project_settings({**fields, **_merged(fields, changes)}, settings)
+        changes["seed"] = seed
+    own = {"methods": {method.name: method.model_dump(mode="json", by_alias=True)}}
+    found = project_settings({**fields, **_merged(fields, changes), **own}, settings)
     _refuse_other_preparation(prepared, found)
     return found
 
@@ -1056,13 +1056,13 @@ def _preflight(project: InMemoryProject, method: Method) -> None:
         project.encoder(private=False).check()
     if method.facts.asks_generator:
         check_generator(project, () if donated is None else donated.texts)
-    method.preflight(project.schema)
+    method.preflight(project.schema, project.settings.training)
 
 
 def _trained(method: TrainedMethod, inputs: MethodInputs, *, new_draw: bool) -> FinalSet:
     trained = method.finetune(inputs, forced=new_draw)
     if trained is None:
-        raise ParamsError("synthesize trains in one process. Set finetune.processes: 1")
+        raise ParamsError("synthesize trains in one process. Set training.processes: 1")
     folder = Path(tempfile.mkdtemp(prefix="sugarbush-model-"))
     try:
         trained.save(folder)

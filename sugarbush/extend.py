@@ -40,12 +40,12 @@ from sugarbush.evolution.variation import FillIn
 from sugarbush.generators.interface import RandomRequest, Request, Usage, usage_of
 from sugarbush.methods.interface import (
     FinalSet,
+    MethodContext,
     MethodFacts,
     MethodInputs,
     OneStageMethod,
     PlannedCalls,
     Planning,
-    ProjectFacts,
     TrainedMethod,
 )
 from sugarbush.methods.of_parts import PartsMethod
@@ -85,7 +85,7 @@ __all__ = [
     "Planning",
     "Population",
     "Private",
-    "ProjectFacts",
+    "MethodContext",
     "PromptContent",
     "PromptSettings",
     "Prompts",

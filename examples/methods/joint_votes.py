@@ -99,7 +99,7 @@ class LikeItsCluster(extend.Varier):
         return replace(first, examples=("word " * (first.words or 0),) * self.examples)
 
 
-class Joint(extend.PromptSettings, extend.PartsMethod):
+class Joint(extend.PromptSettings):
     """Rounds of votes on the joint space.
 
     >>> [(request.name, request.count) for request in Joint(rounds=3).budget_requests()]

@@ -64,7 +64,7 @@ def show_budget(project: Project, console: Console) -> None:
             count = other.read_bytes().count(b'"event":')
             console.print(f"Not in this total: {count} charges in {other}", soft_wrap=True)
     console.print(
-        f"A run of {', '.join(settings.methods)} plans epsilon {rounded_up(plan.epsilon)}:"
+        f"A run of {', '.join(settings.methods.by_name)} plans epsilon {rounded_up(plan.epsilon)}:"
     )
     for part in plan.allocations:
         console.print(f"  {part.name:<16} {described_event(part.event)}")

@@ -84,7 +84,7 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
         for notice in notices(project):
             console.print(f"           but {notice}", markup=False, soft_wrap=True)
     for method in settings.chosen:
-        method.preflight(schema)
+        method.preflight(schema, settings.training)
         if not method.facts.asks_generator:
             console.print(f"method     ok: {method.name}")
     if writes_another_domain(settings):  # the settings allow it

@@ -48,7 +48,7 @@ def show_estimate(project: Project, console: Console) -> None:
     if count is None and any(getattr(m, "candidates", 0) is None for m in settings.chosen):
         console.print(
             "The DP record count is not known yet, so the estimate assumes the most calls. To fix "
-            "the number of calls, set evolve.<method>.candidates and release.texts."
+            "the number of calls, set methods.<method>.candidates and release.texts."
         )
 
 

@@ -233,7 +233,7 @@ def report(
 @app.command("settings")
 def show_settings(
     section: Annotated[
-        str | None, typer.Argument(help="A section or a setting, such as evolve.maple.")
+        str | None, typer.Argument(help="A section or a setting, such as methods.maple.")
     ] = None,
 ) -> None:
     """Show every setting with its default and its meaning. Also show your value if it differs."""

@@ -34,7 +34,7 @@ def show_stage(
     """Print what a stage wrote. Raises ParamsError for an unknown stage. Raises MissingInputError
     if the stage's files do not exist."""
     params, roots = load_params(base / "params.yaml"), Roots(base)
-    chosen = method or params.methods[0]
+    chosen = method or params.chosen[0].name
     match stage:
         case "metadata":
             _metadata(Artifacts(base), rows, console)

@@ -49,7 +49,7 @@ def train_sample_reader(
     real texts. All other attributes are computed as the schema describes. The function takes an
     encoder, so that private and public embeddings have separate caches.
     """
-    trained_on, seed = embed(train.texts), params.evaluate.seed
+    trained_on, seed = embed(train.texts), params.seed
     latent = latent_space(train.texts, seed=seed)
     classifiers = {
         column: train_classifier(trained_on, train.codes[:, column], seed=seed)

@@ -43,6 +43,7 @@ class MetadataRequest:
             "corpus": project.data_names()["codes"],
             "schema": project.schema.model_dump(mode="json"),
             "settings": project.settings.synthesize_metadata.model_dump(mode="json"),
+            "seed": project.settings.seed,
             "privacy": project.settings.privacy.promise,
             "plan": {part: project.plan.of(part).mu for part in self._parts},
         }
@@ -91,7 +92,7 @@ class MetadataRequest:
             mu=self.project.plan.of(METADATA).mu,
             params=settings,
             session=session,
-            rng=public_rng(settings.seed, "table"),
+            rng=public_rng(self.project.settings.seed, "table"),
         )
         rows = pd.DataFrame(table.rows.value, columns=names)
         rows.reindex(columns=list(schema.names), fill_value=NO_CODE).to_parquet(

@@ -344,7 +344,7 @@ class Project:
         """Return the seed, folders and functions that the generator may use. The journal of paid
         calls records `stage`."""
         return GeneratorContext(
-            seed=self.settings.generator.seed,
+            seed=self.settings.seed,
             state=self.state,
             account=self.settings.privacy.dataset,
             stage=stage,
@@ -408,6 +408,7 @@ class Project:
             encode=self.encoder(private=False).encode,
             label_reader=lambda: self.label_reader(metadata, method),
             find=self.find,
+            training=settings.training,
             report=report,
             restart=("-m", f"tasks.{stage}", "--method", method.name),
         )
@@ -423,7 +424,7 @@ class Project:
             donated=donated,
             label=self.label(),
             length=settings.initialise.length,
-            seed=settings.initialise.seed,
+            seed=settings.seed,
             again=settings.initialise.again,
             release=settings.release,
             privacy=settings.privacy,

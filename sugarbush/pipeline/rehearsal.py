@@ -356,6 +356,7 @@ def _method_inputs(project: Project, public: _PublicInputs) -> MethodInputs:
             encode=project.encoder(private=False).encode,
             label_reader=closed,
             find=project.find,
+            training=project.settings.training,
         ),
     )
 
@@ -378,6 +379,7 @@ def _key(project: Project) -> str:
     return digest_of(
         version=_VERSION,
         settings=settings.changed_output_settings(names),
+        seed=settings.seed,
         generator=generator.identity(),
         dropped=generator.max_dropped_share,
         methods=[

@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sugarbush.data.schema import Schema
-from sugarbush.deep_merge import deep_merge
 from sugarbush.evolution.parts import Lineage
 from sugarbush.evolution.starts import TABLE
 from sugarbush.generators.interface import GeneratorFacts
@@ -130,14 +129,14 @@ def _shown_settings(settings: ProjectSettings) -> dict[str, Any]:
         "epsilon": settings.privacy.epsilon,
         "shares": settings.privacy.shares.model_dump(),
         "engine": settings.synthesize_metadata.engine.value,
-        "evolve": {},
+        "methods": {method.name: dict(method.facts.card_settings) for method in settings.released},
     }
     generator = settings.generator.chosen
     asks = any(method.facts.asks_generator for method in settings.released)
     if asks and generator.allowed_for_any_texts:
         shown["generator"] = {generator.name: generator.model_dump(mode="json")}
-    for method in settings.chosen:
-        deep_merge(shown, method.shown_settings())
+    if any("generate" in method.stages for method in settings.released):
+        shown["sampling"] = settings.training.sampling.model_dump()
     return dict(_settings_without_paths(shown))
 
 

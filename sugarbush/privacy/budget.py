@@ -248,7 +248,7 @@ def with_bound(plan: BudgetPlan, name: str, largest: Subsampling, *, epsilon: fl
     raise ParamsError(
         f"privacy.epsilon={rounded_up(epsilon)} at delta={rounded_up(plan.delta)} cannot be "
         f"planned for {name}, because delta is too small. Raise delta, or set the number of "
-        "records (finetune.<preset>.records)."
+        "records (methods.dpft.records)."
     )
 
 

@@ -33,7 +33,7 @@ __getattr__ = lazy_names(
         ),
         "dpsgd.ordinary": ("train_on_public", "train_without_privacy"),
         "dpsgd.sampling": ("make_schedule",),
-        "dpsgd.settings": ("GenerateSettings",),
+        "dpsgd.settings": ("SamplingSettings",),
         "dpsgd.train": (
             "Clipping",
             "Decay",

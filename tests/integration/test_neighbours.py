@@ -156,10 +156,10 @@ def assert_only_mechanisms_differ(one: Run, other: Run) -> float:
 CLIP_NORM = 1.0
 CASES: dict[str, dict[str, Any]] = {
     "votes": {"methods": ["maple"]},
-    "kernel_scores": {"methods": ["maple"], "evolve__maple__scorer": "kernel"},
-    "mosaic": {"methods": ["mosaic"], "evolve__mosaic__candidates": 16, "release__texts": 20},
+    "kernel_scores": {"methods": ["maple"], "methods__maple__scorer": "kernel"},
+    "mosaic": {"methods": ["mosaic"], "methods__mosaic__candidates": 16, "release__texts": 20},
     "labels": {"methods": ["augpe"]},
-    "dpft": {"methods": ["dpft"], "finetune__dpft__clip_norm": CLIP_NORM},
+    "dpft": {"methods": ["dpft"], "methods__dpft__clip_norm": CLIP_NORM},
     "user": {
         "methods": ["maple"],
         "privacy__unit": "user",
@@ -237,8 +237,8 @@ def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.M
     for number, changes in enumerate(
         [
             {"methods": ["maple", "augpe"]},
-            {"methods": ["maple"], "evolve__maple__scorer": "kernel"},
-            {"methods": ["mosaic"], "evolve__mosaic__candidates": 40},
+            {"methods": ["maple"], "methods__maple__scorer": "kernel"},
+            {"methods": ["mosaic"], "methods__mosaic__candidates": 40},
         ]
     ):
         folder = tmp_path / str(number)

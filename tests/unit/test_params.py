@@ -10,20 +10,23 @@ from sugarbush.errors import ParamsError
 from sugarbush.evolution.inputs import ReleaseSettings
 from sugarbush.evolution.settings import PromptContent
 from sugarbush.methods.augpe import AugPE
+from sugarbush.methods.crt import CRT
+from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public
+from sugarbush.methods.settings import MethodsSection
 from sugarbush.pipeline.settings import (
     ProjectSettings,
+    default_fields,
     load_params,
     parse_params,
 )
 from sugarbush.settings import meanings
 from sugarbush.training.dpsgd.settings import Lora, Yue2023
-from tests.settings import params, settings
+from tests.settings import method_in, params, settings
 
 ROOT = Path(__file__).parents[2]
-
 
 # Settings with a section for every generator.
 COMPLETE = parse_params(
@@ -51,7 +54,9 @@ def test_the_settings_of_a_new_project_are_short_and_are_the_examples() -> None:
 
 
 def test_every_setting_and_every_section_has_a_meaning_of_one_line() -> None:
-    for name, meaning, is_section in meanings(ProjectSettings()):
+    every = {name: {} for name in default_fields()["methods"]}
+    methods = MethodsSection.model_validate(every)
+    for name, meaning, is_section in meanings(ProjectSettings.model_construct(methods=methods)):
         assert meaning, name
         assert is_section or len(meaning) <= 100, name
 
@@ -69,22 +74,31 @@ def test_settings_from_code_derive_what_those_from_a_file_do() -> None:
     of_code = ProjectSettings(prepare=PrepareSettings.model_validate(given))
     assert of_code == parse_params({"prepare": given})
     assert of_code.privacy.dataset == ""
-    assert of_code.evolve.maple.prompt is PromptContent.METADATA
+    assert method_in(of_code, Maple).prompt is PromptContent.METADATA
 
 
 def test_kernel_herding_is_known_by_both_of_its_names() -> None:
-    both = [params(evolve__maple__selection=name) for name in ("herded", "kernel_herding")]
+    both = [params(methods__maple__selection=name) for name in ("herded", "kernel_herding")]
     assert both[0] == both[1]
     for own in both:  # cache keys contain the former name of this setting
-        assert own.evolve.maple.settings_in_use()["selection"] == "herded"
-        assert own.evolve.maple.key_settings()["selection"] == "herded"
+        assert method_in(own, Maple).settings_in_use()["selection"] == "herded"
+        assert method_in(own, Maple).key_settings()["selection"] == "herded"
 
 
 def test_what_does_not_affect_the_output_is_left_out_of_what_a_stage_depends_on() -> None:
-    one = params().finetune
-    other = params(finetune__processes=2, finetune__device="cpu").finetune
+    one = params().training
+    other = params(training__processes=2, training__device="cpu").training
     assert one.output_settings() == other.output_settings()
-    assert one.output_settings() != params(finetune__lora__epochs=2).finetune.output_settings()
+    other = params(training__sampling__temperature=0.7).training
+    assert one.output_settings() != other.output_settings()
+
+
+def test_a_setting_with_the_value_of_the_preset_changes_nothing() -> None:
+    preset = DPFT(preset="lora")
+    assert preset.training == Lora()
+    assert DPFT(preset="lora", epochs=20).output_settings() == preset.output_settings()
+    assert DPFT(preset="lora", epochs=21).output_settings() != preset.output_settings()
+    assert (preset.training.lora_rank, DPFT(lora_rank=0).training.lora_rank) == (8, None)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +117,15 @@ def test_what_does_not_affect_the_output_is_left_out_of_what_a_stage_depends_on(
         ("privacy.unit", "user", "needs prepare.user_column"),
         ("privacy.records_per_user", 3, "needs `unit: user`"),
         ("prepare.user_column", "author", "protects each record and not the user"),
-        ("evolve.maple.rounds", -1, "greater than or equal to 0"),
-        ("evolve.augpe.selection", "kernel_herding", "needs by_label: false"),
-        ("evolve.maple.noise_multipler", 4.0, "not a known setting"),
+        ("methods.maple.rounds", -1, "greater than or equal to 0"),
+        ("methods", {"augpe": {"selection": "kernel_herding"}}, "needs by_label: false"),
+        ("methods.maple.noise_multipler", 4.0, "not a known setting"),
         ("synthesize_metadata.engine", "magic", "engine"),
-        ("methods", [], "methods"),
-        ("methods", ["maple", "maple"], "twice"),
+        ("methods", {}, "such as `methods: {mosaic: {}}`"),
+        ("methods", None, "such as `methods: {mosaic: {}}`"),
+        ("methods", {"mapel": {}}, "methods.mapel: did you mean maple?"),
+        ("methods", {"maple": {"round": 3}}, "methods.maple.round is not a known setting; did you"),
+        ("methods", {"maple": 3}, "methods.maple"),
         ("prepare", None, "prepare"),
     ],
 )
@@ -119,6 +136,34 @@ def test_a_setting_that_cannot_be_is_refused_by_name(
     assert complaint in message
     assert setting.partition(".")[0] in message
     assert message.startswith("params.yaml")
+
+
+def test_a_list_of_methods_is_refused_with_the_mapping_to_write() -> None:
+    message = message_of({"methods": ["maple", "public"]})
+    assert message.endswith("such as `methods: {maple: {}, public: {}}`.")
+    assert "\n" not in message
+
+
+def test_a_method_without_settings_may_be_empty() -> None:
+    own = parse_params({"methods": {"public": None, "maple": {"rounds": 3}}})
+    assert [method.name for method in own.chosen] == ["public", "maple"]
+    assert own.methods == parse_params({"methods": {"public": {}, "maple": {"rounds": 3}}}).methods
+
+
+def test_at_most_150_settings_of_which_a_new_project_shows_20() -> None:
+    def count(value: Any) -> int:
+        return sum(map(count, value.values())) if isinstance(value, dict) and value else 1
+
+    fields = default_fields()
+    evolving = ("maple", "augpe", "public", "nonprivate", "mosaic")
+    of_private_evolution = sum(count(fields["methods"][name]) for name in evolving)
+    assert count(fields) - of_private_evolution <= 115
+    assert count(yaml.safe_load((ROOT / "params.yaml").read_text())) <= 20
+
+
+def test_one_seed_is_the_seed_of_all_public_choices() -> None:
+    names = [name for name, _, _ in meanings(ProjectSettings())]
+    assert [name for name in names if name.endswith("seed")] == ["seed"]
 
 
 def test_an_unknown_key_gets_a_suggestion() -> None:
@@ -174,9 +219,9 @@ def test_four_settings_are_enough_for_ones_own_data() -> None:
     assert params.privacy.dataset == "tickets"
     assert params.privacy.purpose.value == "release"
     assert params.prepare.donated is None
-    assert params.crt.labelled is None
-    assert params.crt.known is None  # `known` of the example is not used for other data
-    assert params.evolve.maple.prompt.value == "metadata"
+    crt = method_in(params, CRT)
+    assert (crt.labelled, crt.known) == (None, None)  # files of the example are for no other data
+    assert method_in(params, Maple).prompt.value == "metadata"
 
 
 def test_the_examples_ledger_is_never_charged_for_ones_own_data() -> None:
@@ -199,7 +244,7 @@ def test_own_donated_examples_are_shown() -> None:
     fields["prepare"]["donated"] = "given.csv"
     params = parse_params(fields)
     assert params.prepare.donated == "given.csv"
-    assert params.evolve.maple.prompt.value == "both"
+    assert method_in(params, Maple).prompt.value == "both"
 
 
 def test_the_endpoint_for_labels_shares_limits_and_nothing_else() -> None:

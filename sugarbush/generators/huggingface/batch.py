@@ -28,7 +28,7 @@ from transformers.cache_utils import DynamicLayer
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.huggingface.model import LocalModel
-from sugarbush.generators.huggingface.settings import HuggingFace
+from sugarbush.generators.huggingface.settings import TOP_P, HuggingFace
 from sugarbush.generators.prompts import SEPARATOR
 
 _TAIL_TOKENS = 6  # the separator has at most five tokens, so the last six are searched for it
@@ -264,7 +264,7 @@ class _Sampler(LogitsProcessor):
             scores,
             self._uniforms[:, step],
             temperature=self._params.temperature,
-            top_p=self._params.top_p,
+            top_p=TOP_P,
         )
         return torch.full_like(scores, -math.inf).scatter_(1, tokens[:, None], 0.0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ from sugarbush.settings import NOT_IN_OUTPUT
 
 if TYPE_CHECKING:
     from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+
+TOP_P: Final = 0.95  # probability of nucleus sampling
 
 
 class HuggingFace(GeneratorSettings):
@@ -40,8 +42,6 @@ class HuggingFace(GeneratorSettings):
     """Type of the weights; auto: bfloat16 on a GPU, float32 on a CPU."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
     """Sampling temperature."""
-    top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
-    """Probability of nucleus sampling."""
     max_tokens: Annotated[int, Field(ge=1)] = 256
     """Maximum number of tokens in an answer."""
     batch_tokens: Annotated[int, Field(ge=64), NOT_IN_OUTPUT] = 16384

@@ -213,9 +213,9 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
             )
         case 400 | 422:
             problem = (
-                "does not accept the request. If the message below names a field, set temperature, "
-                "top_p or reasoning_effort to null, `send_seed: false`, or `token_limit: "
-                "max_completion_tokens`."
+                "does not accept the request. If the message below names a field, set temperature "
+                "(also for top_p) or reasoning_effort to null, `send_seed: false`, or "
+                "`token_limit: max_completion_tokens`."
             )
         case _:
             problem = "could not answer."

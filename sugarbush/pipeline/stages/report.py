@@ -204,12 +204,12 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
 
 def internal_of(project: Project) -> InternalData:
     """Collect the values for the internal page. These values are computed on real texts."""
-    roots, schema, settings = project.roots, project.schema, project.settings.evaluate
+    roots, schema, settings = project.roots, project.schema, project.settings
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
     codes = {part: project.private.real_codes(schema.names, part=part) for part in (TRAIN, HELDOUT)}
     read = json.loads(require(roots.internal / "read.json", left_by="evaluate").read_text())
     real = project.private.real_texts(
-        schema.names, part=HELDOUT, limit=settings.max_texts, seed=settings.seed
+        schema.names, part=HELDOUT, limit=settings.evaluate.max_texts, seed=settings.seed
     )
     sizes = roots.internal / "by_texts.json"
     by_texts = json.loads(sizes.read_text()) if sizes.exists() else {}
@@ -297,7 +297,7 @@ def _require_same_bounds(folder: Path, privacy: PrivacySettings) -> None:
 def _methods_of_earlier_runs(project: Project) -> list[Method]:
     """Return the installed methods of the other folders of data/released, for their remarks."""
     settings = project.settings
-    names = methods_of_releases(project.roots, settings.privacy) - set(settings.methods)
+    names = methods_of_releases(project.roots, settings.privacy) - set(settings.methods.by_name)
     return [settings.method(name) for name in plugin_names(METHODS) if name in names]
 
 

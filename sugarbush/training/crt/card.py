@@ -73,8 +73,8 @@ def confidentiality_card(
             "Whatever the policy does not define as a secret, such as authorship.",
             "A secret in a sentence of the texts that are given as known to all.",
             "Secrets from another source than the labelled secrets, which measured gamma.",
-            "Kinds of secrets without a label, and kinds that crt.must_find leaves out. The gamma "
-            "of each kind holds alone, and not for all kinds at once.",
+            "Kinds of secrets without a label, and kinds that methods.crt.must_find leaves out. "
+            "The gamma of each kind holds alone, and not for all kinds at once.",
             "Secrets in the labelled texts: they determine gamma and so the noise. A redactor that "
             "was tuned with them may also reveal them by what it masks in other texts.",
         ],

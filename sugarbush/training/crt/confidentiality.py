@@ -85,7 +85,7 @@ def bayesian(
         raise ParamsError(
             f"delta_2={rounded_up(delta_2)} is not below delta={rounded_up(delta)}: the "
             "conservative policy leaves too many secrets in the public part. Leave "
-            "crt.conservative out, or label more texts."
+            "methods.crt.conservative out, or label more texts."
         )
     if gamma == 0:
         return Guarantee(epsilon=0.0, delta=delta_2)
@@ -137,7 +137,8 @@ def noise_for(
 
     if target <= 0 or excess(math.log(_LARGEST_NOISE)) > 0:
         raise ParamsError(
-            f"no noise gives a Bayesian epsilon of {target} at gamma={gamma}. Raise crt.epsilon."
+            f"no noise gives a Bayesian epsilon of {target} at gamma={gamma}. Raise "
+            "methods.crt.epsilon."
         )
     low = math.log(0.3)
     if excess(low) <= 0:
@@ -160,7 +161,7 @@ def agreed_gamma(given: float | None, *, measured: float | None) -> float:
     if measured is None and given < 1:
         raise ParamsError(
             f"gamma={rounded_up(given)} is given, but nothing was measured. Name labelled texts in "
-            "crt.labelled, or leave gamma out."
+            "methods.crt.labelled, or leave gamma out."
         )
     if measured is not None and given < measured:
         raise ParamsError(

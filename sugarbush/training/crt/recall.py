@@ -58,7 +58,7 @@ class LabelledText:
 
 
 def load_labelled(
-    path: Path, *, text_column: str, disjoint: bool = True, setting: str = "crt.labelled"
+    path: Path, *, text_column: str, disjoint: bool = True, setting: str = "methods.crt.labelled"
 ) -> list[LabelledText]:
     """Load the texts of a file with a column `spans`: a list of start, end and label, or its JSON.
 
@@ -256,8 +256,8 @@ def of_kinds(
     found = {label.casefold() for label in present}
     if absent := [label for label in must_find if label.casefold() not in found]:
         raise InputError(
-            f"{name}: has no label {shown_labels(absent)}, which crt.must_find names; there are "
-            f"{shown_labels(present) or 'none'}"
+            f"{name}: has no label {shown_labels(absent)}, which methods.crt.must_find names; "
+            f"there are {shown_labels(present) or 'none'}"
         )
     return [
         replace(one, spans=tuple(span for span in one.spans if span[2].casefold() in wanted))

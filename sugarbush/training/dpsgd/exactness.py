@@ -21,7 +21,7 @@ def require_exact(
     *,
     together: Any,
     alone: Sequence[Any],
-    advice: str = "Set finetune.model to another model.",
+    advice: str = "Set methods.dpft.model to another model.",
 ) -> None:
     """Raise PrivacyError if norms or clipped sum differ from the results of a loop over the
     records.

@@ -18,8 +18,8 @@ def project(tmp_path: Path) -> Path:
 
 def test_one_setting_is_changed_and_the_comments_stay(project: Path) -> None:
     before = (project / "params.yaml").read_text()
-    changed = changed_settings(project, assignments=["evolve.maple.rounds=3"])
-    assert changed.names == ("evolve.maple.rounds",)
+    changed = changed_settings(project, assignments=["methods.maple.rounds=3"])
+    assert changed.names == ("methods.maple.rounds",)
     write_settings(project, changed)
     after = (project / "params.yaml").read_text()
     assert yaml.safe_load(after)["evolve"]["maple"]["rounds"] == 3
@@ -28,7 +28,7 @@ def test_one_setting_is_changed_and_the_comments_stay(project: Path) -> None:
 
 def test_an_overlay_holds_only_what_it_changes(project: Path) -> None:
     overlay = project / "mine.yaml"
-    overlay.write_text("privacy: {dataset: mine}\nmethods: [augpe]\n")
+    overlay.write_text("privacy: {dataset: mine}\nmethods: {augpe: {}}\n")
     changed = changed_settings(project, overlay=overlay)
     assert set(changed.names) == {"privacy.dataset", "methods"}
     write_settings(project, changed)

@@ -116,7 +116,7 @@ def run(
     encode: Any = encode,
     **changes: Any,
 ) -> Evolution:
-    settings = params(**{f"evolve__maple__{k}": v for k, v in changes.items()}).evolve.maple
+    settings = params(**{f"methods__maple__{k}": v for k, v in changes.items()}).methods.maple
     with open_result_store(
         state, dataset="d", stage="evolve-maple", key={"a": "x"}, forced=forced
     ) as store:

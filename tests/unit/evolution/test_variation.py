@@ -8,15 +8,15 @@ from tests.unit.evolution.test_evolve import SCHEMA, first
 
 
 def test_tones_are_requested_in_turn() -> None:
-    settings = params(evolve__maple__variations=3, evolve__maple__tones=["calm", "angry"])
+    settings = params(methods__maple__variations=3, methods__maple__tones=["calm", "angry"])
     requests = variation_requests(
-        first(2), schema=SCHEMA, params=settings.evolve.maple, round_=1, seed=1
+        first(2), schema=SCHEMA, params=settings.methods.maple, round_=1, seed=1
     )
     assert [r.tone for r in requests] == ["calm", "angry"] * 2
 
 
 def test_a_request_is_spelled_as_in_0_1_because_seeds_are_made_of_it() -> None:
-    settings = params(evolve__maple__variations=2).evolve.maple
+    settings = params(methods__maple__variations=2).methods.maple
     (request,) = variation_requests(first(1), schema=SCHEMA, params=settings, round_=1, seed=1)
     assert repr(request) == (
         "VariationRequest(subject='numbers', attributes=(), examples=(), words=25, "

@@ -104,7 +104,7 @@ def test_another_size_is_free_and_asks_for_the_same_texts_first(tmp_path: Path) 
 
 def mosaic(**fields: Any) -> sb.Method:
     """Return the method that a project with these settings uses."""
-    return parse_params({"methods": ["mosaic"], **fields}).method("mosaic")
+    return parse_params({"methods": {"mosaic": {}}, **fields}).method("mosaic")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_small_release_scores_four_hundred_texts(tmp_path: Path) -> None:
     found = release(tmp_path, method=sb.Mosaic(), texts=5)
     assert len(found.texts) == 5
     assert found.card is not None
-    assert found.card["made_by"]["settings"]["evolve"]["mosaic"]["candidates"] == 400
+    assert found.card["made_by"]["settings"]["methods"]["mosaic"]["candidates"] == 400
     assert 350 < len(found.evolution.rounds[0].population) <= 400
 
 

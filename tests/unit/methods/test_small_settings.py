@@ -82,4 +82,4 @@ def test_public_refuses_rounds_and_a_missing_number_of_candidates(
     fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ParamsError, match=rf"evolve\.public: .*{message}"):
-        parse_params({"methods": ["public"], "evolve": {"public": fields}})
+        parse_params({"methods": {"public": {}}, "evolve": {"public": fields}})

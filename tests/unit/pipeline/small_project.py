@@ -13,15 +13,7 @@ import yaml
 
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
-from tests.integration.project import (
-    SCHEMA,
-    SMALL,
-    SMALL_EVOLUTION,
-    SMALL_TRAINING,
-    as_lines,
-    letters,
-)
-from tests.settings import settings
+from tests.integration.project import SCHEMA, as_lines, letters, small_settings
 
 # These stages only measure and report: they draw no noise, charge nothing and change no text.
 AFTERWARDS = frozenset({"evaluate", "report"})
@@ -30,10 +22,7 @@ AFTERWARDS = frozenset({"evaluate", "report"})
 def write_project(folder: Path, **changes: Any) -> Project:
     """Write the settings and the three input files of a project with 140 invented letters."""
     folder.mkdir(parents=True, exist_ok=True)
-    fields = settings(**(SMALL | changes))
-    for method in ("maple", "augpe"):
-        fields["evolve"][method] |= SMALL_EVOLUTION
-    fields["finetune"]["dpft"] |= SMALL_TRAINING
+    fields = small_settings(**changes)
     corpus = letters(146)
     (folder / "params.yaml").write_text(yaml.safe_dump(fields, sort_keys=False))
     (folder / "letters.schema.yaml").write_text(yaml.safe_dump(SCHEMA))

@@ -25,14 +25,14 @@ from tests.stand_ins import without_chance, write_key
 from tests.unit.pipeline.small_project import run_stages, seed_everything, write_project
 
 CASES: dict[str, dict[str, Any]] = {
-    "kernel_herding": {"methods": ["maple"], "evolve__maple__selection": "kernel_herding"},
+    "kernel_herding": {"methods": ["maple"], "methods__maple__selection": "kernel_herding"},
     "user": {
         "methods": ["maple"],
         "privacy__unit": "user",
         "privacy__records_per_user": 2,
         "prepare__user_column": "writer",
     },
-    "mosaic": {"methods": ["mosaic"], "evolve__mosaic__candidates": 16, "release__texts": 30},
+    "mosaic": {"methods": ["mosaic"], "methods__mosaic__candidates": 16, "release__texts": 30},
     "dpft": {"methods": ["dpft"], "release__texts": 12},
 }
 # Sections that are not arguments of `synthesize`.

@@ -34,7 +34,7 @@ def params(*, candidates: int | None = 400, **openai: Any) -> ProjectSettings:
     fields = settings()
     fields["generator"]["openai"] |= openai
     for method in set(EVOLVING) - ({"public"} if candidates is None else set()):
-        fields["evolve"][method]["candidates"] = candidates
+        fields["methods"][method]["candidates"] = candidates
     return parse_params(fields)
 
 
@@ -102,14 +102,14 @@ def test_a_method_that_trains_asks_for_nothing(name: str) -> None:
 def test_an_open_number_of_candidates_is_planned_at_its_most() -> None:
     own = params(candidates=None)
     first, *_ = planned("maple", own)
-    evolution = own.evolve.maple
+    evolution = own.methods.maple
     assert evolution.candidates is None
     assert first.calls == evolution.max_candidates // evolution.variations
 
 
 def test_an_open_number_of_candidates_follows_the_dp_record_count() -> None:
     own = params(candidates=None)
-    evolution = own.evolve.maple
+    evolution = own.methods.maple
     first, *_ = evolution.planned_calls(
         schema=SCHEMA, donated=DONATED, length=own.initialise.length, record_count=600.0
     )

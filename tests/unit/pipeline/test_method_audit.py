@@ -20,7 +20,7 @@ from sugarbush.pipeline.settings import parse_params
 from tests.settings import params
 
 # Three rounds of augpe, because the charges of three add up as those of ten do.
-SETTINGS = params(methods=["mosaic", "maple", "augpe", "dpft", "crt"], evolve__augpe__rounds=3)
+SETTINGS = params(methods=["mosaic", "maple", "augpe", "dpft", "crt"], methods__augpe__rounds=3)
 SCHEMA = Schema(
     subject="letters",
     attributes=tuple(
