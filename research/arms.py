@@ -64,10 +64,10 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
         )
 
     once = {"candidates": survivors, "rounds": 0, "variations": 1}
-    herding = {"selection": "kernel_herding", "score_width": 0.2}
+    herding = {"scorer": "kernel"}
     ten = {"rounds": 10, "variations": 7, "candidates": 7 * survivors}
     return {
-        "public": Variant(method="public", evolution=once),
+        "public": Variant(method="public", evolution={"candidates": survivors}),
         "nonprivate": Variant(method="nonprivate", evolution=size),
         "maple": Variant(evolution=size),
         "augpe": Variant(method="augpe", evolution=size),
@@ -84,8 +84,6 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
         "mosaic-4": mosaic(4),
         "mosaic-7": mosaic(7),
         "mosaic-M": mosaic(4, prompt="metadata", examples=0),
-        "mosaic-narrow": mosaic(4, score_width=0.1),
-        "mosaic-wide": mosaic(4, score_width=0.4),
     }
 
 

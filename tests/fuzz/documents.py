@@ -56,7 +56,7 @@ _PARAMS: dict[str, Any] = {
         }
     },
     "extract_metadata": {"llm": {"model": "m", "trusted": True, "base_url": "https://h/v1"}},
-    "evolve": {"maple": {"rounds": 2, "selection": "kernel_herding"}, "seed": 2},
+    "methods": {"maple": {"rounds": 2, "scorer": "kernel"}}, "seed": 2,
     "embedding": {"max_tokens": 64},
 }
 _YAML = yaml.safe_dump(_PARAMS).encode()

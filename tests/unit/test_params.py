@@ -77,14 +77,6 @@ def test_settings_from_code_derive_what_those_from_a_file_do() -> None:
     assert method_in(of_code, Maple).prompt is PromptContent.METADATA
 
 
-def test_kernel_herding_is_known_by_both_of_its_names() -> None:
-    both = [params(methods__maple__selection=name) for name in ("herded", "kernel_herding")]
-    assert both[0] == both[1]
-    for own in both:  # cache keys contain the former name of this setting
-        assert method_in(own, Maple).settings_in_use()["selection"] == "herded"
-        assert method_in(own, Maple).key_settings()["selection"] == "herded"
-
-
 def test_what_does_not_affect_the_output_is_left_out_of_what_a_stage_depends_on() -> None:
     one = params().training
     other = params(training__processes=2, training__device="cpu").training
@@ -118,7 +110,7 @@ def test_a_setting_with_the_value_of_the_preset_changes_nothing() -> None:
         ("privacy.records_per_user", 3, "needs `unit: user`"),
         ("prepare.user_column", "author", "protects each record and not the user"),
         ("methods.maple.rounds", -1, "greater than or equal to 0"),
-        ("methods", {"augpe": {"selection": "kernel_herding"}}, "needs by_label: false"),
+        ("methods", {"augpe": {"scorer": "kernel"}}, "needs by_label: false"),
         ("methods.maple.noise_multipler", 4.0, "not a known setting"),
         ("synthesize_metadata.engine", "magic", "engine"),
         ("methods", {}, "such as `methods: {mosaic: {}}`"),

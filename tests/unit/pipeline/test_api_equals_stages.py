@@ -25,7 +25,7 @@ from tests.stand_ins import without_chance, write_key
 from tests.unit.pipeline.small_project import run_stages, seed_everything, write_project
 
 CASES: dict[str, dict[str, Any]] = {
-    "kernel_herding": {"methods": ["maple"], "methods__maple__selection": "kernel_herding"},
+    "kernel_herding": {"methods": ["maple"], "methods__maple__scorer": "kernel"},
     "user": {
         "methods": ["maple"],
         "privacy__unit": "user",

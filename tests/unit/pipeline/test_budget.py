@@ -52,7 +52,7 @@ def test_for_a_person_of_several_records_votes_get_so_many_times_the_noise() -> 
 
 def test_scores_get_the_noise_of_votes_in_their_own_unit() -> None:
     votes = plan_of().of("votes:maple")
-    plan = plan_of(methods__maple__selection="herded")
+    plan = plan_of(methods__maple__scorer="kernel")
     scores = plan.of("votes:maple")
     assert scores.sensitivity == RESOLUTION
     assert scores.stddev == pytest.approx(RESOLUTION * votes.stddev, rel=0.01)
