@@ -183,8 +183,7 @@ class _Run:
         )
 
     def of_crt(self) -> Observation:
-        """Train on records with one of two secrets each, with the noise of "
-        "`methods.crt.epsilon`."""
+        """Train on records with one of two secrets each, with the noise of setting `epsilon`."""
         noise, relation = 0.0, Relation.REPLACE_ONE
         if math.isfinite(self.epsilon):
             noise = noise_for(self.epsilon, gamma=1.0, delta=self.delta, rate=_RATE, steps=_STEPS)

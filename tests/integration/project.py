@@ -176,7 +176,7 @@ def small_settings(**changes: Any) -> dict[str, Any]:
     """Return the settings of a small project. `section__key=value` changes a setting."""
     fields = settings(**(SMALL | changes))
     for name, section in fields["methods"].items():
-        section |= SMALL_METHODS.get(name, {})
+        section.update(SMALL_METHODS.get(name, {}))
     return fields
 
 

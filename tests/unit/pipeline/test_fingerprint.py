@@ -162,7 +162,9 @@ def test_the_kept_plan_is_used_for_equal_settings_only(
 
 
 def policy(base: Path, **changes: Any) -> str:
-    fingerprint.run(Project(base, settings=own(methods=["crt"], methods__crt__known=None, **changes)))
+    fingerprint.run(
+        Project(base, settings=own(methods=["crt"], methods__crt__known=None, **changes))
+    )
     return (base / "data/stamps/policy.json").read_text()
 
 

@@ -17,7 +17,7 @@ from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.events import DpSgdBound, PoissonGaussian
 from sugarbush.training.dpsgd.train import Mechanism
-from tests.settings import params
+from tests.settings import method_in, params
 
 SETTINGS = {"methods": ["dpft"], "methods__dpft__batch_size": 256, "methods__dpft__epochs": 4}
 
@@ -90,8 +90,7 @@ def test_the_charge_does_not_depend_on_the_dp_count_and_the_plan_meets_epsilon(
 
 def test_repeatable_steps_are_paid_for_beforehand() -> None:
     few, many = (
-        mechanism_of(params(**SETTINGS, methods__dpft__repeatable_steps=steps))
-        for steps in (0, 60)
+        mechanism_of(params(**SETTINGS, methods__dpft__repeatable_steps=steps)) for steps in (0, 60)
     )
     assert many.noise_multiplier > 1.2 * few.noise_multiplier
     own = params(**SETTINGS, methods__dpft__records=4000, methods__dpft__repeatable_steps=10)
@@ -116,8 +115,8 @@ def test_the_preset_of_the_paper_is_planned_as_published() -> None:
     assert isinstance(event, PoissonGaussian)
     assert (event.count, event.rate) == (23193, pytest.approx(4096 / 1.9e6))
     assert event.noise_multiplier == pytest.approx(0.774, rel=0.01)
-    assert settings.finetune.chosen.learning_rate == 1e-4
-    assert settings.finetune.chosen.decay == "constant"
+    assert method_in(settings, DPFT).training.learning_rate == 1e-4
+    assert method_in(settings, DPFT).training.decay == "constant"
 
 
 def test_the_preset_of_low_rank_factors_is_planned_by_the_dp_count() -> None:
@@ -125,5 +124,5 @@ def test_the_preset_of_low_rank_factors_is_planned_by_the_dp_count() -> None:
     assert isinstance(plan_of(settings).of(TRAINING).event, DpSgdBound)
     mechanism = mechanism_of(settings)
     assert (mechanism.steps, mechanism.rate) == (78, 1024 / 4000)
-    assert 8 <= (settings.finetune.chosen.lora_rank or 0) <= 16
-    assert 3e-4 <= settings.finetune.chosen.learning_rate <= 3e-3
+    assert 8 <= (method_in(settings, DPFT).training.lora_rank or 0) <= 16
+    assert 3e-4 <= method_in(settings, DPFT).training.learning_rate <= 3e-3
