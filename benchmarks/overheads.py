@@ -4,8 +4,8 @@
 
 The project has 140 invented letters, the method `maple` and the tiny encoder of the tests. The
 project runs once before the measurement. Then each line shows one run. In some runs no stage is
-stale. In other runs a new value of `evaluate.seed` makes two stages stale. `flow` is `python -m
-flows.pipeline`; its Prefect server (SQLite) is already running.
+stale. In other runs a new value of `evaluate.bootstrap` makes two stages stale. `flow` is
+`python -m flows.pipeline`; its Prefect server (SQLite) is already running.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
             for number in range(repeats):
                 for name, (command, variables) in runs.items():
                     _timed(project, f"{name}, nothing stale", command, variables)
-                    project.change("evaluate", seed=2 + 2 * number + (name == "flow"))
+                    project.change("evaluate", bootstrap=2 + 2 * number + (name == "flow"))
                     _timed(project, f"{name}, two stages stale", command, variables)
 
 

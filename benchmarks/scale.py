@@ -98,7 +98,7 @@ def _write_project(base: Path, records: int, parts: bool) -> None:
         yaml.safe_dump({"subject": "invented records", "attributes": attributes})
     )
     settings: dict[str, Any] = {
-        "methods": ["maple"],
+        "methods": {"maple": {}},
         "privacy": {"dataset": "scale", "epsilon": 4.0},
         "prepare": {
             "file": "corpus" if parts else "corpus/part-00000.parquet",

@@ -106,7 +106,7 @@ class BenchmarkDataset:
 
     def __init__(self, corpus: sb.Corpus, *, name: str, texts: int, state: Path | None) -> None:
         self.corpus, self.name, self.texts, self._state = corpus, name, texts, state
-        self.schema, seed = corpus.schema, corpus.settings.evaluate.seed
+        self.schema, seed = corpus.schema, corpus.settings.seed
         train, heldout = (corpus.real_texts(part) for part in ("train", "heldout"))
         vectors = corpus.encode(train.texts, private=True)
         classifiers = [
@@ -198,8 +198,6 @@ def datasets(
     for name in sets or settings:
         folder = sweep_folder(Path(), sweep) / name / GROUND
         own = settings[name]
-        corpus = corpus_of_project(
-            Project(folder, settings=own), limit=records, seed=own.evaluate.seed
-        )
+        corpus = corpus_of_project(Project(folder, settings=own), limit=records, seed=own.seed)
         state = folder / "runs" if keep else None
         yield BenchmarkDataset(corpus, name=name, texts=texts, state=state)

@@ -38,18 +38,18 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import sugarbush as sb
 from sugarbush.evaluation import majority, predictions
-from sugarbush.pipeline import ProjectSettings, simulated
+from sugarbush.pipeline import simulated
 from sugarbush.privacy import BudgetRequest, Subsampling, make_plan, with_subsampling
 from sugarbush.randomness import public_rng
 from sugarbush.training import (
     Checkpoints,
     Decay,
     Example,
-    GenerateSettings,
     Learning,
     Mechanism,
     ModelShape,
     Performance,
+    SamplingSettings,
     control_codes,
     examples_of,
     generate_texts,
@@ -185,10 +185,8 @@ def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
     """Train a model and a tokenizer on the other data sets and on the simulator's texts."""
     began = time.process_time()
     texts = other_texts(options.public)
-    settings = ProjectSettings().pretrain.model_copy(
-        update={"texts": options.simulated // len(SETS)}
-    )
-    written = [(schema, *simulated(schema, settings)) for schema in map(schema_of, SETS)]
+    count = options.simulated // len(SETS)
+    written = [(schema, *simulated(schema, count)) for schema in map(schema_of, SETS)]
     tokenizer = train_tokenizer(
         [*texts, *(text for _, own, _ in written for text in own)],
         vocabulary=options.vocabulary,
@@ -331,7 +329,8 @@ def written(
         sb.Released(model),
         sb.Released(prompts),
         tokenizer=tokenizer,
-        settings=GenerateSettings(batch_size=128),
+        settings=SamplingSettings(batch_size=128),
+        seed=1,
         max_length=options.length,
     )
     return Texts(texts=generated.value.texts, codes=asked.codes)

@@ -2,8 +2,9 @@
 
 A sweep file lists data sets, epsilons, seeds, and methods with changed settings. A method with
 changed settings is called an arm (section `arms`). A data set is a settings file that is merged
-into params.yaml. The settings of the section `evolution` are applied to all arms first. So all
-methods have equal rounds, candidates and variations by default. A point is one arm on one data set
+into params.yaml. The settings of the section `evolution` are applied first, to all arms with a
+method that has these settings. So all methods have equal rounds, candidates and variations by
+default. A point is one arm on one data set
 at one epsilon and seed. A point has a complete params.yaml. The data must be declared public.
 """
 
@@ -27,7 +28,6 @@ from sugarbush.pipeline import ProjectSettings, parse_params
 from sugarbush.privacy import Purpose
 from sugarbush.settings import Section
 
-_SEEDS = ("initialise", "evolve", "generator", "synthesize_metadata", "pretrain", "generate")
 _Epsilons = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
 _Seeds = Annotated[tuple[int, ...], Field(min_length=1)]
 
@@ -180,11 +180,11 @@ def _set_point(
 ) -> None:
     """Merge the method, epsilon and seed of a point, and the settings of its arm, into `fields`."""
     deep_merge(fields, copy.deepcopy(sweep.settings))
-    if isinstance(fields["methods"].get(arm.method), dict):
-        deep_merge(fields["methods"][arm.method], sweep.evolution)
-    fields["methods"] = [arm.method]
-    for section in _SEEDS:
-        fields[section]["seed"] = seed
+    own = fields["methods"].get(arm.method) or {}
+    known = method_class(arm.method).model_fields
+    deep_merge(own, {name: value for name, value in sweep.evolution.items() if name in known})
+    fields["methods"] = {arm.method: own}
+    fields["seed"] = seed
     if 0 < epsilon < math.inf:
         fields["privacy"]["epsilon"] = epsilon
     deep_merge(fields, copy.deepcopy(arm.settings))

@@ -166,7 +166,7 @@ def _runs(
     (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records, texts=asked.texts)
     column, seed = (
         dataset.schema.names.index(asked.attribute),
-        dataset.corpus.settings.evaluate.seed,
+        dataset.corpus.settings.seed,
     )
     train, heldout = (
         _labelled(dataset.corpus.real_texts(part), column) for part in ("train", "heldout")

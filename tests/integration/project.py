@@ -176,8 +176,8 @@ class Checkout:
 def small_settings(**changes: Any) -> dict[str, Any]:
     """Return the settings of a small project. `section__key=value` changes a setting."""
     fields = settings(**(SMALL | changes))
-    for name in fields["methods"]:
-        fields["methods"][name] |= SMALL_METHODS.get(name, {})
+    for name, section in fields["methods"].items():
+        section.update(SMALL_METHODS.get(name, {}))
     return fields
 
 

@@ -10,7 +10,11 @@ import yaml
 
 from research.sweep_points import Kind, Sweep, kind_of, load_fields, load_sweep, points
 from sugarbush.errors import ParamsError
-from tests.settings import ROOT, settings
+from sugarbush.methods.maple import Maple
+from sugarbush.methods.mosaic import Mosaic
+from sugarbush.methods.nonprivate import NonPrivatePE
+from sugarbush.methods.public import Public
+from tests.settings import ROOT, method_in, settings
 
 PUBLIC: dict[str, Any] = {
     "prepare": {"file": "letters.jsonl"},
@@ -24,12 +28,12 @@ def sweep_of(**changes: Any) -> Sweep:
         "sets": {"letters": {"file": "letters.yaml"}},
         "epsilons": [1.0, 4.0],
         "seeds": [1, 2],
-        "settings": {"evaluate": {"clusters": 5}},
+        "settings": {"evaluate": {"max_texts": 50}},
         "evolution": {"candidates": 40, "rounds": 2},
         "arms": {
-            "public": {"method": "public", "settings": {"evolve": {"public": {"rounds": 0}}}},
+            "public": {"method": "public", "settings": {"methods": {"public": {"rounds": 0}}}},
             "maple": {"method": "maple"},
-            "weak": {"method": "maple", "settings": {"evolve": {"maple": {"rounds": 1}}}},
+            "weak": {"method": "maple", "settings": {"methods": {"maple": {"rounds": 1}}}},
         },
     }
     return Sweep.model_validate(fields | changes)
@@ -50,33 +54,33 @@ def test_every_private_arm_has_a_point_at_each_epsilon_and_seed() -> None:
 
 def test_arms_have_equal_evolutions_but_for_what_they_say_themselves() -> None:
     found = {point.arm: point.params for point in points_of(sweep_of())}
-    assert (
-        found["maple"].methods.maple.candidates == found["public"].methods.public.candidates == 40
-    )
-    assert found["maple"].methods.maple.rounds == 2
-    assert found["weak"].methods.maple.rounds == 1
-    assert found["public"].methods.public.rounds == 0
-    assert {params.evaluate.clusters for params in found.values()} == {5}
+    assert method_in(found["public"], Public).candidates == 40
+    assert method_in(found["maple"], Maple).candidates == 40
+    assert method_in(found["maple"], Maple).rounds == 2
+    assert method_in(found["weak"], Maple).rounds == 1
+    assert method_in(found["public"], Public).rounds == 0
+    assert {params.evaluate.max_texts for params in found.values()} == {50}
+
+
+def test_a_method_gets_only_the_common_settings_that_it_has() -> None:
+    arms = {"mosaic": {"method": "mosaic"}, "dpft": {"method": "dpft"}}
+    found = {point.arm: point.params for point in points_of(sweep_of(arms=arms))}
+    assert method_in(found["mosaic"], Mosaic).candidates == 40
+    assert list(found["dpft"].methods.by_name) == ["dpft"]
 
 
 def test_a_point_has_its_own_epsilon_method_and_public_seeds() -> None:
     point = points_of(sweep_of())[-1]
-    assert point.params.methods == ("maple",)
+    assert list(point.params.methods.by_name) == ["maple"]
     assert point.params.privacy.epsilon == 4.0
-    assert {
-        point.params.initialise.seed,
-        point.params.evolve.seed,
-        point.params.generator.seed,
-        point.params.pretrain.seed,
-        point.params.generate.seed,
-    } == {2}
+    assert point.params.seed == 2
 
 
 def test_points_share_nothing_that_could_be_changed() -> None:
     first, *others = points_of(sweep_of())
-    first.fields["evaluate"]["clusters"] = 99
+    first.fields["evaluate"]["max_texts"] = 99
     first.fields["generator"]["pool"]["sources"].append("x")
-    assert all(p.fields["evaluate"]["clusters"] == 5 for p in others)
+    assert all(p.fields["evaluate"]["max_texts"] == 50 for p in others)
     assert not any(p.fields["generator"]["pool"]["sources"] for p in others)
 
 
@@ -149,7 +153,7 @@ def test_an_arm_without_noise_has_one_point_a_seed_and_epsilon_infinity() -> Non
     assert [p.name for p in found] == [
         "nonprivate-epsilon-inf-seed-1", "nonprivate-epsilon-inf-seed-2",
     ]  # fmt: skip
-    assert found[0].params.methods.nonprivate.candidates == 40
+    assert method_in(found[0].params, NonPrivatePE).candidates == 40
     assert found[0].params.released == ()
 
 

@@ -1,5 +1,6 @@
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,12 +19,48 @@ def project(tmp_path: Path) -> Path:
 
 def test_one_setting_is_changed_and_the_comments_stay(project: Path) -> None:
     before = (project / "params.yaml").read_text()
-    changed = changed_settings(project, assignments=["methods.maple.rounds=3"])
-    assert changed.names == ("methods.maple.rounds",)
+    changed = changed_settings(project, assignments=["methods.mosaic.examples=3"])
+    assert changed.names == ("methods.mosaic.examples",)
     write_settings(project, changed)
     after = (project / "params.yaml").read_text()
-    assert yaml.safe_load(after)["evolve"]["maple"]["rounds"] == 3
+    assert yaml.safe_load(after)["methods"] == {"mosaic": {"examples": 3}}
     assert after.count("#") == before.count("#")
+
+
+def methods_after(project: Path, *assignments: str) -> Any:
+    write_settings(project, changed_settings(project, assignments=assignments))
+    return yaml.safe_load((project / "params.yaml").read_text())["methods"]
+
+
+def test_a_new_value_of_methods_replaces_the_methods_and_keeps_settings_and_comments(
+    project: Path,
+) -> None:
+    before = (project / "params.yaml").read_text()
+    assert methods_after(project, "methods={maple: {rounds: 3}}") == {"maple": {"rounds": 3}}
+    both = methods_after(project, "methods={augpe: {}, maple: {}}", "methods.augpe.rounds=5")
+    assert both == {"maple": {"rounds": 3}, "augpe": {"rounds": 5}}
+    assert methods_after(project, "methods.maple.variations=2") == {
+        "maple": {"variations": 2, "rounds": 3}, "augpe": {"rounds": 5},
+    }  # fmt: skip
+    assert methods_after(project, "methods={augpe: {}}") == {"augpe": {"rounds": 5}}
+    after = (project / "params.yaml").read_text()
+    assert [line.split("#")[1:] for line in after.splitlines()] == [
+        line.split("#")[1:] for line in before.splitlines()
+    ]
+
+
+def test_a_setting_of_a_method_that_is_not_chosen_is_refused_with_the_value_to_write(
+    project: Path,
+) -> None:
+    with pytest.raises(ParamsError, match=r"maple is not chosen \(methods: mosaic\)") as refused:
+        changed_settings(project, assignments=["methods.maple.rounds=3"])
+    assert "-S 'methods={maple: {}}'" in str(refused.value)
+
+
+def test_without_a_value_the_method_is_mosaic(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("release: {texts: 20}\n")
+    assert methods_after(tmp_path, "methods.mosaic.examples=3") == {"mosaic": {"examples": 3}}
+    assert methods_after(tmp_path, "methods={dpft: {}}") == {"dpft": {}}
 
 
 def test_an_overlay_holds_only_what_it_changes(project: Path) -> None:
@@ -33,7 +70,7 @@ def test_an_overlay_holds_only_what_it_changes(project: Path) -> None:
     assert set(changed.names) == {"privacy.dataset", "methods"}
     write_settings(project, changed)
     settings = yaml.safe_load((project / "params.yaml").read_text())
-    assert settings["methods"] == ["augpe"]
+    assert settings["methods"] == {"augpe": {}}
     assert settings["privacy"]["dataset"] == "mine"
     assert settings["privacy"]["epsilon"] == 1.0
 
@@ -45,6 +82,8 @@ def test_nothing_is_written_when_the_result_would_be_invalid(project: Path) -> N
         "privacy.epsilon=0",
         "privacy.epsilon",
         "methods=[",
+        "methods=[maple]",
+        "methods.maple.rounds=3",
         "x=1",
         "run.cluster=process",
     ):

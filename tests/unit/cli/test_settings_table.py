@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sugarbush.cli.main import app
+from sugarbush.methods import settings as method_settings
 from sugarbush.methods.maple import Maple
 from sugarbush.pipeline import settings as pipeline_settings
 from sugarbush.pipeline.settings import ProjectSettings
@@ -35,8 +36,8 @@ def test_every_installed_generator_and_method_is_listed() -> None:
     printed = output_of().stdout
     for name in ("pool.sources", "openai.model", "huggingface.model", "provider"):
         assert f"\ngenerator.{name} " in printed
-    for name in ("methods.maple", "methods.augpe", "methods.nonprivate", "finetune.dpft", "crt"):
-        assert re.search(rf"^{re.escape(name)} +\S", printed, re.MULTILINE), name
+    for name in ("maple", "augpe", "nonprivate", "dpft", "crt", "mosaic +chosen"):
+        assert re.search(rf"^methods.{name} +\S", printed, re.MULTILINE), name
 
 
 def test_a_method_of_another_package_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +50,7 @@ def test_a_method_of_another_package_is_listed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         pipeline_settings, "method_class", lambda name: Other if name == "other" else Maple
     )
+    monkeypatch.setattr(method_settings, "method_class", pipeline_settings.method_class)
     monkeypatch.setattr(pipeline_settings, "_every_generator", dict)
     printed = output_of("methods.other").stdout
     assert "A method of another package." in printed
@@ -56,7 +58,7 @@ def test_a_method_of_another_package_is_listed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_one_section_is_printed_with_its_values_here(folder: Path) -> None:
-    (folder / "params.yaml").write_text("evolve: {augpe: {rounds: 3}}\n")
+    (folder / "params.yaml").write_text("methods: {augpe: {rounds: 3}}\n")
     lines = output_of("methods.augpe").stdout.splitlines()
     assert all(line.startswith(("methods.augpe", "setting", " ")) for line in lines)
     (rounds,) = [line for line in lines if line.startswith("methods.augpe.rounds ")]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sugarbush.examples.settings import MakeExampleSettings
 
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.examples.corpus import (
@@ -18,7 +19,6 @@ from sugarbush.examples.corpus import (
     write_example,
 )
 from sugarbush.examples.data_files import load_yaml
-from sugarbush.examples.settings import MakeExampleSettings
 
 SETTINGS = MakeExampleSettings(records=5600, donated=50, seed=1)
 LABELS = {"NAME", "ADDRESS", "PHONE", "ORDER_NUMBER", "TRACKING_NUMBER"}

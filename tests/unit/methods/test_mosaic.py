@@ -102,9 +102,9 @@ def test_another_size_is_free_and_asks_for_the_same_texts_first(tmp_path: Path) 
     assert len(charges(tmp_path)) == 2
 
 
-def mosaic(**fields: Any) -> sb.Method:
+def mosaic(own: dict[str, Any] | None = None, **fields: Any) -> sb.Method:
     """Return the method that a project with these settings uses."""
-    return parse_params({"methods": {"mosaic": {}}, **fields}).method("mosaic")
+    return parse_params({"methods": {"mosaic": own or {}}, **fields}).method("mosaic")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def mosaic(**fields: Any) -> sb.Method:
 def test_the_number_of_scored_texts_follows_the_size_of_the_release(
     texts: int, own: dict[str, Any], scored: int
 ) -> None:
-    method = mosaic(release={"texts": texts}, evolve={"mosaic": own})
+    method = mosaic(own, release={"texts": texts})
     length = FirstLength()
     fields: dict[str, Any] = {"schema": Schema.model_validate(SCHEMA), "donated": ["a letter"]}
     for count in (None, 150.0, 9000.0):  # the DP record count does not matter

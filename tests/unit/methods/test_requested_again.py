@@ -53,7 +53,7 @@ class Inputs:
 
     def __init__(self, again: float) -> None:
         self.again, self.schema, self.generator = again, SCHEMA, Stubborn()
-        self.first_seed, self.donated, self.length, self.texts = 1, None, Any, 1
+        self.seed, self.donated, self.length, self.texts = 1, None, Any, 1
         self.label_reader = lambda: LabelReader(schema=SCHEMA, embed=lambda texts: np.empty(0))
 
     def writer(self, stage: str) -> Writer:

@@ -81,5 +81,5 @@ def test_every_small_setting_is_a_run_or_a_message(
 def test_public_refuses_rounds_and_a_missing_number_of_candidates(
     fields: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ParamsError, match=rf"evolve\.public: .*{message}"):
-        parse_params({"methods": {"public": {}}, "evolve": {"public": fields}})
+    with pytest.raises(ParamsError, match=rf"methods\.public: .*{message}"):
+        parse_params({"methods": {"public": fields}})

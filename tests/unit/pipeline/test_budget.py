@@ -75,7 +75,7 @@ def test_augpe_without_labels_gives_all_to_its_votes() -> None:
 
 
 def test_more_rounds_than_the_budget_can_carry_are_refused() -> None:
-    with pytest.raises(ParamsError, match=r"evolve\.maple\.rounds=200000"):
+    with pytest.raises(ParamsError, match=r"methods\.maple\.rounds=200000"):
         plan_of(methods__maple__rounds=200_000)
 
 

@@ -15,10 +15,11 @@ from sugarbush.evolution.variation import variation_requests
 from sugarbush.generators.interface import Answer
 from sugarbush.methods import method_class
 from sugarbush.methods.interface import PlannedCalls
+from sugarbush.methods.maple import Maple
 from sugarbush.pipeline.estimate import estimate
 from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from sugarbush.registry import METHODS, plugin_names
-from tests.settings import settings
+from tests.settings import method_in, settings
 
 SCHEMA = Schema.model_validate(
     {
@@ -27,11 +28,12 @@ SCHEMA = Schema.model_validate(
     }
 )
 DONATED = tuple(f"A donated ticket, number {i}, about a parcel. " * (i + 1) for i in range(20))
-EVOLVING = [name for name in plugin_names(METHODS) if method_class(name).asks_generator]
+EVERY_METHOD = plugin_names(METHODS)
+EVOLVING = [name for name in EVERY_METHOD if method_class(name).asks_generator]
 
 
 def params(*, candidates: int | None = 400, **openai: Any) -> ProjectSettings:
-    fields = settings()
+    fields = settings(methods=EVERY_METHOD, privacy__purpose="benchmark")
     fields["generator"]["openai"] |= openai
     for method in set(EVOLVING) - ({"public"} if candidates is None else set()):
         fields["methods"][method]["candidates"] = candidates
@@ -102,14 +104,14 @@ def test_a_method_that_trains_asks_for_nothing(name: str) -> None:
 def test_an_open_number_of_candidates_is_planned_at_its_most() -> None:
     own = params(candidates=None)
     first, *_ = planned("maple", own)
-    evolution = own.methods.maple
+    evolution = method_in(own, Maple)
     assert evolution.candidates is None
     assert first.calls == evolution.max_candidates // evolution.variations
 
 
 def test_an_open_number_of_candidates_follows_the_dp_record_count() -> None:
     own = params(candidates=None)
-    evolution = own.methods.maple
+    evolution = method_in(own, Maple)
     first, *_ = evolution.planned_calls(
         schema=SCHEMA, donated=DONATED, length=own.initialise.length, record_count=600.0
     )

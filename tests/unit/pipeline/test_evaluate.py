@@ -53,7 +53,7 @@ def test_a_model_trained_on_real_texts_uses_no_more_of_them_than_a_method_has() 
     found = {
         count: {
             figure.metric: figure.value
-            for figure in real_figures(evaluator, codes, count=count, params=params().evaluate)
+            for figure in real_figures(evaluator, codes, count=count, seed=1)
             if figure.space == "wish"
         }
         for count in (1, 40)

@@ -15,6 +15,7 @@ from sugarbush.attributes.extract import extract_codes
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import ParamsError
+from sugarbush.methods.settings import MethodsSection
 from sugarbush.pipeline.dvc import parameter_keys
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.in_memory import corpus_of_project
@@ -201,14 +202,14 @@ def test_records_get_values_only_if_a_method_a_metric_or_an_audit_uses_them(
         assert now.private.codes_file(HELDOUT).exists() == written
         return written, now.data_names()["codes"]
 
-    crt = {"methods": ("crt",)}
+    crt = {"methods": MethodsSection.of("crt")}
     assert extracted(**crt)[0] is False
     assert watched.seen[True] == []
     with pytest.raises(ParamsError, match=r"set audit\.enabled: true"):
         corpus_of_project(Project(tmp_path, settings=own.settings.model_copy(update=crt)))
     written, name = extracted()
     assert written
-    assert extracted(methods=("crt", "maple")) == extracted(**crt) == (True, name)
+    assert extracted(methods=MethodsSection.of("crt", "maple")) == extracted(**crt) == (True, name)
     extract_metadata.run(Project(tmp_path, settings=own.settings.model_copy(update=crt)))
     assert extracted(**crt) == (False, "no values")
     audit = own.settings.audit.model_copy(update={"enabled": True})

@@ -323,15 +323,12 @@ OTHERS: dict[str, Any] = {
     "label": "mood",
     "sources": (PoolSource(file="other.jsonl", text_column="text"),),
     "prices": {"my-model": Price(input=1.0, output=2.0, date="2026-11-01")},
-    "methods": ("maple", "augpe", "public", "nonprivate", "dpft"),
 }
-# `evolve.dpft` and `evolve.crt` are null: these methods have no evolution.
-NO_SETTINGS = {("evolve", "dpft"), ("evolve", "crt")}
 PROVIDERS = ("simulator", "pool", "openai", "huggingface")
 
 
 def all_leaves() -> list[Leaf]:
-    return [leaf for leaf in leaves(base_settings()) if leaf[0] not in NO_SETTINGS]
+    return list(leaves(base_settings()))
 
 
 def provider_of(place: tuple[str, ...]) -> str:
@@ -368,7 +365,7 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
     # Check the test itself: for each kind of result, it must find settings that change the cache
     # key.
     assert counted >= {
-        ("metadata", "synthesize_metadata.seed"),
+        ("metadata", "seed"),
         ("metadata", "privacy.epsilon"),
         ("maple", "methods.maple.rounds"),
         ("maple", "embedding.model"),
@@ -376,7 +373,7 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
         ("nonprivate", "methods.nonprivate.rounds"),
         ("nonprivate", "initialise.length.words"),
         ("public", "generator.openai.model"),
-        ("dpft", "finetune.dpft.learning_rate"),
+        ("dpft", "methods.dpft.learning_rate"),
         ("dpft", "privacy.delta"),
     }
 
@@ -388,16 +385,13 @@ def test_every_setting_without_a_mark_makes_some_stage_stale_or_is_a_cap(world: 
     """
     free = {
         "privacy.cap",  # read when a charge is made
-        # the stage reads params.yaml itself
-        "make_example.records", "make_example.donated", "make_example.seed",
         "generator.max_dropped_share",
-    }  # fmt: skip
+    }
     unseen = []
     for place, marked in all_leaves():
         settings = base_settings(generator__provider=provider_of(place))
-        unused = place[0] == "finetune" and place[1] in ("yue2023", "lora")
         setting = ".".join(place)
-        if marked or unused or setting in free:
+        if marked or setting in free:
             continue
         if world.tracked(settings) == world.tracked(changed(settings, place)):
             unseen.append(setting)

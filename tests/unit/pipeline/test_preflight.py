@@ -31,26 +31,25 @@ def folder_of(folder: Path, kind: str) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("rank", [None, 2])
+@pytest.mark.parametrize("rank", [0, 2])
 @pytest.mark.parametrize("clipping", ["book_keeping", "opacus"])
-def test_a_model_that_can_be_clipped_is_ready(
-    tmp_path: Path, rank: int | None, clipping: str
-) -> None:
+def test_a_model_that_can_be_clipped_is_ready(tmp_path: Path, rank: int, clipping: str) -> None:
     ready = params(
         methods=["dpft"], methods__dpft__model=folder_of(tmp_path, "gpt2"),
         methods__dpft__max_length=64, methods__dpft__lora_rank=rank, training__clipping=clipping,
     )  # fmt: skip
-    ready.method("dpft").preflight(SCHEMA)
+    ready.method("dpft").preflight(SCHEMA, ready.training)
 
 
 def test_a_model_that_has_no_clipping_rule_is_refused(tmp_path: Path) -> None:
     bert = params(
         methods=["dpft"], methods__dpft__model=folder_of(tmp_path, "bert"),
-        methods__dpft__max_length=64, methods__dpft__lora_rank=None,
+        methods__dpft__max_length=64, methods__dpft__lora_rank=0,
     )  # fmt: skip
-    with pytest.raises(PrivacyError, match=r"no clipping rule.*finetune\.model"):
-        bert.method("dpft").preflight(SCHEMA)
+    with pytest.raises(PrivacyError, match=r"no clipping rule.*methods\.dpft\.model"):
+        bert.method("dpft").preflight(SCHEMA, bert.training)
 
 
 def test_opacus_is_ready_for_the_tiny_model() -> None:
-    params(methods=["dpft"], training__clipping="opacus").method("dpft").preflight(SCHEMA)
+    own = params(methods=["dpft"], training__clipping="opacus")
+    own.method("dpft").preflight(SCHEMA, own.training)

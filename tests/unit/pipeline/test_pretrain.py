@@ -8,7 +8,6 @@ import pytest
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.pipeline.stages.pretrain import simulated
-from tests.settings import params
 
 SCHEMA = Schema(
     subject="calls to a shop",
@@ -24,9 +23,8 @@ EXAMPLES = [
 CODES = np.array([[0, 0], [1, 0]])
 
 
-def texts_of(examples: int, **changes: object) -> tuple[tuple[str, ...], np.ndarray]:
-    settings = params(pretrain__texts=60, pretrain__examples=examples, **changes).pretrain
-    return simulated(SCHEMA, settings, EXAMPLES, CODES)
+def texts_of(examples: int) -> tuple[tuple[str, ...], np.ndarray]:
+    return simulated(SCHEMA, 60, EXAMPLES, CODES, shown=examples)
 
 
 def test_texts_are_written_after_the_donated_examples_and_are_no_copies() -> None:
@@ -40,8 +38,7 @@ def test_texts_are_written_after_the_donated_examples_and_are_no_copies() -> Non
     ("shown", "given"), [(0, ()), (0, (EXAMPLES, CODES)), (10, ((), CODES[:0]))]
 )
 def test_without_examples_the_simulator_writes_in_its_own_manner(shown: int, given: tuple) -> None:
-    settings = params(pretrain__texts=60, pretrain__examples=shown).pretrain
-    texts, _ = simulated(SCHEMA, settings, *given)
+    texts, _ = simulated(SCHEMA, 60, *given, shown=shown)
     assert not any("Zounds" in text for text in texts)
 
 

@@ -100,14 +100,13 @@ def test_the_facts_and_settings_of_a_plug_in_have_no_folders() -> None:
         weights: str = f"/home/{MARK}/the weights.bin"
         lists: tuple[str, ...] = (f"{MARK}/list.txt", "a polite/neutral tone")
 
-    settings = params().model_copy()
-    object.__setattr__(settings, "methods", ())
+    settings = params()
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
         patch.setattr(type(settings), "chosen", property(lambda self: (Plugin(),)))
         shown = _shown_settings(settings)
-    assert shown["evolve"]["plugin"]["weights"] == "the weights.bin"
-    assert shown["evolve"]["plugin"]["lists"] == ["list.txt", "a polite/neutral tone"]
+    assert shown["methods"]["plugin"]["weights"] == "the weights.bin"
+    assert shown["methods"]["plugin"]["lists"] == ["list.txt", "a polite/neutral tone"]
 
 
 @pytest.mark.slow

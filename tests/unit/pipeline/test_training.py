@@ -18,7 +18,7 @@ from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.events import DpSgdBound, PoissonGaussian
 from sugarbush.training.dpsgd.train import Mechanism
-from tests.settings import params
+from tests.settings import method_in, params
 
 SETTINGS = {"methods": ["dpft"], "methods__dpft__batch_size": 256, "methods__dpft__epochs": 4}
 
@@ -116,8 +116,8 @@ def test_the_preset_of_the_paper_is_planned_as_published() -> None:
     assert isinstance(event, PoissonGaussian)
     assert (event.count, event.rate) == (23193, pytest.approx(4096 / 1.9e6))
     assert event.noise_multiplier == pytest.approx(0.774, rel=0.01)
-    assert settings.finetune.chosen.learning_rate == 1e-4
-    assert settings.finetune.chosen.decay == "constant"
+    assert method_in(settings, DPFT).training.learning_rate == 1e-4
+    assert method_in(settings, DPFT).training.decay == "constant"
 
 
 def test_the_preset_of_low_rank_factors_is_planned_by_the_dp_count() -> None:
@@ -125,5 +125,5 @@ def test_the_preset_of_low_rank_factors_is_planned_by_the_dp_count() -> None:
     assert isinstance(plan_of(settings).of(TRAINING).event, DpSgdBound)
     mechanism = mechanism_of(settings)
     assert (mechanism.steps, mechanism.rate) == (78, 1024 / 4000)
-    assert 8 <= (settings.finetune.chosen.lora_rank or 0) <= 16
-    assert 3e-4 <= settings.finetune.chosen.learning_rate <= 3e-3
+    assert 8 <= (method_in(settings, DPFT).training.lora_rank or 0) <= 16
+    assert 3e-4 <= method_in(settings, DPFT).training.learning_rate <= 3e-3

@@ -125,13 +125,12 @@ def command(*arguments: str, code: int) -> str:
 
 def settings_of(methods: list[str], purpose: str, **generator: Any) -> Any:
     fields: dict[str, Any] = {
-        "methods": methods,
+        "methods": {name: {} for name in methods},
         "privacy": {"dataset": "letters", "purpose": purpose},
         "generator": generator,
     }
     if purpose != "example":
         fields["prepare"] = {"file": "letters.jsonl", "schema": "s.yaml", "donated": None}
-        fields["methods"] = {"mosaic": {"prompt": "metadata"}}
     return parse_params(fields)
 
 
@@ -194,7 +193,11 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"method": sb.Maple()}, ParamsError, "generator: method maple needs a generator"),
         ({"generator": sb.Simulator()}, ParamsError, "one fixed domain"),
         ({"settings": {"generator": {"provider": "simulator"}}}, ParamsError, "one fixed domain"),
-        ({"settings": {"generator": {"seed": 2}}}, ParamsError, "mosaic needs a generator"),
+        (
+            {"settings": {"generator": {"max_dropped_share": 0.5}}},
+            ParamsError,
+            "mosaic needs a generator",
+        ),
         *(
             ({"generator": SIMULATOR, "schema": draft}, SchemaError, "the schema: this is an uned")
             for draft in DRAFTS.values()
