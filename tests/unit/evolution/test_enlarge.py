@@ -19,9 +19,9 @@ from sugarbush.evolution.enlarge import (
     predicted_scores,
     write_further,
 )
-from sugarbush.evolution.writer import Writer
-from sugarbush.evolution.targets import Targets
 from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
+from sugarbush.evolution.targets import Targets
+from sugarbush.evolution.writer import Writer
 from sugarbush.generators.interface import Answer, Problem, RandomRequest, Request
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
