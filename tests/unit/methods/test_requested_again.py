@@ -10,8 +10,8 @@ import pytest
 
 from sugarbush.attributes.reader import LabelReader
 from sugarbush.data.schema import Schema
-from sugarbush.evolution.writer import Writer
 from sugarbush.evolution.targets import Targets, open_targets
+from sugarbush.evolution.writer import Writer
 from sugarbush.generators.interface import Answer, RandomRequest, Request
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.privacy.data_types import Released

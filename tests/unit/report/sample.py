@@ -13,6 +13,7 @@ import numpy as np
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.evaluation.interface import FINAL, REAL, MetricValue
 from sugarbush.generators.interface import Usage
+from sugarbush.methods.interface import card_remarks
 from sugarbush.methods.maple import Maple
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Released
@@ -115,7 +116,7 @@ def release(**changes: Any) -> Release:
         "created": "2026-11-20",
         "engine": "sugarbush",
         "settings": {"evolve": {"rounds": 2, "variations": 4}},
-        "remarks": Maple().card_remarks(SCHEMA),
+        "remarks": card_remarks(Maple(), SCHEMA),
     }
     return Release(**(fields | changes))
 

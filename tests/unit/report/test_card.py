@@ -5,6 +5,7 @@ import pytest
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.methods.dpft import DPFT
+from sugarbush.methods.interface import card_remarks
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import NonPrivate, PoissonGaussian, event_from_dict
 from sugarbush.privacy.ledger import CapRaise
@@ -83,7 +84,7 @@ def test_the_card_states_every_raise_of_the_cap() -> None:
 def test_where_records_vote_the_card_states_what_an_embedding_depends_on() -> None:
     assert "bits of its text alone" in card_markdown(release_card(release()))
     table = (entry(AIM_ID, the_plan().of("metadata").event, "synthesize_metadata"),)
-    trained = release(entries=table, remarks=DPFT().card_remarks(SCHEMA))
+    trained = release(entries=table, remarks=card_remarks(DPFT(), SCHEMA))
     assert "bits of its text alone" not in card_markdown(release_card(trained))
     mood = Attribute(
         name="mood",
@@ -91,7 +92,7 @@ def test_where_records_vote_the_card_states_what_an_embedding_depends_on() -> No
         zero_shot={"angry": ("furious",), "calm": ("polite",)},
     )
     schema = Schema(subject="calls", attributes=(mood,))
-    read = release(entries=table, schema=schema, remarks=DPFT().card_remarks(schema))
+    read = release(entries=table, schema=schema, remarks=card_remarks(DPFT(), schema))
     assert "bits of its text alone" in card_markdown(release_card(read))
 
 
@@ -174,7 +175,7 @@ def test_a_pool_names_the_public_corpora_that_it_draws_on() -> None:
 @pytest.mark.slow
 def test_the_card_names_floating_point_noise_where_it_is_used() -> None:
     sgd = entry("d0", PoissonGaussian(noise_multiplier=1.0, rate=0.01, count=10), "finetune")
-    remarks = DPFT().card_remarks(SCHEMA)
+    remarks = card_remarks(DPFT(), SCHEMA)
     said = " ".join(release_card(release(entries=(sgd,), remarks=remarks))["remarks"])
     assert "sampled in floating point" in said
     assert "sampled in floating point" not in " ".join(release_card(release())["remarks"])
