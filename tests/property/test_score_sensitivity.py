@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from sugarbush.errors import BudgetExceededError, InvariantError
 from sugarbush.evolution import kernel_scores
 from sugarbush.evolution.kernel_scores import FAST, FINE, RESOLUTION, Grid, KernelScores, scores_of
+from sugarbush.evolution.parts import Candidates, Records, Scorer, Scores
+from sugarbush.evolution.scorers import KernelScorer
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
@@ -36,15 +38,18 @@ def sums_behind(
     """Return the sums that the mechanism computes, without noise and without a charge."""
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
+    public = Records.without_codes(candidates)
     with mock.patch.object(mechanisms, "discrete_gaussian", lambda sums, **_: sums):
-        return noisy_sum(
-            Private(records),
-            scores=KernelScores(candidates, width=width).by_rows,
-            size=len(candidates),
-            record_l2_sensitivity=RESOLUTION,
-            stddev=1.0,
-            session=session_of(ledger),
-        ).value
+        return (
+            KernelScorer(width=width)
+            .total(
+                Private(Records.without_codes(records)),
+                Candidates(public.embeddings, public.codes, public.labels),
+                stddev=1.0,
+                session=session_of(ledger),
+            )
+            .value
+        )
 
 
 @settings(max_examples=40)
@@ -202,24 +207,24 @@ def test_scores_need_candidates_of_the_same_length() -> None:
             scores_of(records, np.zeros(shape, dtype=np.float32), width=0.2)
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (lambda n: [np.full((n, 2), 3)], "above the bound"),
-        (lambda n: [np.full((n - 1, 2), 2), np.full((1, 2), 3)], "above the bound"),
-        # the square overflows to 0 in 64 bits
-        (lambda n: [np.full((n, 2), 2**32)], "above the bound"),
-        (lambda n: [np.full((n, 2), -(2**63))], "above the bound"),
-        (lambda n: [np.full((n, 2), 2**31 - 1, dtype=np.int32)], "above the bound"),
-        (lambda n: [np.full((n, 2), np.nan)], "integers"),
-        (lambda n: [np.full((n, 2), 2, dtype=np.uint64)], "integers"),
-        (lambda n: [np.full((n, 3), 1)], "integers"),
-        (lambda n: [np.full(2, 2)], "integers"),  # broadcasting would accept it silently
-        (lambda n: [np.full((1, 2), 2)], "one row per record"),
-        (lambda n: [np.full((n, 2), 2)] * 2, "one row per record"),
-        (lambda n: [], "one row per record"),
-    ],
-)
+BROKEN: list[tuple[Any, str]] = [
+    (lambda n: [np.full((n, 2), 3)], "above the bound"),
+    (lambda n: [np.full((n - 1, 2), 2), np.full((1, 2), 3)], "above the bound"),
+    # the square overflows to 0 in 64 bits
+    (lambda n: [np.full((n, 2), 2**32)], "above the bound"),
+    (lambda n: [np.full((n, 2), -(2**63))], "above the bound"),
+    (lambda n: [np.full((n, 2), 2**31 - 1, dtype=np.int32)], "above the bound"),
+    (lambda n: [np.full((n, 2), np.nan)], "integers"),
+    (lambda n: [np.full((n, 2), 2, dtype=np.uint64)], "integers"),
+    (lambda n: [np.full((n, 3), 1)], "integers"),
+    (lambda n: [np.full(2, 2)], "integers"),  # broadcasting would accept it silently
+    (lambda n: [np.full((1, 2), 2)], "one row per record"),
+    (lambda n: [np.full((n, 2), 2)] * 2, "one row per record"),
+    (lambda n: [], "one row per record"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), BROKEN)
 def test_scores_that_are_no_bounded_row_of_each_record_are_refused(
     tmp_path: Path, rows: Any, message: str
 ) -> None:
@@ -234,6 +239,55 @@ def test_scores_that_are_no_bounded_row_of_each_record_are_refused(
             session=session_of(ledger),
         )
     assert not ledger.entries()
+
+
+class BrokenScorer(Scorer):
+    """A scorer of another package. Its rows are not what it states."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    @property
+    def unit(self) -> int:
+        return 4
+
+    def scores(self, candidates: Candidates) -> Scores:
+        return lambda records: self.rows(len(records))
+
+
+@pytest.mark.parametrize("stddev", [9.0, None])
+@pytest.mark.parametrize(("rows", "message"), BROKEN)
+def test_a_broken_scorer_is_refused_before_a_charge(
+    tmp_path: Path, rows: Any, message: str, stddev: float | None
+) -> None:
+    ledger = a_ledger(tmp_path, cap=math.inf)
+    public = Records.without_codes(np.ones((2, 2), dtype=np.float32))
+    with pytest.raises(InvariantError, match=message):
+        BrokenScorer(rows).total(
+            Private(Records.without_codes(np.ones((3, 2), dtype=np.float32))),
+            Candidates(public.embeddings, public.codes, public.labels),
+            stddev=stddev,
+            session=session_of(ledger),
+        )
+    assert not ledger.entries()
+
+
+def test_the_default_total_of_a_scorer_sums_its_rows_and_charges_its_event(tmp_path: Path) -> None:
+    ledger = a_ledger(tmp_path, unit=Unit.USER)
+    public = Records.without_codes(np.ones((2, 2), dtype=np.float32))
+    scorer = BrokenScorer(lambda n: [np.full((n, 2), [2, -2])])  # it states what is true
+    with mock.patch.object(mechanisms, "discrete_gaussian", lambda sums, **_: sums):
+        total = scorer.total(
+            Private(Records.without_codes(np.ones((3, 2), dtype=np.float32))),
+            Candidates(public.embeddings, public.codes, public.labels),
+            stddev=60.0,
+            session=session_of(ledger, records_per_unit=2),
+        )
+    assert total.value.tolist() == [6, -6]
+    paid = DiscreteGaussian(stddev=60.0, sensitivity=8)
+    assert [entry.event for entry in ledger.entries()] == [paid]
+    assert scorer.event(stddev=60.0, draws=1, records_per_unit=2) == paid
+    assert scorer.event(stddev=None, draws=3, records_per_unit=2) == NonPrivate()
 
 
 @pytest.mark.parametrize(("norm", "row"), [(2**32, 2**32), (2**31, 2**31), (2**32, 2**32 - 1)])

@@ -22,8 +22,8 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.training.dpsgd.ordinary": "a model without noise, charged as not private",
     "sugarbush.methods.nonprivate": "real rows, charged as not private; stays in the private root",
     # Post-processing of released values, with the ledger entries of these values.
-    "sugarbush.methods.maple": "rows of the DP table",
-    "sugarbush.methods.augpe": "targets by DP label counts, or none",
+    "sugarbush.evolution.starts": "rows of the DP table, targets by DP label counts, or none",
+    "sugarbush.methods.of_parts": "first requests, made of targets",
     "sugarbush.methods.dpft": "the released model, and codes from the DP table",
     "sugarbush.methods.crt": "the trained model, and empty prompts",
     "sugarbush.training.dpsgd.generate": "texts of a released model",
@@ -42,7 +42,6 @@ BUILDS_RELEASED: dict[str, str] = {
     # Values that do not depend on private data.
     "sugarbush.report.model": "labels of a method that has none",
     "sugarbush.generators.interface": "no requests",
-    "sugarbush.methods.generating": "targets that require nothing",
     "sugarbush.pipeline.preflight": "requests planned from settings and donated texts",
 }
 

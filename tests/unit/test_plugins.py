@@ -121,9 +121,7 @@ def test_a_plug_in_that_evolves_shows_no_examples_where_none_are_donated(
 ) -> None:
     package = install() / "toy_package"
     (package / "method.py").write_text(
-        "from sugarbush.methods.evolving import EvolvingMethod\n"
-        "class Toy(EvolvingMethod):\n"
-        "    name = 'toy'\n"
+        "from sugarbush.methods.maple import Maple\nclass Toy(Maple):\n    name = 'toy'\n"
     )
     own = {"file": "letters.csv", "donated": None}
     method = parse_params({"methods": {"toy": {}}, "prepare": own}).chosen[0]

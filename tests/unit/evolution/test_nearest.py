@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
 from sugarbush.evolution import nearest as search
-from sugarbush.evolution.nearest import nearest, nearest_within_label
+from sugarbush.evolution.nearest import Search, nearest, nearest_few, within_label
 from sugarbush.randomness import public_rng
 
 Vectors = NDArray[np.float32]
@@ -31,8 +31,22 @@ def crowded(n: int, *, seed: int = 0) -> Vectors:
     return (vectors * (1 + steps * np.float32(1.2e-7))).astype(np.float32)
 
 
+def few(count: int) -> Search:
+    return lambda queries, candidates: nearest_few(queries, candidates, count=count)
+
+
 def slow_nearest(queries: Vectors, candidates: Vectors) -> NDArray[np.int64]:
     return squared_distances(queries, candidates).argmin(axis=1)
+
+
+def slow_nearest_few(queries: Vectors, candidates: Vectors, *, count: int) -> NDArray[np.int64]:
+    """Sort the first copy of each candidate by distance, then by index. -1: no candidate is left"""
+    first = sorted({row.tobytes(): i for i, row in reversed([*enumerate(candidates)])}.values())
+    found = np.full((len(queries), count), -1, dtype=np.int64)
+    for row, distances in zip(found, squared_distances(queries, candidates), strict=True):
+        nearest_first = sorted(first, key=lambda i: (distances[i], i))[:count]
+        row[: len(nearest_first)] = nearest_first
+    return found
 
 
 def squared_distances(queries: Vectors, candidates: Vectors) -> NDArray[np.float64]:
@@ -53,6 +67,39 @@ def test_near_ties_are_decided_as_in_double_precision() -> None:
     assert np.array_equal(nearest(queries, candidates), expected)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 59, 60, 70])
+def test_near_ties_of_the_nearest_few_are_decided_as_in_double_precision(count: int) -> None:
+    queries, candidates = crowded(400), crowded(60, seed=1)
+    expected = slow_nearest_few(queries, candidates, count=count)
+    if count < 20:
+        scores = queries @ candidates.T - (candidates**2).sum(axis=1) / 2
+        float32 = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+        assert (float32 != expected).any(), "too easy: plain float32 gets it right"
+    assert np.array_equal(nearest_few(queries, candidates, count=count), expected)
+
+
+def test_the_nearest_few_do_not_depend_on_the_other_records() -> None:
+    queries, candidates = crowded(300), crowded(50, seed=1)
+    together = nearest_few(queries, candidates, count=5)
+    alone = [nearest_few(queries[i : i + 1], candidates, count=5)[0] for i in range(len(queries))]
+    assert np.array_equal(together, alone)
+    order = public_rng(0, "order").permutation(len(queries))
+    assert np.array_equal(nearest_few(queries[order], candidates, count=5), together[order])
+
+
+def test_a_copy_is_not_among_the_nearest_few_and_missing_ones_are_marked() -> None:
+    candidates = unit_vectors(4)[[0, 1, 0, 2, 1, 3]]
+    found = nearest_few(unit_vectors(50, seed=1), candidates, count=6)
+    assert {tuple(sorted(row)) for row in found.tolist()} == {(-1, -1, 0, 1, 3, 5)}
+    assert (found[:, 4:] == -1).all()
+
+
+def test_exact_ties_of_the_nearest_few_go_to_the_lowest_indices() -> None:
+    candidates = np.array([[9, 9], [0, 1], [1, 0], [0, -1], [-1, 0]], dtype=np.float32)
+    query = np.zeros((1, 2), dtype=np.float32)
+    assert nearest_few(query, candidates, count=3).tolist() == [[1, 2, 3]]
+
+
 def test_a_vote_does_not_depend_on_the_other_records() -> None:
     queries, candidates = crowded(300), crowded(50, seed=1)
     together = nearest(queries, candidates)
@@ -66,13 +113,18 @@ def test_the_size_of_blocks_and_the_number_of_threads_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     queries, candidates = crowded(300), crowded(50, seed=1)
-    expected = nearest(queries, candidates)
+    expected, few = nearest(queries, candidates), nearest_few(queries, candidates, count=4)
+
+    def assert_equal_results() -> None:
+        assert np.array_equal(nearest(queries, candidates), expected)
+        assert np.array_equal(nearest_few(queries, candidates, count=4), few)
+
     monkeypatch.setattr(search, "thread_count", lambda: 5)
-    assert np.array_equal(nearest(queries, candidates), expected)
+    assert_equal_results()
     monkeypatch.setattr(search, "_MAX_BLOCK_ROWS", 7)
-    assert np.array_equal(nearest(queries, candidates), expected)
+    assert_equal_results()
     monkeypatch.setattr(search, "_SCORE_BYTES", 1)
-    assert np.array_equal(nearest(queries, candidates), expected)
+    assert_equal_results()
 
 
 def test_of_equal_candidates_the_first_gets_every_vote() -> None:
@@ -93,6 +145,7 @@ def test_one_candidate_gets_every_vote() -> None:
 
 def test_without_records_there_are_no_votes() -> None:
     assert nearest(unit_vectors(0), unit_vectors(3)).shape == (0,)
+    assert nearest_few(unit_vectors(0), unit_vectors(3), count=2).shape == (0, 2)
 
 
 @settings(max_examples=150)
@@ -108,14 +161,22 @@ def test_any_finite_vectors_are_voted_on_exactly(data: st.DataObject) -> None:
     # If float64 rounds two distances to the same number, either candidate is correct.
     distances = squared_distances(queries, candidates)
     assert np.array_equal(distances[np.arange(len(queries)), chosen], distances.min(axis=1))
+    count = data.draw(st.integers(1, 7))
+    few = nearest_few(queries, candidates, count=count)
+    expected = slow_nearest_few(queries, candidates, count=count)
+    assert np.array_equal(few < 0, expected < 0)
+    ranked = np.take_along_axis(distances, expected, axis=1)
+    assert np.array_equal(np.take_along_axis(distances, few, axis=1), ranked)
 
 
 def test_no_candidate_is_refused() -> None:
     with pytest.raises(InvariantError, match="no candidate"):
         nearest(unit_vectors(5), unit_vectors(0))
     with pytest.raises(InvariantError, match="no candidate"):
-        nearest_within_label(
-            unit_vectors(5), unit_vectors(0),
+        nearest_few(unit_vectors(5), unit_vectors(0), count=2)
+    with pytest.raises(InvariantError, match="no candidate"):
+        within_label(
+            unit_vectors(5), unit_vectors(0), search=few(2),
             query_labels=np.zeros(5, dtype=np.int64), candidate_labels=np.zeros(0, dtype=np.int64),
         )  # fmt: skip
 
@@ -126,51 +187,64 @@ def test_no_candidate_is_refused() -> None:
 def test_what_is_not_finite_is_refused_without_being_shown(side: str, value: float) -> None:
     vectors = {"queries": unit_vectors(5), "candidates": unit_vectors(3)}
     vectors[side][2, 1] = value
-    with pytest.raises(InvariantError) as fault:
-        nearest(vectors["queries"], vectors["candidates"])
-    assert str(fault.value) == "an embedding is not finite, or too large for float32"
+    for find in (nearest, few(2)):
+        with pytest.raises(InvariantError) as fault:
+            find(vectors["queries"], vectors["candidates"])
+        assert str(fault.value) == "an embedding is not finite, or too large for float32"
 
 
 def test_vectors_of_other_shapes_or_types_are_refused() -> None:
-    with pytest.raises(InvariantError, match="same d"):
-        nearest(unit_vectors(5), unit_vectors(3, dim=8))
-    with pytest.raises(InvariantError, match="float32"):
-        nearest(unit_vectors(5).astype(np.float64), unit_vectors(3))  # type: ignore[arg-type]
+    for find in (nearest, few(2)):
+        with pytest.raises(InvariantError, match="same d"):
+            find(unit_vectors(5), unit_vectors(3, dim=8))
+        with pytest.raises(InvariantError, match="float32"):
+            find(unit_vectors(5).astype(np.float64), unit_vectors(3))  # type: ignore[arg-type]
 
 
 def test_the_inputs_stay_as_they_are() -> None:
     queries, candidates = unit_vectors(50), unit_vectors(10)
     before = queries.copy(), candidates.copy()
     nearest(queries, candidates)
+    nearest_few(queries, candidates, count=3)
     assert np.array_equal(queries, before[0])
     assert np.array_equal(candidates, before[1])
 
 
-def test_within_a_label_each_record_votes_for_its_own() -> None:
+@pytest.mark.parametrize("count", [1, 4, 30])
+def test_within_a_label_each_record_votes_for_its_own(count: int) -> None:
+    """A label has about 10 candidates, so 30 votes are more than it has."""
     rng = public_rng(0, "labels")
     queries, candidates = unit_vectors(400), unit_vectors(60, seed=1)
     mine, theirs = rng.integers(-3, 3, 400), rng.integers(-3, 3, 60)
-    voted = nearest_within_label(queries, candidates, query_labels=mine, candidate_labels=theirs)
-    assert np.array_equal(theirs[voted], mine)
+    voted = within_label(
+        queries, candidates, search=few(count), query_labels=mine, candidate_labels=theirs
+    )
+    assert voted.shape == (400, count)
     for i in range(len(queries)):
         eligible = np.flatnonzero(theirs == mine[i])
-        slow = slow_nearest(queries[i : i + 1], candidates[eligible])[0]
-        assert voted[i] == eligible[slow]
+        (slow,) = slow_nearest_few(queries[i : i + 1], candidates[eligible], count=count)
+        expected = [eligible[j] if j >= 0 else -1 for j in slow]
+        assert voted[i].tolist() == expected
 
 
-def test_a_record_with_a_label_without_candidates_votes_among_all() -> None:
+@pytest.mark.parametrize("count", [1, 3, 12])
+def test_a_record_with_a_label_without_candidates_votes_among_all(count: int) -> None:
     queries, candidates = unit_vectors(40), unit_vectors(9, seed=1)
     labels = np.zeros(40, dtype=np.int64)
     labels[::2] = 7
-    voted = nearest_within_label(
-        queries, candidates, query_labels=labels, candidate_labels=np.zeros(9, dtype=np.int64)
+    voted = within_label(
+        queries,
+        candidates,
+        search=few(count),
+        query_labels=labels,
+        candidate_labels=np.zeros(9, dtype=np.int64),
     )
-    assert np.array_equal(voted, nearest(queries, candidates))
+    assert np.array_equal(voted, nearest_few(queries, candidates, count=count))
 
 
 def test_labels_of_another_number_are_refused() -> None:
     with pytest.raises(InvariantError, match="one label"):
-        nearest_within_label(
-            unit_vectors(5), unit_vectors(3),
+        within_label(
+            unit_vectors(5), unit_vectors(3), search=few(1),
             query_labels=np.zeros(4, dtype=np.int64), candidate_labels=np.zeros(3, dtype=np.int64),
         )  # fmt: skip

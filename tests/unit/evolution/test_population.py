@@ -17,7 +17,8 @@ from sugarbush.evolution.population import (
     load_population,
     save_population,
 )
-from sugarbush.evolution.settings import CandidateSettings, FirstLength, PromptContent
+from sugarbush.evolution.prompts import Prompts
+from sugarbush.evolution.settings import FirstLength, PromptContent
 from sugarbush.evolution.targets import Targets
 
 NAMES = ("topic", "mood")
@@ -74,7 +75,7 @@ def test_a_prompt_asks_for_no_value_that_the_schema_does_not_name() -> None:
     requests = first_requests(
         Targets(codes=codes, labels=np.zeros(5, dtype=np.int64)),
         schema=schema,
-        params=CandidateSettings(prompt=PromptContent.METADATA),
+        prompts=Prompts(content=PromptContent.METADATA, examples=0, candidates=5),
         length=FirstLength(),
         donated=None,
         seed=1,

@@ -7,22 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sugarbush.errors import InvariantError
-from sugarbush.evolution.selection import (
-    apportion,
-    select_by_rank,
-    select_within_label,
-    threshold,
-)
+from sugarbush.evolution.selection import apportion, select_by_rank, select_within_label
 from sugarbush.randomness import public_rng
-
-
-def test_the_threshold_is_subtracted_and_what_lies_below_is_zero() -> None:
-    votes = np.array([-4, 0, 5, 6, 10])
-    assert threshold(votes, stddev=2.5, multiple=2.0).tolist() == [0, 0, 0, 1, 5]
-
-
-def test_without_a_threshold_only_negative_votes_go() -> None:
-    assert threshold(np.array([-4, 3]), stddev=9.0, multiple=0.0).tolist() == [0, 3]
 
 
 def test_rank_keeps_those_with_most_votes_first() -> None:

@@ -15,7 +15,8 @@ from sugarbush.data.schema import Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.settings import FirstLength
 from sugarbush.generators.pool import PoolGenerator
-from sugarbush.pipeline.settings import parse_params
+from sugarbush.methods.interface import Planning
+from sugarbush.methods.mosaic import Mosaic
 from tests.integration.project import SCHEMA, TINY_ENCODER, letters
 
 LETTERS = pd.DataFrame(letters(206))
@@ -42,6 +43,11 @@ def release(state: Path, **changes: Any) -> sb.Release:
     return sb.synthesize(LETTERS[6:], **(fields | changes))
 
 
+def scored_texts(release: sb.Release) -> tuple[str, ...]:
+    assert release.lineage.scored is not None
+    return release.lineage.scored.population.texts
+
+
 def charges(state: Path) -> list[Any]:
     return list(sb.open_ledger("letters", state=state).entries())
 
@@ -53,7 +59,10 @@ def test_the_records_score_once_with_the_whole_share(tmp_path: Path) -> None:
     event = scores.event.as_dict()
     assert (scores.stage, event["sensitivity"], event["count"]) == ("evolve@mosaic", RESOLUTION, 1)
     assert 0.99 < found.epsilon <= 1
-    assert len(found.evolution.rounds) == 1
+    assert found.lineage.rounds == ()
+    scored = found.lineage.scored
+    assert scored is not None
+    assert (scored.name, scored.unit, scored.stddev) == ("scores", RESOLUTION, event["stddev"])
     assert found.card is not None
     assert found.card["made_by"]["texts"]["mosaic"]["released"] == len(found.texts) == 50
 
@@ -86,7 +95,8 @@ def test_the_noise_is_in_the_scores_with_the_planned_deviation(
     ((sums, stddev),) = exact
     event = charges(tmp_path)[-1].event.as_dict()
     assert stddev == event["stddev"]
-    z = (found.evolution.rounds[0].votes.value - sums) / stddev
+    assert found.lineage.scored is not None
+    z = (found.lineage.scored.scores.value - sums) / stddev
     assert abs((z**2).mean() - 1) < 6 * np.sqrt(2 / len(z))
     assert (sums > 0).any()
 
@@ -98,48 +108,46 @@ def test_another_size_is_free_and_asks_for_the_same_texts_first(tmp_path: Path) 
     assert small.run != large.run
     few = release(tmp_path, texts=10)
     assert len(few.texts) == 10
-    assert set(few.texts) <= set(few.evolution.rounds[0].population.texts)
+    assert set(few.texts) <= set(scored_texts(few))
     assert len(charges(tmp_path)) == 2
 
 
-def mosaic(own: dict[str, Any] | None = None, **fields: Any) -> sb.Method:
-    """Return the method that a project with these settings uses."""
-    return parse_params({"methods": {"mosaic": own or {}}, **fields}).method("mosaic")
-
-
 @pytest.mark.parametrize(
-    ("texts", "own", "scored"),
-    [
-        (300, {}, 1200), (100, {}, 400), (8, {}, 400), (700, {}, 2000),
-        (300, {"candidates": 40}, 40), (300, {"max_candidates": 500}, 500),
-    ],
-)  # fmt: skip
+    ("texts", "candidates", "scored"),
+    [(300, None, 1200), (100, None, 400), (8, None, 400), (700, None, 2000), (300, 40, 40)],
+)
 def test_the_number_of_scored_texts_follows_the_size_of_the_release(
-    texts: int, own: dict[str, Any], scored: int
+    texts: int, candidates: int | None, scored: int
 ) -> None:
-    method = mosaic(own, release={"texts": texts})
-    length = FirstLength()
-    fields: dict[str, Any] = {"schema": Schema.model_validate(SCHEMA), "donated": ["a letter"]}
+    method = Mosaic(candidates=candidates)
+    schema = Schema.model_validate(SCHEMA)
     for count in (None, 150.0, 9000.0):  # the DP record count does not matter
-        (first,) = method.planned_calls(record_count=count, length=length, **fields)
-        assert first.calls == scored
-    further = method.planned_further_calls(record_count=None, texts=texts, length=length, **fields)
-    assert sum(batch.calls for batch in further) == max(0, 2 * texts - scored)
+        planning = Planning(
+            schema=schema,
+            donated=["a letter"],
+            length=FirstLength(),
+            texts=texts,
+            record_count=count,
+            texts_setting=texts,
+        )
+        calls = {batch.stage: batch.calls for batch in method.planned_calls(planning)}
+        assert calls.pop("initialise@mosaic") == scored
+        further = max(0, 2 * texts - scored)
+        assert calls == ({"enlarge@mosaic": further} if further else {})
 
 
 def test_without_a_size_two_texts_are_scored_for_each_record() -> None:
-    method = mosaic(release={"texts": None})
-    assert isinstance(method, sb.Mosaic)
-    assert method.candidates is None
-    assert [method.first_count(count) for count in (150.0, 9000.0)] == [300, 2000]
+    parts = Mosaic().parts()
+    counts = [parts.start.prompts.candidate_count(count, texts=None) for count in (150.0, 9000.0)]
+    assert [parts.first_count(count) for count in counts] == [300, 2000]
 
 
 def test_a_small_release_scores_four_hundred_texts(tmp_path: Path) -> None:
     found = release(tmp_path, method=sb.Mosaic(), texts=5)
     assert len(found.texts) == 5
     assert found.card is not None
-    assert found.card["made_by"]["settings"]["methods"]["mosaic"]["candidates"] == 400
-    assert 350 < len(found.evolution.rounds[0].population) <= 400
+    assert found.card["made_by"]["settings"]["methods"]["mosaic"]["candidates"] is None
+    assert 350 < len(scored_texts(found)) <= 400
 
 
 def test_without_a_size_the_release_follows_the_dp_count(tmp_path: Path) -> None:
@@ -151,13 +159,13 @@ def test_without_a_size_the_release_follows_the_dp_count(tmp_path: Path) -> None
 def test_without_donated_examples_prompts_contain_metadata(tmp_path: Path) -> None:
     found = release(tmp_path, donated=None)
     assert len(found.texts) == 50
-    assert not any(found.evolution.final.examples)
+    assert not any(found.lineage.final.examples)
 
 
 def test_every_text_has_its_row_and_the_examples_of_its_prompt(tmp_path: Path) -> None:
     found = release(tmp_path)
-    assert len(set(found.evolution.final.rounds.tolist())) == 2
-    assert {len(examples) for examples in found.evolution.final.examples} == {6}
+    assert len(set(found.lineage.final.rounds.tolist())) == 2
+    assert {len(examples) for examples in found.lineage.final.examples} == {6}
     assert found.frame["product"].notna().all()
     assert found.frame["requested_product"].notna().all()
     assert not {"parent", "round", "examples"} & set(found.frame.columns)
@@ -169,7 +177,7 @@ def test_other_methods_keep_their_survivors_and_add_texts(
 ) -> None:
     found = release(tmp_path, method=method)
     assert len(found.texts) == 50
-    assert (found.evolution.final.rounds <= len(found.evolution.rounds)).sum() == 10
+    assert (found.lineage.final.rounds <= len(found.lineage.rounds)).sum() == 10
     few = release(tmp_path, method=method, texts=4)
     assert set(few.texts) <= set(found.texts)
 
@@ -220,7 +228,7 @@ def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(
         state=tmp_path / "state", **private,
     )  # fmt: skip
     assert len(found.texts) == 20
-    scored = len(found.evolution.rounds[0].population)
+    scored = len(scored_texts(found))
     # 40 draws of 50 texts give about 28 different ones, so about 12 more are requested.
     assert 40 < requested["first texts"] <= 60
     assert requested["first texts"] - 40 >= 40 - scored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 
 from sugarbush.attributes.reader import LabelReader
 from sugarbush.data.schema import Schema
+from sugarbush.evolution.inputs import MetadataRelease, ReleaseSettings
 from sugarbush.evolution.targets import Targets, open_targets
 from sugarbush.evolution.writer import Writer
 from sugarbush.generators.interface import Answer, RandomRequest, Request
+from sugarbush.methods.interface import MethodInputs
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import seed_of
@@ -48,16 +51,24 @@ class Stubborn:
         )
 
 
-class Inputs:
+def inputs_with(again: float) -> Any:
     """The parts of `MethodInputs` that stage initialise uses."""
-
-    def __init__(self, again: float) -> None:
-        self.again, self.schema, self.generator = again, SCHEMA, Stubborn()
-        self.seed, self.donated, self.length, self.texts = 1, None, Any, 1
-        self.label_reader = lambda: LabelReader(schema=SCHEMA, embed=lambda texts: np.empty(0))
-
-    def writer(self, stage: str) -> Writer:
-        return Writer(generator=self.generator, max_dropped_share=0.1)  # type: ignore[arg-type]
+    generator = Stubborn()
+    public = SimpleNamespace(
+        again=again,
+        schema=SCHEMA,
+        seed=1,
+        donated=None,
+        texts=1,
+        release=ReleaseSettings(texts=1),
+        metadata=MetadataRelease(),
+    )
+    tools = SimpleNamespace(
+        generator=generator,
+        label_reader=lambda: LabelReader(schema=SCHEMA, embed=lambda texts: np.empty(0)),
+        writer=lambda stage: Writer(generator=generator, max_dropped_share=0.1),  # type: ignore[arg-type]
+    )
+    return MethodInputs(private=None, public=public, tools=tools)  # type: ignore[arg-type]
 
 
 class Method(Mosaic):
@@ -81,16 +92,16 @@ class Method(Mosaic):
 @pytest.mark.parametrize(("again", "repeated"), [(0.0, 0), (0.2, 2), (0.5, 2), (0.9, 0)])
 def test_contradicted_rows_take_the_waiting_requests(again: float, repeated: int) -> None:
     """Of the early requests, every second one asks for a chair and gets a lamp."""
-    inputs = Inputs(again)
-    initial = Method(prompt="metadata").initialise(inputs)  # type: ignore[arg-type]
-    assert len(inputs.generator.asked) == 10  # never more calls than planned
+    inputs = inputs_with(again)
+    initial = Method(prompt="metadata").initialise(inputs)
+    assert len(inputs.tools.generator.asked) == 10  # never more calls than planned
     assert len(initial.population) == 10
     early = 10 - int(10 * again)
     obeyed = initial.population.codes[early:, 0].tolist()
     assert obeyed[len(obeyed) - repeated :] == [1] * repeated
     assert sum("chair" in text for text in initial.population.texts) == sum(obeyed)
-    assert len({request.sample for request in inputs.generator.asked}) == 10
-    asked = [dict(request.attributes)["topic"] for request in inputs.generator.asked]
+    assert len({request.sample for request in inputs.tools.generator.asked}) == 10
+    asked = [dict(request.attributes)["topic"] for request in inputs.tools.generator.asked]
     assert [TOPICS[code] for code in initial.population.codes[:, 0]] == asked
     assert initial.ledger_ids == ("entry",)
 
@@ -105,5 +116,5 @@ class ByLabel(Method):
 
 
 def test_the_counts_of_labels_stay_because_they_are_the_quota_of_later_rounds() -> None:
-    initial = ByLabel(prompt="metadata").initialise(Inputs(0.5))  # type: ignore[arg-type]
+    initial = ByLabel(prompt="metadata").initialise(inputs_with(0.5))
     assert np.bincount(initial.population.labels).tolist() == [5, 5]

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 import sugarbush as sb
 from sugarbush.errors import ParamsError
 from sugarbush.methods.interface import Method
-from sugarbush.pipeline.settings import parse_params
 
 SCHEMA: dict[str, Any] = {
     "subject": "letters",
@@ -23,17 +22,11 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "variations": (1, 9),
     "candidates": (None, 1, 2),
     "examples": (0, 1),
-    "max_candidates": (1,),
-    "candidates_per_record": (0.001,),
     "by_label": (False, True),
-    "distinct": (True,),
-    "selection": ("rank", "kernel_herding"),
-    "threshold": (50.0,),
+    "scorer": ("votes", "kernel"),
+    "votes": (1, 2, 100),
     "mask_share": (0.01, 1.0),
     "tones": (("angry",),),
-    "word_scale": (5.0,),
-    "min_words": (1, 1000),
-    "score_width": (0.005, 5.0),
     "prompt": ("independent", "metadata", "examples", "both"),
 }
 TINY: dict[type[Method], dict[str, Any]] = {
@@ -74,12 +67,24 @@ def test_every_small_setting_is_a_run_or_a_message(
     assert len(release.texts) == 3
 
 
+def test_every_setting_of_a_method_has_small_values() -> None:
+    names = {name for kind in TINY for name in kind.model_fields}
+    assert names == set(VALUES)
+
+
 @pytest.mark.parametrize(
-    ("fields", "message"),
-    [({"rounds": 1}, "has no rounds. Remove"), ({"candidates": None}, "Set candidates")],
+    ("kind", "fields", "message"),
+    [
+        (sb.Public, {"rounds": 1}, "rounds: is not an argument of Public"),
+        (sb.Public, {"candidates": None}, "Set candidates to a number"),
+        (sb.Mosaic, {"rounds": 1}, "rounds: is not an argument of Mosaic"),
+        (sb.AugPE, {"scorer": "kernel"}, "scorer: kernel needs by_label: false"),
+        (sb.Maple, {"votes": 0}, "votes: must be greater"),
+        (sb.Maple, {"votes": 101}, "votes: must be less"),
+    ],
 )
-def test_public_refuses_rounds_and_a_missing_number_of_candidates(
-    fields: dict[str, Any], message: str
+def test_settings_without_an_effect_are_refused(
+    kind: type[Method], fields: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ParamsError, match=rf"methods\.public: .*{message}"):
-        parse_params({"methods": {"public": fields}})
+    with pytest.raises(ValueError, match=message):
+        kind(**fields)

@@ -11,16 +11,28 @@ import pytest
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import ParamsError
-from sugarbush.evolution.settings import Selection
+from sugarbush.methods.augpe import AugPE
+from sugarbush.methods.crt import CRT
+from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import Method
-from sugarbush.pipeline.audit import AuditFinding, audit
+from sugarbush.methods.maple import Maple
+from sugarbush.methods.mosaic import Mosaic
+from sugarbush.pipeline.audit import Finding, audit
 from sugarbush.pipeline.method_audit import AuditRecords, audit_records, method_run, method_size
 from sugarbush.pipeline.noise_faults import Fault
 from sugarbush.pipeline.settings import parse_params
 from tests.settings import params
 
-# Three rounds of augpe, because the charges of three add up as those of ten do.
-SETTINGS = params(methods=["mosaic", "maple", "augpe", "dpft", "crt"], methods__augpe__rounds=3)
+SETTINGS = params()
+METHODS: dict[str, Method] = {
+    "mosaic": Mosaic(),
+    "maple": Maple(),
+    "augpe": AugPE(rounds=3),  # the charges of three rounds add up as those of ten do
+    "nearest few": Maple(votes=5),
+    "kernel scores": Maple(scorer="kernel"),
+    "dpft": DPFT(),
+    "crt": CRT(),
+}
 SCHEMA = Schema(
     subject="letters",
     attributes=tuple(
@@ -41,17 +53,10 @@ def records(canaries: int, *, alike: float = 0.0) -> AuditRecords:
     return AuditRecords(texts=texts, codes=codes, vectors=vectors, canaries=canaries)
 
 
-def method_named(name: str) -> Method:
-    if name == "kernel scores":
-        chosen = SETTINGS.method("maple")
-        return chosen.model_copy(update={"selection": Selection.KERNEL_HERDING})
-    return SETTINGS.method(name)
-
-
 def audited(
     name: str, *, epsilon: float, fault: Fault | None = None, runs: int = 10, alike: float = 0.0
-) -> AuditFinding:
-    method = method_named(name)
+) -> Finding:
+    method = METHODS[name]
     own = records(30 if name in {"dpft", "crt"} else 100, alike=alike)
     corpus: Any = SimpleNamespace(settings=SETTINGS, schema=SCHEMA)
     return audit(
@@ -63,7 +68,7 @@ def audited(
     )
 
 
-@pytest.mark.parametrize("name", ["mosaic", "maple", "augpe", "kernel scores"])
+@pytest.mark.parametrize("name", ["mosaic", "maple", "augpe", "nearest few", "kernel scores"])
 @pytest.mark.parametrize("fault", [Fault.NO_NOISE, Fault.TENTH, Fault.KNOWN_SEED])
 def test_coarse_faults_of_a_whole_method_are_caught(name: str, fault: Fault) -> None:
     """In 15 runs per case, the lower bounds were 8 standard deviations or more above the claim."""
@@ -87,7 +92,7 @@ def test_coarse_faults_of_training_are_caught(name: str, fault: Fault) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mosaic", "maple", "augpe", "kernel scores"])
+@pytest.mark.parametrize("name", ["mosaic", "maple", "augpe", "nearest few", "kernel scores"])
 def test_a_correct_method_is_attacked_and_not_disproved(name: str) -> None:
     """In 9 measured audits per method, both bounds were 7 standard deviations or more from their
     limits, so a false alarm has probability below 1e-9."""
@@ -104,7 +109,7 @@ def test_records_of_a_release_are_not_audited() -> None:
     settings = parse_params({"prepare": {"file": "a.csv"}, "privacy": {"dataset": "a"}})
     corpus: Any = SimpleNamespace(settings=settings)
     with pytest.raises(ParamsError, match="benchmark"):
-        audit_records(corpus, method_named("maple"))
+        audit_records(corpus, METHODS["maple"])
     with pytest.raises(ParamsError, match=r"audit\.enabled"):
         parse_params(
             {"prepare": {"file": "a.csv"}, "privacy": {"dataset": "a"}, "audit": {"enabled": True}}
