@@ -80,20 +80,6 @@ def test_planned_draws_cost_exactly_what_single_charges_of_one_plan_cost(
     assert totals[0] == totals[1] == sb.epsilon([*other, *[single] * count], delta=DELTA)
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.sampled_from([1, 2, 8]), stddevs)
-def test_planned_draws_without_a_plan_cost_no_more_than_single_charges(
-    count: int, stddev: float
-) -> None:
-    """A result may decide about a single charge, so single charges have the adaptive bound."""
-    with TemporaryDirectory() as one, TemporaryDirectory() as other:
-        planned, single = (ledger_in(Path(state), cap=math.inf) for state in (one, other))
-        session_of(planned).planned(DiscreteGaussian(stddev=stddev, count=count))
-        for _ in range(count):
-            session_of(single).charge(DiscreteGaussian(stddev=stddev))
-        assert planned.total() <= single.total() * (1 + 1e-9)
-
-
 def test_the_entry_is_on_disk_before_the_first_draw_and_names_all_draws(tmp_path: Path) -> None:
     draws = session_of(ledger_in(tmp_path)).planned(DiscreteGaussian(stddev=9.0, count=3))
     (entry,) = ledger_in(tmp_path).entries()
