@@ -45,6 +45,7 @@ def noisy_histogram(
     >>> import math, tempfile
     >>> from pathlib import Path
     >>> from sugarbush.privacy.ledger import Ledger
+    >>> from sugarbush.privacy.session import PrivacySession
     >>> from sugarbush.privacy.unit import Unit
     >>> with tempfile.TemporaryDirectory() as state:
     ...     ledger = Ledger(
