@@ -195,20 +195,24 @@ class PlannedDraws:
     def check(self, events: Iterable[Event], *, part: Part | None = None) -> None:
         """Raise PrivacyError if the draws with `events` were not planned. Spend nothing."""
         events = tuple(events)
+        self._refuse_other_process()
         with self._lock:
             self._refuse_unplanned(events, part)
 
     def charge(self, event: Event, *, part: Part | None = None) -> str:
         """Spend one planned draw, and return the id of the ledger entry. Raises PrivacyError."""
+        self._refuse_other_process()
+        with self._lock:
+            counted = self._refuse_unplanned((event,), part)
+            self._left[counted] -= 1
+        return self._id
+
+    def _refuse_other_process(self) -> None:
         if os.getpid() != self._process:
             raise PrivacyError(
                 "planned draws belong to the process that charged them. Draw there, or charge "
                 "draws in this process"
             )
-        with self._lock:
-            counted = self._refuse_unplanned((event,), part)
-            self._left[counted] -= 1
-        return self._id
 
     def _refuse_unplanned(self, events: Sequence[Event], part: Part | None) -> Part | None:
         """Return the key of the draws in `_left`."""
