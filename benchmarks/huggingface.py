@@ -126,7 +126,7 @@ def by_provider(local: LocalModel, params: HuggingFace, count: int) -> int:
         return sum(
             answer.completion_tokens
             for batch in pack(lengths, limits, batch_tokens=params.batch_tokens)
-            for answer in write_batch(local, [rows[i] for i in batch], params)
+            for answer in write_batch(local, [rows[i] for i in batch], params, steering={})
         )
 
 

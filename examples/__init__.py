@@ -1,0 +1,1 @@
+"""Examples of methods that use public names only."""

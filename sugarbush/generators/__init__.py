@@ -19,6 +19,7 @@ __getattr__ = lazy_names(
             "VariationRequest",
             "usage_of",
         ),
+        "huggingface.steering": ("ActivationReader",),
         "prompts": ("SEPARATOR", "continuation"),
     },
 )

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from sugarbush.errors import PrivacyError
+from sugarbush.errors import ParamsError, PrivacyError
 from sugarbush.privacy.data_types import Released
 from sugarbush.settings import Section
 
@@ -151,7 +151,7 @@ NO_REQUESTS: Released[tuple[Request, ...]] = Released(())
 
 
 class Generator(Protocol):
-    """An open generator."""
+    """An open generator. A class of a generator inherits from this class."""
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
@@ -162,6 +162,19 @@ class Generator(Protocol):
         only on the seed and its own request.
         """
         ...
+
+    def with_released(self, **numbers: Released[Any]) -> Generator:
+        """Return a generator that uses released numbers, such as a steering vector.
+
+        The numbers replace those of an earlier call. Every answer of the new generator has the
+        ledger ids of the numbers, and cache keys change with the numbers. Raises PrivacyError for
+        numbers that are not `Released`. The default implementation accepts no numbers and raises
+        ParamsError.
+        """
+        raise ParamsError(
+            f"{type(self).__name__} accepts no released numbers. The generators huggingface "
+            "(steering) and pool (query) do"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

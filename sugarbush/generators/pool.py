@@ -18,19 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from sugarbush.errors import GeneratorError, InvariantError
+from sugarbush.errors import GeneratorError, InvariantError, ParamsError
 from sugarbush.generators.interface import (
     Answer,
     Embed,
+    Generator,
     GeneratorContext,
     GeneratorFacts,
     GeneratorSettings,
     Problem,
     Request,
     VariationRequest,
+    released_requests,
 )
 from sugarbush.generators.pool_files import PoolSource, load_pool
-from sugarbush.privacy.data_types import Released
+from sugarbush.generators.released_numbers import ReleasedNumbers
+from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.progress import progress
 from sugarbush.randomness import Rng, public_rng
 from sugarbush.settings import PUBLIC_TEXTS
@@ -118,7 +121,7 @@ class Pool(GeneratorSettings):
         return tuple(dict.fromkeys((*load_pool(self.sources, base=base), *given)))
 
 
-class PoolGenerator:
+class PoolGenerator(Generator):
     """Samples pool texts for requests.
 
     `embeddings` (n, d) float32 contains the unit vectors of `texts` (n,). `embed` returns unit
@@ -138,6 +141,7 @@ class PoolGenerator:
         params: Pool,
         seed: int,
         embed: Embed,
+        numbers: ReleasedNumbers | None = None,
     ) -> None:
         if len(embeddings) != len(texts):
             raise InvariantError(
@@ -148,6 +152,7 @@ class PoolGenerator:
         self._params = params
         self._seed = seed
         self._embed = embed
+        self._numbers = ReleasedNumbers() if numbers is None else numbers
         self._places: dict[str, list[int]] = {}
         for place, text in enumerate(self._texts):
             self._places.setdefault(text, []).append(place)
@@ -167,7 +172,23 @@ class PoolGenerator:
         text with the parent, and samples from the `neighbours` nearest texts. An answer fails if no
         text is left.
         """
-        return requests.map(self._answers)
+        ids = merge_ids(requests, Released(None, self._numbers.ledger_ids))
+        return Released(self._answers(released_requests(requests)), ids)
+
+    def with_released(self, **numbers: Released[Any]) -> PoolGenerator:
+        """Return the pool with a released vector `query` (dim,).
+
+        The vector is added to the unit vector of every prompt, in the space of the embeddings.
+        Requests without examples and attributes are compared with the vector alone.
+        """
+        found = ReleasedNumbers.checked(numbers, names=("query",), generator=Pool.name)
+        size = self._embeddings.shape[1]
+        if (shape := np.shape(found.values.get("query", np.empty(size)))) != (size,):
+            raise ParamsError(f"query: a vector of {size} numbers is needed, not the shape {shape}")
+        return PoolGenerator(
+            self._texts, self._embeddings, params=self._params, seed=self._seed, embed=self._embed,
+            numbers=found,
+        )  # fmt: skip
 
     def _answers(self, requests: tuple[Request, ...]) -> tuple[Answer, ...]:
         rngs = [public_rng(self._seed, "pool", repr(request)) for request in requests]
@@ -176,7 +197,7 @@ class PoolGenerator:
             asked_by.setdefault(_prompt(request, rng), []).append(place)
         answers = {
             place: Answer(text=self._texts[rngs[place].integers(len(self._texts))])
-            for place in asked_by.pop(_NOTHING, [])
+            for place in (() if "query" in self._numbers.values else asked_by.pop(_NOTHING, ()))
         }
         prompts = list(asked_by)
         directions = self._directions(prompts)
@@ -222,7 +243,10 @@ class PoolGenerator:
         return Answer(text=self._texts[near[best]])
 
     def _directions(self, prompts: Sequence[_Prompt]) -> NDArray[np.float32]:
-        """Return the mean embedding of each prompt's texts, scaled to length 1: (m, d)."""
+        """Return the mean embedding of each prompt's texts, scaled to length 1: (m, d).
+
+        A released vector `query` is added, and the sum is scaled to length 1 again.
+        """
         texts = dict.fromkeys(text for prompt in prompts for text in prompt.texts)
         new = [text for text in texts if text not in self._places]
         embedded = dict(zip(new, self._embed(new), strict=True)) if new else {}
@@ -234,10 +258,17 @@ class PoolGenerator:
             (len(prompts), self._embeddings.shape[1]), dtype=np.float32
         )
         for row, prompt in enumerate(prompts):
-            means[row] = np.mean([vectors[text] for text in prompt.texts], axis=0)
-        lengths = np.linalg.norm(means, axis=1, keepdims=True)
-        directions: NDArray[np.float32] = means / np.maximum(lengths, _TINY)
-        return directions
+            if prompt.texts:
+                means[row] = np.mean([vectors[text] for text in prompt.texts], axis=0)
+        directions = _unit(means)
+        query = self._numbers.values.get("query")
+        return directions if query is None else _unit(directions + query.astype(np.float32))
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    scaled: NDArray[np.float32] = vectors / np.maximum(lengths, _TINY)
+    return scaled
 
 
 def _indexed(texts: Sequence[str], embed: Embed) -> NDArray[np.float32]:

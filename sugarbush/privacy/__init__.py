@@ -8,9 +8,11 @@ __getattr__ = lazy_names(
         "accounting": ("Relation", "rounded_down", "rounded_up"),
         "budget": ("BudgetRequest", "Subsampling", "make_plan", "with_subsampling"),
         "key": ("state_key",),
+        "events": ("DiscreteGaussian", "GaussianDp"),
         "fingerprint": ("make_dataset_fingerprint",),
-        "mechanisms": ("noisy_sum",),
+        "mechanisms": ("noisy_histogram", "noisy_sum"),
         "results": ("digest_of",),
+        "session": ("PlannedDraws",),
         "settings": ("Purpose",),
     },
 )

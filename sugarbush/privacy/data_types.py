@@ -12,16 +12,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.privacy.parts import Parts
+from sugarbush.errors import InvariantError, ParamsError
+from sugarbush.privacy.parts import Parts, select
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Says which part of a partition a private value is. Two partitions have different parts.
+
+    A part contains nothing private. Its number comes from the code that made the partition.
+    """
+
+    partition: object
+    number: int
+
+    def __repr__(self) -> str:
+        return f"part {self.number}"
 
 
 class Private(Generic[T_co]):
@@ -35,10 +51,22 @@ class Private(Generic[T_co]):
     (Private(...), Private(...))
     """
 
-    __slots__ = ("_per_unit",)
+    __slots__ = ("_part", "_per_unit")
 
     def __init__(self, per_unit: Sequence[T_co] | Sized) -> None:
         self._per_unit: Any = per_unit
+        self._part: Part | None = None
+
+    @property
+    def part(self) -> Part | None:
+        """The part of a partition that contains all units of this value, or None."""
+        return self._part
+
+    def _with(self, per_unit: Any, *, part: Part | None = None) -> Private[Any]:
+        """Return other elements of the same units."""
+        private: Private[Any] = Private(per_unit)
+        private._part = part or self._part
+        return private
 
     def map_batch(self, function: Callable[[Any], Sized]) -> Private[Any]:
         """Apply a vectorised function, for example embedding or nearest neighbours.
@@ -48,26 +76,65 @@ class Private(Generic[T_co]):
         function runs when a mechanism reads a part.
         """
         if isinstance(self._per_unit, Parts):
-            return Private(self._per_unit.then(function))
+            return self._with(self._per_unit.then(function))
         mapped = function(self._per_unit)
         if len(mapped) != len(self._per_unit):
             raise ValueError("map_batch: the function did not return one element per unit")
-        return Private(mapped)
+        return self._with(mapped)
 
     def zip_batch(self, other: Private[Any], function: Callable[[Any, Any], Any]) -> Private[Any]:
         """Apply a function as in `map_batch` to two private values with the same order of units."""
-        if len(other._per_unit) != len(self._per_unit):
-            raise ValueError("zip_batch: the private values do not contain the same units")
+        self._require_same_units(other, "zip_batch")
         if isinstance(self._per_unit, Parts):
-            return Private(self._per_unit.zipped(other._per_unit, function))
+            return self._with(self._per_unit.zipped(other._per_unit, function))
         return self.map_batch(lambda own: function(own, other._per_unit))
+
+    def partition(
+        self, bins: Private[int] | Callable[[Any], Sized], *, size: int
+    ) -> tuple[Private[T_co], ...]:
+        """Divide the elements into `size` disjoint parts, in the order of `bins`.
+
+        `bins` contains one integer in [0, size) per record, or is a function that computes these
+        integers from a batch, as in `map_batch`. The integer of a record must depend on this record
+        alone, and not on its position, other records or their number. So one more record changes
+        one part. `size` and the number of a part are public. The number of records in a part is
+        private, like that of every private value.
+
+        `PrivacySession.parallel` runs one mechanism on every part for one charge, and states the
+        guarantee. Raises InvariantError if a record has no bin, without its value.
+
+        >>> words = Private(["a", "bb", "c"])
+        >>> words.partition(lambda batch: [len(word) - 1 for word in batch], size=2)
+        (Private(...), Private(...))
+        """
+        if size < 1:
+            raise ParamsError(f"a partition has at least one part (got size={size})")
+        private = bins if isinstance(bins, Private) else self.map_batch(bins)
+        self._require_same_units(private, "partition")
+        numbers = private._per_unit
+        chosen = np.asarray(list(numbers.elements()) if isinstance(numbers, Parts) else numbers)
+        is_valid = chosen.ndim == 1 and chosen.dtype.kind in "iu"
+        if len(chosen) and not (is_valid and chosen.min() >= 0 and chosen.max() < size):
+            raise InvariantError("every record must have one bin between 0 and size-1")
+        elements, partition = self._per_unit, object()
+        choose = elements.selected if isinstance(elements, Parts) else partial(select, elements)
+        return tuple(
+            self._with(choose(chosen == number), part=Part(partition, number))
+            for number in range(size)
+        )
+
+    def _require_same_units(self, other: Private[Any], what: str) -> None:
+        # A part has only the records of its bin, so other values may come from other records.
+        if other._part is not self._part or len(other._per_unit) != len(self._per_unit):
+            raise ValueError(f"{what}: the private values do not contain the same units")
 
     def joined_by(self, owners: Private[Any]) -> Private[Any]:
         """Return one element per owner: the owner's tuples, concatenated in order."""
+        self._require_same_units(owners, "joined_by")
         joined: dict[Any, tuple[Any, ...]] = {}
         for owner, element in zip(owners._per_unit, self._per_unit, strict=True):
             joined[owner] = joined.get(owner, ()) + element
-        return Private(list(joined.values()))
+        return self._with(list(joined.values()))
 
     def __repr__(self) -> str:
         return "Private(...)"

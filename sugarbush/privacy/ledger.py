@@ -264,16 +264,16 @@ class Ledger:
             chain = self._chain()
             self._refuse_missing_charges(chain.entries)
             others = self._reserved_by_others()
-            own = None if self.reservation is None else self.reservation.of(event)
-            if own is None:
+            reserved = () if self.reservation is None else self.reservation.of(event)
+            if reserved:
+                self._refuse_other_names(dataset_fingerprint)
+                self._refuse_other_units(chain.entries)
+                planned = next((each.planned for each in reserved if each.planned), ())
+                own = replace(reserved[0], event=event, planned=planned)
+            else:
                 known = (*chain.entries, *others)
                 (own,) = self._planned_entries(known, (event,), plan)
                 self._admit(chain, others, (own,), f"stage '{stage}'", dataset_fingerprint)
-                is_reserved = False
-            else:
-                self._refuse_other_names(dataset_fingerprint)
-                self._refuse_other_units(chain.entries)
-                is_reserved = True
             cap, stored = self._cap_after(chain), stored_part(dataset_fingerprint)
             is_known = any(entry.dataset_fingerprint == stored for entry in chain.entries)
             entry = replace(
@@ -288,8 +288,8 @@ class Ledger:
             )
             self._append(entry.as_line(), chain)
             if self.reservation is not None:
-                if is_reserved:
-                    self.reservation.remove(own)
+                if reserved:
+                    self.reservation.remove(reserved)
                 else:
                     self.reservation.close()
         return entry.id

@@ -1,4 +1,8 @@
-"""Mechanisms convert Private to Released values. The charge comes before the noise."""
+"""Mechanisms convert Private to Released values. The charge comes before the noise.
+
+`session` is a `PrivacySession`, which charges each draw, or the `PlannedDraws` of
+`PrivacySession.planned` or `PrivacySession.parallel`, which pay for many draws at once.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
 from sugarbush.privacy.noise import discrete_gaussian
 from sugarbush.privacy.parts import Parts
-from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.session import ChargingSession
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
 _BLOCK_ROWS = 512  # records per call of `scores`
@@ -23,7 +27,7 @@ _LARGEST_NORM = 2**26
 
 
 def noisy_histogram(
-    bins: Private[int], *, size: int, stddev: float, session: PrivacySession
+    bins: Private[int], *, size: int, stddev: float, session: ChargingSession
 ) -> Released[NDArray[np.int64]]:
     """Count the records in each of `size` bins, with noise: `(size,)` int64.
 
@@ -41,6 +45,7 @@ def noisy_histogram(
     >>> import math, tempfile
     >>> from pathlib import Path
     >>> from sugarbush.privacy.ledger import Ledger
+    >>> from sugarbush.privacy.session import PrivacySession
     >>> from sugarbush.privacy.unit import Unit
     >>> with tempfile.TemporaryDirectory() as state:
     ...     ledger = Ledger(
@@ -54,15 +59,15 @@ def noisy_histogram(
     """
     sensitivity = session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
-    session.check([event])
+    session.check([event], part=bins.part)
     counts = _counts(bins, size)
-    charge = session.charge(event)
+    charge = session.charge(event, part=bins.part)
     noisy = discrete_gaussian(counts, stddev=stddev, sensitivity=float(sensitivity))
     return as_released_array(noisy, (charge,))
 
 
 def exact_histogram(
-    bins: Private[int], *, size: int, session: PrivacySession
+    bins: Private[int], *, size: int, session: ChargingSession
 ) -> Released[NDArray[np.int64]]:
     """Count as in `noisy_histogram`, but without noise: `(size,)` int64.
 
@@ -81,7 +86,7 @@ def noisy_sum(
     size: int,
     record_l2_sensitivity: int,
     stddev: float,
-    session: PrivacySession,
+    session: ChargingSession,
 ) -> Released[NDArray[np.int64]]:
     """Sum the `scores` of all records, with noise: `(size,)` int64. Sums may be negative.
 
@@ -100,9 +105,9 @@ def noisy_sum(
     """
     sensitivity = record_l2_sensitivity * session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
-    session.check([event])
+    session.check([event], part=records.part)
     sums = _summed(records, scores, size, record_l2_sensitivity)
-    charge = session.charge(event)
+    charge = session.charge(event, part=records.part)
     noisy = discrete_gaussian(sums, stddev=stddev, sensitivity=float(sensitivity))
     return as_released_array(noisy, (charge,))
 
@@ -113,7 +118,7 @@ def exact_sum(
     scores: Callable[[Any], Iterable[NDArray[Any]]],
     size: int,
     record_l2_sensitivity: int,
-    session: PrivacySession,
+    session: ChargingSession,
 ) -> Released[NDArray[np.int64]]:
     """Sum as in `noisy_sum`, but without noise. Guarantee: none, as for `exact_histogram`."""
     session.check([NonPrivate()])

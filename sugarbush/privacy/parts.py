@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Protocol
@@ -27,6 +27,17 @@ def map_parts(function: Function, parts: Sequence[Any], combine: Combine) -> Any
     7
     """
     return reduce(combine, map(function, parts))
+
+
+def select(elements: Any, chosen: NDArray[np.bool_]) -> Any:
+    """Return the elements for which `chosen` (n,) is true, as an array or a list.
+
+    >>> select(["a", "b", "c"], np.array([True, False, True]))
+    ['a', 'c']
+    """
+    if isinstance(elements, np.ndarray):
+        return elements[chosen]
+    return [element for element, keep in zip(elements, chosen, strict=True) if keep]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +82,27 @@ class Parts:
             return function(read(part[0]), part[1].elements)
 
         return replace(self, parts=tuple(zip(self.parts, slices, strict=True)), read=read_zipped)
+
+    def selected(self, chosen: NDArray[np.bool_]) -> Parts:
+        """Keep the elements for which `chosen` (n,) is true."""
+        ends = np.cumsum(self.sizes, dtype=np.int64)
+        slices = [chosen[end - size : end] for end, size in zip(ends, self.sizes, strict=True)]
+        read = self.read
+
+        def read_selected(part: tuple[Any, _Slice]) -> Any:
+            return select(read(part[0]), part[1].elements)
+
+        return replace(
+            self,
+            parts=tuple(zip(self.parts, map(_Slice, slices), strict=True)),
+            sizes=tuple(int(each.sum()) for each in slices),
+            read=read_selected,
+        )
+
+    def elements(self) -> Iterator[Any]:
+        """Read the parts here, in order, and yield every element."""
+        for part in self.parts:
+            yield from self.read(part)
 
     def total(self, function: Callable[[Any], NDArray[np.int64]]) -> NDArray[np.int64]:
         read = self.read

@@ -44,9 +44,22 @@ class Reservation:
         wanted = Counter(single for event in events for single in single_events(event))
         return bool(self._entries) and wanted <= Counter(entry.event for entry in self._entries)
 
-    def of(self, event: Event) -> Entry | None:
-        """Return a reserved entry with this event, or None."""
-        return next((entry for entry in self._entries if entry.event == event), None)
+    def of(self, event: Event) -> tuple[Entry, ...]:
+        """Return the reserved entries that a charge of `event` uses, or none.
+
+        A plan reserves its draws one by one. An event of several draws uses as many entries of one
+        group with one slack number, because then the draws cost the same together.
+        """
+        for entry in self._entries:
+            if entry.event == event:
+                return (entry,)
+        singles = single_events(event)
+        alike: dict[tuple[str, int], list[Entry]] = {}
+        for entry in self._entries:
+            if entry.plan and entry.event == singles[0]:
+                alike.setdefault((entry.plan, entry.slack), []).append(entry)
+        whole = (entries for entries in alike.values() if len(entries) >= len(singles))
+        return tuple(next(whole, [])[: len(singles)])
 
     def store(self, folder: Path, entries: Sequence[Entry]) -> None:
         """Replace the reservation."""
@@ -59,9 +72,10 @@ class Reservation:
         self._lock.acquire()
         self._write([replace(entry, id=secrets.token_hex(12)) for entry in entries])
 
-    def remove(self, entry: Entry) -> None:
-        """Remove an entry that is now charged."""
-        self._write([own for own in self._entries if own is not entry])
+    def remove(self, entries: Sequence[Entry]) -> None:
+        """Remove entries that are now charged."""
+        charged = {entry.id for entry in entries}
+        self._write([entry for entry in self._entries if entry.id not in charged])
         if not self._entries:
             self.close()
 

@@ -108,10 +108,13 @@ def describe(event: Event) -> str:
     """
     match event:
         case DiscreteGaussian():
+            draws, them = ("", "all of them")
+            if event.count > 1:
+                draws, them = f"{event.count} planned draws of ", "the numbers of one draw"
             return (
-                "integer counts or sums with exact discrete Gaussian noise of standard deviation "
-                f"{rounded_down(event.stddev)} on each; one unit changes all of them together by "
-                f"at most {event.sensitivity} (L2 sensitivity)"
+                f"{draws}integer counts or sums with exact discrete Gaussian noise of standard "
+                f"deviation {rounded_down(event.stddev)} on each; one unit changes {them} together "
+                f"by at most {event.sensitivity} (L2 sensitivity)"
             )
         case GaussianDp():
             return f"adaptive mechanism, proved to be {rounded_up(event.mu)}-Gaussian-DP as a whole"

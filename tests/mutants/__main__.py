@@ -23,7 +23,10 @@ import yaml
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PARTS = ("sugarbush", "tasks", "flows", "tests", "research", "benchmarks", "docs", "README.md")
+PARTS = (
+    "sugarbush", "tasks", "flows", "tests", "research", "benchmarks", "examples", "docs",
+    "README.md",
+)  # fmt: skip
 FILES = ("pyproject.toml", "params.yaml", "dvc.yaml", "prefect.yaml", ".gitignore", "mkdocs.yml")
 PASSED, FAILED = 0, 1  # pytest's exit codes
 WORKERS = 2

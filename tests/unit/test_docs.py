@@ -92,7 +92,7 @@ def test_every_python_block_has_a_test() -> None:
 def test_the_concepts_run() -> None:
     found = run(runnable(DOCS / "concepts.md"))
     assert found["counts"].value.shape == (12,)
-    assert [entry.stage for entry in found["ledger"].entries()] == ["count"]
+    assert [entry.stage for entry in found["ledger"].entries()] == ["count"] * 3
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from sugarbush.examples.simulator.targets import target_for
 from sugarbush.examples.simulator.utterances import Utterance, fit, render
 from sugarbush.examples.simulator.variation import vary
 from sugarbush.generators.answer_checks import check
-from sugarbush.generators.interface import Answer, Request, VariationRequest
+from sugarbush.generators.interface import Answer, Generator, Request, VariationRequest
 from sugarbush.privacy.data_types import Released
 
 # These words in a corpus's subject show the form of its texts.
@@ -31,7 +31,7 @@ _SHOP_KINDS = {AttributeKind.PRODUCT, AttributeKind.ISSUE, AttributeKind.RESOLUT
 _MORE_ATTEMPTS = 4
 
 
-class SimulatorWriter:
+class SimulatorWriter(Generator):
     """Writes texts from the attributes, the examples or the parent of a request.
 
     Guarantee: a text depends only on the seed and its own request. The simulator has general

@@ -29,6 +29,7 @@ from sugarbush.errors import GeneratorError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.huggingface.model import LocalModel
 from sugarbush.generators.huggingface.settings import TOP_P, HuggingFace
+from sugarbush.generators.huggingface.steering import Steering, steered
 from sugarbush.generators.prompts import SEPARATOR
 
 _TAIL_TOKENS = 6  # the separator has at most five tokens, so the last six are searched for it
@@ -45,9 +46,9 @@ class PromptRow:
 
 
 def write_batch(
-    local: LocalModel, rows: Sequence[PromptRow], params: HuggingFace
+    local: LocalModel, rows: Sequence[PromptRow], params: HuggingFace, *, steering: Steering
 ) -> list[Completion]:
-    """Return the model's completion of each prompt.
+    """Return the model's completion of each prompt, with the vectors of `steering`.
 
     Raises GeneratorError, with the setting to change, if the device has too little memory for the
     batch.
@@ -59,7 +60,7 @@ def write_batch(
         uniforms[place, : len(row.uniforms)] = torch.from_numpy(row.uniforms)
     width = ids.shape[1]
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), steered(local.model, steering):
             added = _added_tokens(
                 local,
                 _Batch(

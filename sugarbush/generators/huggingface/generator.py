@@ -25,15 +25,25 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
 from sugarbush.generators.huggingface.batch import PromptRow, pack, write_batch
 from sugarbush.generators.huggingface.model import LocalModel, load_model
 from sugarbush.generators.huggingface.settings import TOP_P, HuggingFace
-from sugarbush.generators.interface import NO_REQUESTS, Answer, Request, released_requests
+from sugarbush.generators.huggingface.steering import checked_steering
+from sugarbush.generators.interface import (
+    NO_REQUESTS,
+    Answer,
+    Generator,
+    Request,
+    released_requests,
+)
 from sugarbush.generators.prompts import SEPARATOR, continuation, render
-from sugarbush.privacy.data_types import Released
+from sugarbush.generators.released_numbers import ReleasedNumbers
+from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.progress import progress
 from sugarbush.randomness import public_rng
 
@@ -63,13 +73,36 @@ class _Prompt:
     left_out: int
 
 
-class HuggingFaceGenerator:
+class HuggingFaceGenerator(Generator):
     """A generator that runs a model on this machine. Answers are cached in the folder `state`."""
 
     def __init__(
-        self, params: HuggingFace, *, seed: int, state: Path, say: Callable[[str], None]
+        self,
+        params: HuggingFace,
+        *,
+        seed: int,
+        state: Path,
+        say: Callable[[str], None],
+        numbers: ReleasedNumbers | None = None,
     ) -> None:
         self._params, self._seed, self._state, self._say = params, seed, state, say
+        self._numbers = ReleasedNumbers() if numbers is None else numbers
+
+    def with_released(self, **numbers: Released[Any]) -> HuggingFaceGenerator:
+        """Return the generator with released vectors `steering`: layer to vector (hidden size,).
+
+        A vector is added to the hidden states after its layer, at the last position of the prompt
+        and at every new token. `ActivationReader` reads hidden states of the same layers. Raises
+        ParamsError if the model lacks a layer, or if a vector has another size.
+        """
+        found = ReleasedNumbers.checked(numbers, names=("steering",), generator=PROVIDER)
+        steering = found.values.get("steering", {})
+        if not isinstance(steering, Mapping):
+            raise ParamsError("steering: map each layer to its vector, such as {12: vector}")
+        checked_steering(load_model(self._params), steering)
+        return HuggingFaceGenerator(
+            self._params, seed=self._seed, state=self._state, say=self._say, numbers=found
+        )
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
         """Load the model and check that each request of `planned` fits into its context.
@@ -103,7 +136,8 @@ class HuggingFaceGenerator:
                 completions = {k: _read(local, c) for k, c in (had | fresh).items()}
                 return Asked(keys=keys, completions=completions, fresh=fresh.keys())
 
-            return Released(answer_all(wanted, prompts, ask), requests.ledger_ids)
+            ids = merge_ids(requests, Released(None, self._numbers.ledger_ids))
+            return Released(answer_all(wanted, prompts, ask), ids)
 
     def _prompts(
         self, local: LocalModel, wanted: tuple[Request, ...], what: str
@@ -155,6 +189,8 @@ class HuggingFaceGenerator:
             seed=self._seed,
             sample=prompt.request.sample,
             attempt=attempt,
+            # Without numbers, the keys are those of version 0.3.
+            **({"released": self._numbers.digest} if self._numbers.digest else {}),
         )
 
     def _written(
@@ -184,7 +220,9 @@ class HuggingFaceGenerator:
                 if not missing:
                     continue
                 rows = [self._row(prompts[key], attempt) for key in missing]
-                completions = write_batch(local, rows, self._params)
+                completions = write_batch(
+                    local, rows, self._params, steering=self._numbers.values.get("steering", {})
+                )
                 fresh = dict(zip(missing, completions, strict=True))
                 cache.put_all(fresh)
                 written |= fresh

@@ -18,7 +18,13 @@ from pathlib import Path
 from sugarbush.errors import SugarbushError
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
-from sugarbush.generators.interface import NO_REQUESTS, Answer, Request, released_requests
+from sugarbush.generators.interface import (
+    NO_REQUESTS,
+    Answer,
+    Generator,
+    Request,
+    released_requests,
+)
 from sugarbush.generators.openai.batch_api import BatchApi, Receive
 from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
 from sugarbush.generators.openai.batch_jobs import jobs_with
@@ -45,7 +51,7 @@ _CUT = (
 )
 
 
-class OpenAiGenerator:
+class OpenAiGenerator(Generator):
     """A generator that calls an OpenAI-compatible endpoint."""
 
     def __init__(

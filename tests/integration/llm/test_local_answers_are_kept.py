@@ -88,11 +88,11 @@ class Batches:
 def batches(monkeypatch: pytest.MonkeyPatch) -> Batches:
     seen, write = Batches([]), generator_module.write_batch
 
-    def watched(local: Any, rows: Any, params: Any) -> Any:
+    def watched(local: Any, rows: Any, params: Any, **steering: Any) -> Any:
         if len(seen.written) == seen.deadly:
             raise KeyboardInterrupt
         seen.written.append(tuple((*row.ids, round(row.uniforms[0] * 1e9)) for row in rows))
-        return write(local, rows, params)
+        return write(local, rows, params, **steering)
 
     monkeypatch.setattr(generator_module, "write_batch", watched)
     return seen

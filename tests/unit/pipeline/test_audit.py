@@ -169,7 +169,7 @@ def test_a_seeded_fault_draws_the_same_noise_again() -> None:
 
 def test_only_the_audit_imports_broken_noise() -> None:
     importers = set()
-    for folder in ("sugarbush", "tasks", "flows", "research", "benchmarks"):
+    for folder in ("sugarbush", "tasks", "flows", "research", "benchmarks", "examples"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

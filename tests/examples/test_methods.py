@@ -1,0 +1,117 @@
+"""Tests of the example methods with a tiny corpus: what they charge, and what they write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sugarbush as sb
+from examples.methods.steering import ONE, contributions, learn, scaled, steered
+from examples.methods.token_by_token import token_by_token
+from sugarbush.generators import ActivationReader, GeneratorContext, RandomRequest
+from sugarbush.privacy import DiscreteGaussian
+from tests.integration.llm.tiny_gpt2 import save_tiny_gpt2
+
+LAYERS = (0, 1)
+
+
+def session_in(state: Path, *, cap: float = 2.0) -> sb.PrivacySession:
+    ledger = sb.open_ledger("complaints", cap=cap, delta=1e-6, state=state)
+    return sb.PrivacySession(ledger=ledger, stage="example", run="1")
+
+
+# Token by token
+
+VOCABULARY = ("my", "lamp", "chair", "is", "broken", "late")
+LETTERS = ["My lamp is broken", "my chair is late", "My lamp is late"] * 200
+
+
+def written(session: sb.PrivacySession, **changes: Any) -> sb.Released[tuple[str, ...]]:
+    fields = {"texts": 100, "words": 8, "stddev": 80.0} | changes
+    return token_by_token(sb.Private(LETTERS), VOCABULARY, session=session, **fields)  # type: ignore[arg-type]
+
+
+def test_800_planned_tokens_are_one_charge(tmp_path: Path) -> None:
+    session = session_in(tmp_path)
+    found = written(session)
+    (entry,) = session.ledger.entries()
+    assert entry.event == DiscreteGaussian(stddev=80.0, count=800)
+    assert found.ledger_ids == (entry.id,)
+    assert session.ledger.total() < 2
+    assert len(found.value) == 100
+    assert "my lamp is broken" in found.value
+    assert {word for text in found.value for word in text.split()} == set(VOCABULARY)
+
+
+def test_tokens_beyond_the_cap_are_refused_before_the_first(tmp_path: Path) -> None:
+    session = session_in(tmp_path, cap=1.0)
+    with pytest.raises(sb.BudgetExceededError):
+        written(session)
+    assert not session.ledger.entries()
+
+
+# Steering
+
+TEXTS = ["my card was charged twice", "the loan", "a bank closed my account", "fees and fees"]
+OWN = ["hello there", "good day"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> sb.HuggingFace:
+    folder = save_tiny_gpt2(tmp_path_factory.mktemp("tiny_gpt2"), chats=False)
+    return sb.HuggingFace(model=str(folder), device="cpu", max_tokens=48)
+
+
+@pytest.fixture(scope="module")
+def reader(model: sb.HuggingFace) -> ActivationReader:
+    return ActivationReader(model, LAYERS, prompt="Complaints:", tokens=6, rows=4)
+
+
+def test_steered_texts_have_the_id_of_one_charge(
+    model: sb.HuggingFace, reader: ActivationReader, tmp_path: Path
+) -> None:
+    context = GeneratorContext(
+        seed=1, state=tmp_path, account="a", stage="s", base=tmp_path,
+        embed=lambda texts: np.empty((len(texts), 0), np.float32), say=print,
+    )  # fmt: skip
+    session, plain = session_in(tmp_path), model.open(context)
+    generator = steered(
+        plain, sb.Private(TEXTS * 20), OWN, reader, layers=LAYERS, alpha=2.0, mu=0.2,
+        session=session,
+    )  # fmt: skip
+    (entry,) = session.ledger.entries()
+    assert entry.event == DiscreteGaussian(stddev=ONE / 0.2, sensitivity=ONE)
+    asked = sb.Released(
+        tuple(RandomRequest(subject="complaints", words=20, sample=i) for i in range(4))
+    )
+    before, after = plain.generate(asked), generator.generate(asked)
+    assert (before.ledger_ids, after.ledger_ids) == ((), (entry.id,))
+    assert [answer.text for answer in before.value] != [answer.text for answer in after.value]
+
+
+def test_a_steering_beyond_the_cap_is_refused(reader: ActivationReader, tmp_path: Path) -> None:
+    session = session_in(tmp_path, cap=0.1)
+    with pytest.raises(sb.BudgetExceededError):
+        learn(sb.Private(TEXTS), OWN, reader, layers=LAYERS, mu=0.2, session=session)
+    assert not session.ledger.entries()
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_a_contribution_has_at_most_norm_one(size: float) -> None:
+    rng = np.random.default_rng(1)
+    rows = contributions(
+        (size * rng.standard_normal((50, 3, 8))).astype(np.float32),
+        np.zeros((3, 8), np.float32),
+        np.ones(3, np.float32),
+    )
+    assert rows.dtype == np.int64
+    assert (rows.astype(float) ** 2).sum(axis=1).max() <= ONE**2
+
+
+def test_vectors_have_the_length_of_the_scale() -> None:
+    scale = np.array([2.0, 4.0], np.float32)
+    found = scaled(np.arange(1, 9), scale, alpha=0.25)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), [0.5, 1.0], rtol=1e-6)
