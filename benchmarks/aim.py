@@ -49,12 +49,12 @@ WAYS = (1, 2, 3)
 # The sizes of the nine domains of adult.csv (age to income), and of six further domains.
 SIZES = (10, 9, 16, 7, 15, 6, 5, 2, 2, 5, 10, 42, 3, 20, 8)
 
-Run = tuple[float, str]  # epsilon and engine
+EngineRun = tuple[float, str]  # epsilon and engine
 _FORK = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class AimJob:
     engine: str
     epsilon: float
     seed: int
@@ -125,7 +125,7 @@ def make_table(rows: int, sizes: tuple[int, ...], *, seed: int) -> Table:
     return Table(codes=codes, sizes=sizes, shares=shares_of(codes, sizes))
 
 
-def _synthesize(job: Job, table: Table) -> NDArray[np.int64]:
+def _synthesize(job: AimJob, table: Table) -> NDArray[np.int64]:
     """Return synthetic rows from the engine of the job."""
     domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
     if job.engine == PEER:
@@ -136,10 +136,8 @@ def _synthesize(job: Job, table: Table) -> NDArray[np.int64]:
     if job.engine == MST:
         made = mst(measurer, max_cells=10_000)
     else:
-        settings = SynthesizeMetadataSettings(
-            engine=Engine(job.engine), max_model_mb=job.max_model_mb, seed=job.seed
-        )
-        made = run_engine(measurer, settings)
+        settings = SynthesizeMetadataSettings(engine=Engine(job.engine))
+        made = run_engine(measurer, settings, max_model_mb=job.max_model_mb)
     return draw_rows(made, public_rng(job.seed, "rows"))
 
 
@@ -153,7 +151,7 @@ def _by_smartnoise_itself(frame: pd.DataFrame, epsilon: float) -> NDArray[np.int
     return np.asarray(rows.to_numpy(), dtype=np.int64)
 
 
-def _one(job: Job, table: Table) -> Result:
+def _one(job: AimJob, table: Table) -> Result:
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak memory
     before_mb, wall, cpu = _memory_mb("VmRSS"), time.perf_counter(), time.process_time()
     rows = _synthesize(job, table)
@@ -172,7 +170,7 @@ def _memory_mb(name: str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def _isolated(job: Job, table: Table) -> Result:
+def _isolated(job: AimJob, table: Table) -> Result:
     """Run a job in a new process. The process gets the table and has used no random numbers
     before."""
     receiver, sender = _FORK.Pipe(duplex=False)
@@ -196,13 +194,13 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measure(rows: int, columns: int, asked: argparse.Namespace) -> dict[Run, list[Result]]:
+def _measure(rows: int, columns: int, asked: argparse.Namespace) -> dict[EngineRun, list[Result]]:
     """Run every engine at every epsilon on `asked.seeds` tables, and return the results."""
-    found: dict[Run, list[Result]] = {}
+    found: dict[EngineRun, list[Result]] = {}
     for seed in range(asked.seeds):
         table = make_table(rows, SIZES[:columns], seed=seed)
         for epsilon, name in itertools.product(asked.epsilons, asked.engines):
-            job = Job(engine=name, epsilon=epsilon, seed=seed, max_model_mb=asked.max_model_mb)
+            job = AimJob(engine=name, epsilon=epsilon, seed=seed, max_model_mb=asked.max_model_mb)
             found.setdefault((epsilon, name), []).append(_isolated(job, table))
     return found
 

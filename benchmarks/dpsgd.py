@@ -44,7 +44,7 @@ MODES = ("ordinary", "ours", "ours, checkpointing", "ours, LoRA 8", "Opacus hook
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class TrainingJob:
     """Two functions to measure. `add` adds the gradients of a micro-batch to `p.grad`. `step` does
     the rest of a step.
     """
@@ -151,7 +151,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     }
 
 
-def job_of(mode: str, model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
+def job_of(mode: str, model: GPT2LMHeadModel, batch: TokenBatch) -> TrainingJob:
     match mode:
         case "ordinary":
             return ordinary(model, batch)
@@ -178,10 +178,10 @@ def job_of(mode: str, model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    return Job(add=add, step=step)
+    return TrainingJob(add=add, step=step)
 
 
-def ordinary(model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
+def ordinary(model: GPT2LMHeadModel, batch: TokenBatch) -> TrainingJob:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
     def add() -> None:
@@ -199,10 +199,10 @@ def ordinary(model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    return Job(add=add, step=step)
+    return TrainingJob(add=add, step=step)
 
 
-def ghost(model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
+def ghost(model: GPT2LMHeadModel, batch: TokenBatch) -> TrainingJob:
     from opacus.grad_sample import GradSampleModuleFastGradientClipping
     from opacus.optimizers import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
@@ -223,7 +223,7 @@ def ghost(model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    return Job(add=add, step=step)
+    return TrainingJob(add=add, step=step)
 
 
 def clock(device: torch.device) -> float:

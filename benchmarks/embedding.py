@@ -19,7 +19,6 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -34,11 +33,10 @@ from sentence_transformers import SentenceTransformer
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.evolution.nearest import nearest
+from sugarbush.generators.interface import Embed
 from sugarbush.randomness import public_rng
 
 DATA = Path("../shared/data/cfpb_complaints/cfpb_complaints.parquet")
-
-Encode = Callable[[list[str]], NDArray[np.float32]]
 
 
 def main() -> None:
@@ -70,10 +68,10 @@ def main() -> None:
         print(f"{name:34}{per_second:9.1f}{ratio:7.2f}{per_cpu:11.1f}{cpu_ratio:7.2f}{same:17.2%}")
 
 
-def _ways() -> dict[str, Encode]:
+def _ways() -> dict[str, Embed]:
     library = SentenceTransformer(str(MODEL_DIR), device="cpu")
 
-    def ours(max_tokens: int) -> Encode:
+    def ours(max_tokens: int) -> Embed:
         return Encoder(EmbeddingSettings(max_tokens=max_tokens), cache=None).encode
 
     return {
@@ -86,7 +84,7 @@ def _ways() -> dict[str, Encode]:
 
 
 def _timed(
-    ways: dict[str, Encode], texts: list[str], *, repeats: int
+    ways: dict[str, Embed], texts: list[str], *, repeats: int
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Measure seconds and CPU seconds of each variant, once per turn."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}

@@ -25,7 +25,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from sugarbush.attributes.zero_shot import calibrate, describe, nearest_values
+from sugarbush.attributes.zero_shot import calibrate, description_vectors, nearest_values
 from sugarbush.data.schema import Attribute
 from sugarbush.embedding.cache import EmbeddingCache
 from sugarbush.embedding.encoder import Encoder
@@ -266,7 +266,7 @@ def evaluate(task: Task, encoder: Encoder, *, texts: int) -> str:
     test, train = part(task.folder, "test", most=texts), part(task.folder, "train", most=None)
     truth = np.array([attribute.code(v) for v in test[task.column]])
     given = np.array([attribute.code(v) for v in train[task.column]])
-    places = describe(attribute, encoder.encode)
+    places = description_vectors(attribute, encoder.encode)
     cosines = encoder.encode(list(test["text"])) @ places.T
     donated = train.iloc[: DONATED * DRAWS]
     donated_cosines = encoder.encode(list(donated["text"])) @ places.T

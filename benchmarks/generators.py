@@ -26,8 +26,8 @@ from sklearn.model_selection import cross_val_score
 
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.examples.corpus import Record, example_records, example_schema
-from sugarbush.examples.simulator.writer import Simulator
+from sugarbush.examples.corpus import ExampleRecord, example_records, example_schema
+from sugarbush.examples.simulator.writer import SimulatorWriter
 from sugarbush.generators.interface import RandomRequest, Request, VariationRequest
 from sugarbush.generators.pool import Pool, PoolGenerator
 from sugarbush.privacy.data_types import Released
@@ -50,7 +50,7 @@ def seconds(work: Callable[[], object], repeats: int = 3) -> float:
 
 
 def requests_by_arm(
-    corpus: Sequence[Record], donated: Sequence[Record]
+    corpus: Sequence[ExampleRecord], donated: Sequence[ExampleRecord]
 ) -> dict[str, list[Request]]:
     """Return requests of three kinds, by name, as in MAPLE.
 
@@ -72,7 +72,7 @@ def requests_by_arm(
 
 def written(requests: Sequence[Request]) -> list[str]:
     """Return the simulator's answers to the requests."""
-    return [str(a.text) for a in Simulator(seed=1).generate(Released(tuple(requests))).value]
+    return [str(a.text) for a in SimulatorWriter(seed=1).generate(Released(tuple(requests))).value]
 
 
 def simulator_table(arms: dict[str, list[Request]]) -> Table:
@@ -131,7 +131,7 @@ def told_apart(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
     return float(cross_val_score(model, np.vstack([a, b]), labels, cv=5, scoring="roc_auc").mean())
 
 
-def nearness_table(arms: dict[str, list[Request]], corpus: Sequence[Record]) -> Table:
+def nearness_table(arms: dict[str, list[Request]], corpus: Sequence[ExampleRecord]) -> Table:
     encode = Encoder(EmbeddingSettings(model="bundled", max_tokens=128), cache=None).encode
     private = encode([r["text"] for r in corpus[TEXTS : 2 * TEXTS]])
     others = {name: written(requests) for name, requests in arms.items()}

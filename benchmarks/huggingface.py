@@ -31,9 +31,9 @@ from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from sugarbush.generators.huggingface import batch as batch_module
-from sugarbush.generators.huggingface.batch import Row, pack, pad_left, write_batch
+from sugarbush.generators.huggingface.batch import PromptRow, pack, pad_left, write_batch
 from sugarbush.generators.huggingface.model import LocalModel, load_model
-from sugarbush.generators.huggingface.settings import HuggingFace
+from sugarbush.generators.huggingface.settings import TOP_P, HuggingFace
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.prompts import continuation
 from sugarbush.randomness import public_rng
@@ -97,7 +97,7 @@ def in_batches(
     prompts = encoded(local, params, count)
     if size:
         batches = [list(range(count))[start : start + size] for start in range(0, count, size)]
-        sampling = {"top_k": 0, "temperature": params.temperature, "top_p": params.top_p}
+        sampling = {"top_k": 0, "temperature": params.temperature, "top_p": TOP_P}
     else:
         lengths, limits = [len(prompt) for prompt in prompts], [params.max_tokens] * count
         batches, sampling = pack(lengths, limits, batch_tokens=params.batch_tokens), {}
@@ -118,7 +118,7 @@ def by_provider(local: LocalModel, params: HuggingFace, count: int) -> int:
     """Write the generator's batches. An answer ends early only at a separator, and no text
     contains the separator that is set here."""
     rows = [
-        Row(ids=prompt, uniforms=public_rng(i).random(params.max_tokens))
+        PromptRow(ids=prompt, uniforms=public_rng(i).random(params.max_tokens))
         for i, prompt in enumerate(encoded(local, params, count))
     ]
     lengths, limits = [len(row.ids) for row in rows], [params.max_tokens] * count
@@ -136,7 +136,7 @@ def measure(size: str, options: Any) -> list[tuple[str, list[Timing]]]:
             save_model(Path(folder), size)
         params = HuggingFace(
             model=options.model or folder, device=options.device, dtype=options.dtype,
-            temperature=0.8 if options.model else 0.3, top_p=0.95, max_tokens=options.tokens,
+            temperature=0.8 if options.model else 0.3, max_tokens=options.tokens,
             batch_tokens=options.batch_tokens,
         )  # fmt: skip
         local = load_model(params)

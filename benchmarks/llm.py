@@ -45,7 +45,7 @@ EXAMPLES = tuple(
 
 
 @dataclass(frozen=True)
-class Timing:
+class EndpointTiming:
     wall_s: float
     cpu_s: float
 
@@ -116,10 +116,10 @@ def provider(count: int, settings: OpenAI, state: Path) -> None:
 
 
 @contextmanager
-def timed(into: dict[str, Timing], name: str) -> Iterator[None]:
+def timed(into: dict[str, EndpointTiming], name: str) -> Iterator[None]:
     wall, cpu = time.perf_counter(), time.process_time()
     yield
-    into[name] = Timing(time.perf_counter() - wall, time.process_time() - cpu)
+    into[name] = EndpointTiming(time.perf_counter() - wall, time.process_time() - cpu)
 
 
 def main() -> None:
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--shared", type=int, default=300)
     options = parser.parse_args()
     os.environ["OPENAI_API_KEY"] = KEY
-    found: dict[str, Timing] = {}
+    found: dict[str, EndpointTiming] = {}
     counts = {"bare SDK": options.calls, "provider": options.calls}
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder)
@@ -167,7 +167,7 @@ def share(calls: int, concurrency: int) -> None:
     print(f"ideal: fast {calls * 0.4 / 4:.1f} s, slow ratio 2.00, both ratio 0.67")
 
 
-def show(found: dict[str, Timing], counts: dict[str, int], concurrency: int) -> None:
+def show(found: dict[str, EndpointTiming], counts: dict[str, int], concurrency: int) -> None:
     table = Table(
         title=f"concurrency {concurrency}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
     )

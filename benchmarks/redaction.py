@@ -28,7 +28,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from sugarbush.privacy.binomial import Share, share
+from sugarbush.privacy.binomial import BoundedShare, share
 from sugarbush.privacy.events import PoissonGaussian
 from sugarbush.randomness import hash_share, public_rng
 from sugarbush.training.crt.confidentiality import bayesian
@@ -168,7 +168,7 @@ def default_policy(redactor: LearnedDetector) -> Policy:
 
 def missed_by_kind(
     sample: Sequence[LabelledText], masked: Sequence[Sequence[TextSpan]]
-) -> dict[str, Share]:
+) -> dict[str, BoundedShare]:
     """Return the share of distinct secrets of each kind that are not completely masked.
 
     Each share has two-sided 95% bounds.
@@ -220,7 +220,7 @@ def judge(
         )
 
 
-def _missed(found: Share) -> str:
+def _missed(found: BoundedShare) -> str:
     shares = (f"{100 * value:.1f}" for value in (found.value, found.lower, found.upper))
     return f"{found.count} / {found.total} | " + "{}% ({} to {})".format(*shares)
 

@@ -56,7 +56,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulatedSchedule:
     """The duration of one stage, its repeated work, and its number of failures."""
 
     wall_s: float
@@ -64,7 +64,7 @@ class Outcome:
     failures: int
 
 
-def simulate(part_s: float, parts: int, cluster: Cluster, *, seed: int = 0) -> Outcome:
+def simulate(part_s: float, parts: int, cluster: Cluster, *, seed: int = 0) -> SimulatedSchedule:
     """Run `parts` parts of `part_s` seconds each, and wait for the last one.
 
     >>> round(simulate(1.0, 100, Cluster(workers=10, speed_spread=0, slow_share=0)).wall_s)
@@ -98,7 +98,7 @@ def simulate(part_s: float, parts: int, cluster: Cluster, *, seed: int = 0) -> O
                 waiting.append(part)
             else:
                 idle.append(worker)
-    return Outcome(end, repeated, failures)
+    return SimulatedSchedule(end, repeated, failures)
 
 
 def main() -> None:

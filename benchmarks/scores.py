@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, sum_scores
 
 from benchmarks.voting import product_numpy, unit_vectors
 from sugarbush.evolution.herding import herd
-from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, sum_scores
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.session import PrivacySession

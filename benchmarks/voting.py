@@ -38,7 +38,7 @@ Vectors = NDArray[np.float32]
 
 
 @dataclass
-class Run:
+class VotingRun:
     seconds: float
     cpu_seconds: float
     extra_bytes: int
@@ -60,7 +60,7 @@ def _table(n: int, m: int, *, repeats: int, peers: bool) -> None:
     }
     if peers:
         rows["faiss flat L2"] = lambda: _faiss(queries, candidates)
-    runs: dict[str, list[Run]] = {name: [] for name in rows}
+    runs: dict[str, list[VotingRun]] = {name: [] for name in rows}
     for _ in range(repeats):
         for name, call in rows.items():
             runs[name].append(_measured(call))
@@ -120,7 +120,7 @@ def _faiss(queries: Vectors, candidates: Vectors) -> object:
     return index.search(queries, 1)
 
 
-def _measured(call: Callable[[], object]) -> Run:
+def _measured(call: Callable[[], object]) -> VotingRun:
     process, peak, stop = psutil.Process(), 0, threading.Event()
     before = process.memory_info().rss
 
@@ -133,7 +133,7 @@ def _measured(call: Callable[[], object]) -> Run:
     watcher.start()
     start, cpu = time.perf_counter(), time.process_time()
     call()
-    run = Run(time.perf_counter() - start, time.process_time() - cpu, 0)
+    run = VotingRun(time.perf_counter() - start, time.process_time() - cpu, 0)
     stop.set()
     watcher.join()
     run.extra_bytes = max(0, peak - before)

@@ -165,8 +165,10 @@ class BenchmarkDataset:
 
 def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
     """Return snapshots of one run: before the first vote, after every vote, and at the end."""
-    evolution = release.evolution
-    first = evolution.rounds[0].population if evolution.rounds else evolution.final
+    lineage = release.lineage
+    first = lineage.final
+    if lineage.scored is not None or lineage.rounds:
+        first = (lineage.scored or lineage.rounds[0]).population
     first = first.take(np.flatnonzero(first.rounds == 0))
     calls = int(first.ids.max()) + 1  # the counter includes repeated texts, which were dropped
 
@@ -176,11 +178,11 @@ def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
         )
 
     yield at(0, first)
-    for own in evolution.rounds:
+    for own in lineage.rounds:
         calls += own.usage.calls + own.usage.cached_calls
         yield at(own.number, own.population.take(own.survivors))
-    calls += evolution.usage.calls + evolution.usage.cached_calls
-    yield at(None, evolution.final)
+    calls += lineage.usage.calls + lineage.usage.cached_calls
+    yield at(None, lineage.final)
 
 
 def datasets(

@@ -60,8 +60,8 @@ from sugarbush.training import (
     perplexity,
     plain_examples,
     probe_examples,
+    run_dpsgd,
     save_model,
-    train_dpsgd,
     train_on_public,
     train_tokenizer,
     train_without_privacy,
@@ -269,7 +269,7 @@ def fine_tuned(
             )
             return merged(model), "batch 32, no noise"
         mechanism = mechanism_at(epsilon, delta, len(examples), options)
-        train_dpsgd(
+        run_dpsgd(
             model,
             units,
             mechanism=mechanism,

@@ -26,19 +26,19 @@ from typing import Any
 import torch
 
 import sugarbush as sb
-from research.leakage.corpus import Corpus, divided, plant
+from research.leakage.corpus import LeakageCorpus, divided, plant
 from research.leakage.exposure import candidate_tokens
 from research.leakage.first_model import FirstModel, train_first_model, untrained
 from research.leakage.grid import (
     VERSION,
-    Grid,
+    LeakageGrid,
     LeakagePoint,
     ModelKind,
     Sizes,
     describe_redaction,
 )
 from research.leakage.measure import Candidates, Losses, attacks, losses_of
-from research.leakage.training import Trial, smallest_gamma, train_point
+from research.leakage.training import LeakageTrial, smallest_gamma, train_point
 from research.leakage_points import NAME, Points, file_of
 from sugarbush.data import is_missing, read_rows
 from sugarbush.errors import InputError
@@ -66,7 +66,7 @@ _MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}
 class Laboratory:
     """Computes the values of points. Values that several points need are computed once."""
 
-    def __init__(self, base: Path, grid: Grid) -> None:
+    def __init__(self, base: Path, grid: LeakageGrid) -> None:
         self._base, self._grid, self._state = base, grid, state_root(base)
         self._kept = make_private(Roots(base).private / NAME)
         self.corpus = cache(self._read)
@@ -86,7 +86,7 @@ class Laboratory:
         delta_2 = self.delta_2(point.set_name)
         start = self.start(point.set_name, point.model)
         with tempfile.TemporaryDirectory(dir=self._kept) as scratch:
-            trial = Trial(
+            trial = LeakageTrial(
                 grid=self._grid,
                 point=point,
                 key=key,
@@ -114,7 +114,7 @@ class Laboratory:
             "cpu_s": round(time.process_time() - began, 1),
         }
 
-    def _read(self, set_name: str, seed: int) -> Corpus:
+    def _read(self, set_name: str, seed: int) -> LeakageCorpus:
         sizes, setting = self._grid.sets[set_name], f"sets.{set_name}.file"
         path = find_input(self._base, sizes.file)
         rows = read_rows(path, setting=setting, wanted={TEXT: setting}, all_columns=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from research.leakage.grid import Grid, LeakagePoint, Sizes, load_grid, points
+from research.leakage.grid import LeakageGrid, LeakagePoint, Sizes, load_grid, points
 from sugarbush.data import digest_of_files
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots, atomic_file, make_private
@@ -31,7 +31,7 @@ class Points:
     """
 
     def __init__(self, base: Path, file: Path) -> None:
-        self.grid: Grid = load_grid(base / file)
+        self.grid: LeakageGrid = load_grid(base / file)
         self._folder = Roots(base).private / NAME / file.stem
         self._files = {name: file_of(base, name, sizes) for name, sizes in self.grid.sets.items()}
 

@@ -180,8 +180,8 @@ def _set_point(
 ) -> None:
     """Merge the method, epsilon and seed of a point, and the settings of its arm, into `fields`."""
     deep_merge(fields, copy.deepcopy(sweep.settings))
-    if isinstance(fields["evolve"].get(arm.method), dict):
-        deep_merge(fields["evolve"][arm.method], sweep.evolution)
+    if isinstance(fields["methods"].get(arm.method), dict):
+        deep_merge(fields["methods"][arm.method], sweep.evolution)
     fields["methods"] = [arm.method]
     for section in _SEEDS:
         fields[section]["seed"] = seed

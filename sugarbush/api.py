@@ -82,6 +82,7 @@ from sugarbush.privacy.settings import (
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
+from sugarbush.registry import METHODS, use_class
 from sugarbush.report.verdict import Verdict
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
@@ -368,6 +369,7 @@ def synthesize(
     """
     chosen = Mosaic() if method is None else method
     require_kind("method", chosen, Method, "sb.Mosaic()")
+    use_class(METHODS, chosen.name, type(chosen))
     if generator is not None:
         require_kind("generator", generator, GeneratorSettings, _A_GENERATOR)
     if privacy is not None:
@@ -454,7 +456,7 @@ def dp_table(
     >>> list(table.value.columns), "chair" in set(table.value["product"])
     (['stars', 'product'], True)
     """
-    from sugarbush.tables.engines import synthesize as synthesize_table
+    from sugarbush.tables.engines import synthesize_table
 
     own = _table_schema(schema)
     codes = _table_codes(frame, own)
@@ -948,7 +950,7 @@ def _run_settings(
 ) -> ProjectSettings:
     """Return the settings of a run on a corpus that was prepared with the settings `prepared`."""
     fields = prepared.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    changes: dict[str, Any] = {"methods": [method.name], **method.as_sections()}
+    changes: dict[str, Any] = {}
     if privacy is not None:
         changes["privacy"] = privacy.model_dump(mode="json")
     if generator is not None:
@@ -956,9 +958,9 @@ def _run_settings(
     if texts is not None:
         changes["release"] = {"texts": texts}
     if seed != 1:
-        for section in ("initialise", "evolve", "generator", "synthesize_metadata", "generate"):
-            changes[section] = {**changes.get(section, {}), "seed": seed}
-    found = project_settings({**fields, **_merged(fields, changes)}, settings)
+        changes["seed"] = seed
+    own = {"methods": {method.name: method.model_dump(mode="json", by_alias=True)}}
+    found = project_settings({**fields, **_merged(fields, changes), **own}, settings)
     _refuse_other_preparation(prepared, found)
     return found
 
@@ -1054,13 +1056,13 @@ def _preflight(project: InMemoryProject, method: Method) -> None:
         project.encoder(private=False).check()
     if method.facts.asks_generator:
         check_generator(project, () if donated is None else donated.texts)
-    method.preflight(project.schema)
+    method.preflight(project.schema, project.settings.training)
 
 
 def _trained(method: TrainedMethod, inputs: MethodInputs, *, new_draw: bool) -> FinalSet:
     trained = method.finetune(inputs, forced=new_draw)
     if trained is None:
-        raise ParamsError("synthesize trains in one process. Set finetune.processes: 1")
+        raise ParamsError("synthesize trains in one process. Set training.processes: 1")
     folder = Path(tempfile.mkdtemp(prefix="sugarbush-model-"))
     try:
         trained.save(folder)

@@ -33,10 +33,6 @@ _ARGUMENTS = {
     "prepare.user_column": "user",
     "release.texts": "texts",
     "generator.provider": "generator",
-    **{
-        f"{section}.seed": "seed"
-        for section in ("initialise", "evolve", "generator", "synthesize_metadata", "generate")
-    },
 }
 _PRIVACY = ("epsilon", "delta", "cap", "dataset")  # arguments of functions without `privacy`
 _CLASSES = {
@@ -45,10 +41,13 @@ _CLASSES = {
     "generator.huggingface": "sb.HuggingFace",
     "generator.pool": "sb.Pool",
     "generator.simulator": "sb.Simulator",
-    "evolve.mosaic": "sb.Mosaic",
-    "evolve.maple": "sb.Maple",
-    "evolve.augpe": "sb.AugPE",
-    "evolve.public": "sb.Public",
+    "methods.mosaic": "sb.Mosaic",
+    "methods.maple": "sb.Maple",
+    "methods.augpe": "sb.AugPE",
+    "methods.public": "sb.Public",
+    "methods.dpft": "sb.DPFT",
+    "methods.crt": "sb.CRT",
+    "methods.nonprivate": "sb.NonPrivatePE",
 }
 _COMMANDS = {"sugarbush run --yes": "synthesize(..., accept_poor=True)"}
 _CONSTANTS = {"null": "None", "true": "True", "false": "False"}

@@ -21,14 +21,35 @@ METHODS = "sugarbush.methods"
 ENCODERS = "sugarbush.encoders"
 METRICS = "sugarbush.metrics"
 
+_OF_THIS_PROCESS: dict[tuple[str, str], Any] = {}
+
+
+def use_class(group: str, name: str, plugin: Any) -> None:
+    """Use a class under `name` in this process, for example a method in a notebook.
+
+    Nothing happens if an installed package registers this class. Raises ParamsError if a package
+    registers another class under this name.
+    """
+    installed = _entry_points(group, tuple(sys.path)).select(name=name)
+    if not installed:
+        _OF_THIS_PROCESS[group, name] = plugin
+    elif load_plugin(group, name) is not plugin:
+        raise ParamsError(
+            f"{_package(next(iter(installed)))} has another plug-in named '{name}'. Give yours "
+            "another name"
+        )
+
 
 def plugin_names(group: str) -> tuple[str, ...]:
     """Return the sorted names that are registered in `group`, without loading a plug-in."""
-    return tuple(sorted(_entry_points(group, tuple(sys.path)).names))
+    here = {name for kind, name in _OF_THIS_PROCESS if kind == group}
+    return tuple(sorted(_entry_points(group, tuple(sys.path)).names | here))
 
 
 def package_of(group: str, name: str) -> str | None:
     """Return name and version of the package that registers `name`, or None for Sugarbush."""
+    if (group, name) in _OF_THIS_PROCESS:
+        return f"{_OF_THIS_PROCESS[group, name].__module__} uninstalled"
     found = next(iter(_entry_points(group, tuple(sys.path)).select(name=name)), None)
     if found is None or found.dist is None or found.dist.name == "sugarbush":
         return None
@@ -50,6 +71,8 @@ def load_plugin(group: str, name: str) -> Any:
     >>> load_plugin("sugarbush.generators", "simulator").name
     'simulator'
     """
+    if (group, name) in _OF_THIS_PROCESS:
+        return _OF_THIS_PROCESS[group, name]
     kind = group.rpartition(".")[2].removesuffix("s")
     found = tuple(_entry_points(group, tuple(sys.path)).select(name=name))
     if not found:

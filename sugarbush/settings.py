@@ -7,11 +7,10 @@ import difflib
 import inspect
 import re
 import textwrap
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 from urllib.parse import unquote
 
 from pydantic import (
@@ -22,7 +21,6 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 from typing_extensions import TypedDict  # pydantic needs this version before Python 3.12
 
@@ -32,10 +30,6 @@ if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
 else:
     ModelMetaclass = type(BaseModel)
-
-
-class RemovedSettingWarning(UserWarning):
-    """Settings of an older version are set, and have no effect."""
 
 
 class _NotInOutput:
@@ -101,21 +95,6 @@ class Section(BaseModel, metaclass=_SectionType):
         allow_inf_nan=False,
         validate_default=True,  # a default of 512 becomes 512.0, like 512 in a file
     )
-    removed_settings: ClassVar[Mapping[str, Any]] = {}
-    """Settings of older versions with their defaults. A settings file may contain old settings."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_removed(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict):
-            return fields
-        removed = cls.removed_settings
-        ignored = [n for n in removed if fields.get(n, removed[n]) != removed[n]]
-        # A complete file of 0.1 has all sections; a removed section was switched off there.
-        if ignored := [name for name in ignored if not isinstance(fields[name], dict)]:
-            names = f"{', '.join(ignored)} of {cls.__name__}"
-            warnings.warn(f"{names}: removed; has no effect", RemovedSettingWarning, stacklevel=1)
-        return {name: value for name, value in fields.items() if name not in removed}
 
     @field_validator("*", mode="before")
     @classmethod

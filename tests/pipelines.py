@@ -99,7 +99,7 @@ def write_labelled(path: Path) -> None:
 # shares, the count has a stddev of 14, so it is below 9 with probability 1e-14. With the default
 # shares, this probability is 3e-6.
 _COUNTED = {"privacy__shares": {"metadata": 0.3, "synthesis": 0.7}}
-_NONPRIVATE = {f"evolve__nonprivate__{name}": value for name, value in SMALL_EVOLUTION.items()}
+_NONPRIVATE = {f"methods__nonprivate__{name}": value for name, value in SMALL_EVOLUTION.items()}
 KINDS = {
     "dvc": Kind(
         {"methods": ["dpft", "maple"], "prepare__id_column": "id", **_COUNTED}, by_dvc=True
@@ -109,15 +109,14 @@ KINDS = {
     "crt": Kind(
         {
             "methods": ["crt"],
-            "crt__detectors": ["regex"],  # the default also trains the redactor
-            "crt__labelled": "labelled.jsonl",
-            "crt__known": "labelled.jsonl",
-            "crt__max_length": 64,
-            "crt__batch_size": 32,
-            "crt__epochs": 1,
+            "methods__crt__detectors": ["regex"],  # the default also trains the redactor
+            "methods__crt__labelled": "labelled.jsonl",
+            "methods__crt__known": "labelled.jsonl",
+            "methods__crt__max_length": 64,
+            "methods__crt__batch_size": 32,
+            "methods__crt__epochs": 1,
             "release__texts": 5,
-            "crt__epsilon": 1.0,
-            "generate__attempts": 20,
+            "methods__crt__epsilon": 1.0,
         },
         prepare=write_labelled,
     ),
@@ -133,7 +132,7 @@ KINDS = {
             "privacy__unit": "user",
             "privacy__records_per_user": 3,
             "prepare__user_column": "writer",
-            "finetune__dpft__records": 60,
+            "methods__dpft__records": 60,
         },
         prepare=write_persons,
         stages=(

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.data.records import Record
 from sugarbush.data.settings import PrepareSettings
-from sugarbush.data.split import ContributionBounder, Parts, Splitter
+from sugarbush.data.split import ContributionBounder, SplitRecords, Splitter
 
 
 def split(
     records: Sequence[Record], params: PrepareSettings, *, bound: ContributionBounder | None = None
-) -> tuple[Parts, dict[str, int]]:
+) -> tuple[SplitRecords, dict[str, int]]:
     """The parts and their exact counts."""
     splitter = Splitter(params, public=(), bound=bound)
     if bound is not None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from research.leakage.canaries import Canary, draw_canaries, inserted, missed
-from research.leakage.grid import Grid, LeakagePoint, Sizes
+from research.leakage.grid import LeakageGrid, LeakagePoint, Sizes
 from sugarbush.errors import InputError
 from sugarbush.randomness import hash_share, public_rng
 from sugarbush.training import THRESHOLD, Finding, Policy, TextSpan, make_policy
 
 
 @dataclass(frozen=True)
-class Corpus:
+class LeakageCorpus:
     """Three disjoint lists of texts. Models are trained on the public texts and on the members, but
     not on the other texts.
     """
@@ -24,7 +24,7 @@ class Corpus:
     others: list[str]
 
 
-def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
+def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> LeakageCorpus:
     """Divide the distinct texts with the smallest hashes. `seed` decides which texts are members.
 
     Raises InputError if there are too few texts.
@@ -35,7 +35,7 @@ def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
         raise InputError(f"{sizes.file} has {len(ordered)} texts; the grid needs {wanted}")
     rest = ordered[sizes.public : wanted]
     sides = [rest[place] for place in public_rng(seed, "sides").permutation(len(rest))]
-    return Corpus(ordered[: sizes.public], sides[: sizes.members], sides[sizes.members :])
+    return LeakageCorpus(ordered[: sizes.public], sides[: sizes.members], sides[sizes.members :])
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Planted:
     policy: Policy
 
 
-def plant(corpus: Corpus, grid: Grid, point: LeakagePoint) -> Planted:
+def plant(corpus: LeakageCorpus, grid: LeakageGrid, point: LeakagePoint) -> Planted:
     """Insert canaries into the members, and make a policy that misses a share `point.gamma` of the
     canaries."""
     canaries = draw_canaries(count=grid.canaries, seed=point.seed)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from research.leakage.canaries import CANDIDATES, MEAN_BY_CHANCE, highest_by_chance
-from research.leakage.grid import WITH_POLICY, Grid, TrainingMethod
+from research.leakage.grid import WITH_POLICY, LeakageGrid, TrainingMethod
 from research.leakage.membership import over_seeds
 from research.report.curves import CurveFigure, CurvePage
 from sugarbush.training import allowed
@@ -62,7 +62,7 @@ _ACCOUNTED = (0.01, 0.1, 0.5)
 _EPSILONS = np.linspace(0.25, 4, 16)
 
 
-def page_of(table: pd.DataFrame, grid: Grid, *, name: str) -> CurvePage:
+def page_of(table: pd.DataFrame, grid: LeakageGrid, *, name: str) -> CurvePage:
     """Make the page for a table that `summarised` returned."""
     return CurvePage(
         name=f"Confidential training: {name}",
@@ -72,7 +72,7 @@ def page_of(table: pd.DataFrame, grid: Grid, *, name: str) -> CurvePage:
     )
 
 
-def remarks(table: pd.DataFrame, grid: Grid) -> tuple[str, ...]:
+def remarks(table: pd.DataFrame, grid: LeakageGrid) -> tuple[str, ...]:
     """Return the notes that a reader needs to understand the charts."""
     sizes = "; ".join(
         f"{name}: {s.public} public texts, {s.members} members, {s.others} others"
@@ -146,7 +146,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     return shown
 
 
-def over_gamma(table: pd.DataFrame, grid: Grid) -> Iterator[CurveFigure]:
+def over_gamma(table: pd.DataFrame, grid: LeakageGrid) -> Iterator[CurveFigure]:
     """Return figures 3 to 5 of the paper. Methods without a policy are constant over gamma."""
     first = table[table["epsilon"].isna() | (table["epsilon"] == grid.epsilons[0])]
     rows = [
@@ -180,7 +180,7 @@ def over_gamma(table: pd.DataFrame, grid: Grid) -> Iterator[CurveFigure]:
         )
 
 
-def over_epsilon(table: pd.DataFrame, grid: Grid) -> CurveFigure:
+def over_epsilon(table: pd.DataFrame, grid: LeakageGrid) -> CurveFigure:
     """Return figure 2: perplexity on held-out texts. Methods without noise are horizontal lines."""
     at = table["gamma"].isna() | (table["gamma"] == grid.gammas[1])
     noisy = table[table["epsilon"].notna() & at]

@@ -118,7 +118,7 @@ class ModelGrid(Section):
     training: TrainingSettings
 
 
-class Grid(Section):
+class LeakageGrid(Section):
     """The content of a grid file.
 
     The charts over gamma use `epsilons[0]`. The chart over epsilon uses all `epsilons` at
@@ -187,7 +187,7 @@ class LeakagePoint(Section):
         """
         return f"{self.set_name}/{self.model}/{self.seed}"
 
-    def key(self, grid: Grid, *, file: str) -> str:
+    def key(self, grid: LeakageGrid, *, file: str) -> str:
         """Return a digest of all inputs of the point's values.
 
         `file` is the digest of the data file. The returned digest also depends on VERSION, on the
@@ -207,7 +207,7 @@ class LeakagePoint(Section):
         )
 
 
-def describe_redaction(grid: Grid) -> dict[str, Any]:
+def describe_redaction(grid: LeakageGrid) -> dict[str, Any]:
     """Describe the grid's detectors for cache keys. Models of other packages are not included."""
     described: dict[str, Any] = {"patterns": describe_patterns()}
     if "learned" in grid.detectors:
@@ -215,10 +215,10 @@ def describe_redaction(grid: Grid) -> dict[str, Any]:
     return described
 
 
-def load_grid(path: Path) -> Grid:
+def load_grid(path: Path) -> LeakageGrid:
     """Read a grid file. Raises ParamsError for an invalid key, and for data that is not public."""
     try:
-        grid = Grid.model_validate(load_fields(path))
+        grid = LeakageGrid.model_validate(load_fields(path))
     except ValidationError as error:
         found = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in found["loc"])
@@ -233,7 +233,7 @@ def load_grid(path: Path) -> Grid:
     return grid
 
 
-def points(grid: Grid) -> Iterator[LeakagePoint]:
+def points(grid: LeakageGrid) -> Iterator[LeakagePoint]:
     """Return all points, ordered by data set, model and seed. A stopped grid then has all points of
     its first seeds.
     """
@@ -252,7 +252,9 @@ def points(grid: Grid) -> Iterator[LeakagePoint]:
                         )
 
 
-def _conditions(arm: TrainingMethod, grid: Grid) -> Iterator[tuple[float | None, float | None]]:
+def _conditions(
+    arm: TrainingMethod, grid: LeakageGrid
+) -> Iterator[tuple[float | None, float | None]]:
     first, *further = grid.epsilons
     for gamma in dict.fromkeys(grid.gammas) if arm in WITH_POLICY else (None,):
         yield gamma, first if arm in WITH_EPSILON else None

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from research.leakage.corpus import Corpus, Planted
+from research.leakage.corpus import LeakageCorpus, Planted
 from research.leakage.exposure import candidate_losses, ranked
 from research.leakage.first_model import FirstModel
-from research.leakage.grid import Grid
+from research.leakage.grid import LeakageGrid
 from research.leakage.membership import Attack, attack, by_perplexity, by_reference, groups
 from research.leakage.selective import marked_examples
 from sugarbush.training import (
@@ -41,7 +41,7 @@ class Losses:
     outside: float
 
 
-def losses_of(model: Any, start: FirstModel, corpus: Corpus) -> Losses:
+def losses_of(model: Any, start: FirstModel, corpus: LeakageCorpus) -> Losses:
     """Compute the losses for the attacks on membership, for equally many members and other
     texts."""
     (members, _), (others, whole) = (
@@ -73,7 +73,7 @@ def attacks(
     planted: Planted,
     candidates: Candidates,
     *,
-    grid: Grid,
+    grid: LeakageGrid,
     seed: int,
 ) -> dict[str, Any]:
     """Run three attacks: exposure of canaries, membership of texts, membership of groups of texts.

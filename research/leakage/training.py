@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import sugarbush as sb
-from research.leakage.corpus import Corpus, Planted
+from research.leakage.corpus import LeakageCorpus, Planted
 from research.leakage.first_model import MICRO_BATCH_TOKENS, FirstModel, learning_at
-from research.leakage.grid import Grid, LeakagePoint, TrainingMethod, TrainingSettings
+from research.leakage.grid import LeakageGrid, LeakagePoint, TrainingMethod, TrainingSettings
 from research.leakage.selective import (
     SelectiveMechanism,
     marked_examples,
@@ -32,10 +32,10 @@ from sugarbush.training import (
     make_schedule,
     noise_for,
     probe_examples,
+    run_dpsgd,
     screen,
     sentences_of,
     train_by_crt,
-    train_dpsgd,
     train_on_public,
     train_without_privacy,
 )
@@ -62,18 +62,18 @@ class Trained:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
+class LeakageTrial:
     """A point of the grid, with all inputs of its training.
 
     `delta_2` is an upper bound of the share of secrets that the conservative policy misses.
     `scratch` is a folder for checkpoints; the caller deletes it after the training.
     """
 
-    grid: Grid
+    grid: LeakageGrid
     point: LeakagePoint
     key: str
     start: FirstModel
-    corpus: Corpus
+    corpus: LeakageCorpus
     planted: Planted
     delta_2: float
     ledger: sb.Ledger
@@ -106,7 +106,7 @@ class Trial:
         return texts.map_batch(self.start.examples)
 
 
-def train_point(trial: Trial) -> Trained:
+def train_point(trial: LeakageTrial) -> Trained:
     """Train a copy of the first model by the method of the trial's point."""
     model = copy.deepcopy(trial.start.model)
     match trial.point.arm:
@@ -122,7 +122,7 @@ def train_point(trial: Trial) -> Trained:
             return _by_crt(model, trial)
 
 
-def _on_public(model: Any, trial: Trial) -> Trained:
+def _on_public(model: Any, trial: LeakageTrial) -> Trained:
     """Train on the public texts only, in the public passes of the confidential methods. The
     baseline shows the effect of public passes alone.
     """
@@ -140,7 +140,7 @@ def _on_public(model: Any, trial: Trial) -> Trained:
     return Trained(model=model, noise=0.0, epsilon=0.0, delta=trial.grid.delta)
 
 
-def _ordinarily(model: Any, trial: Trial) -> Trained:
+def _ordinarily(model: Any, trial: LeakageTrial) -> Trained:
     redacted = trial.point.arm is TrainingMethod.REDACT_ONLY
     texts = trial.screened().texts if redacted else sb.Private(trial.planted.texts)
     train_without_privacy(
@@ -157,9 +157,9 @@ def _ordinarily(model: Any, trial: Trial) -> Trained:
     return Trained(model=model, noise=0.0, epsilon=math.inf, delta=trial.grid.delta)
 
 
-def _by_dpsgd(model: Any, trial: Trial) -> Trained:
+def _by_dpsgd(model: Any, trial: LeakageTrial) -> Trained:
     mechanism = noisy_mechanism(trial, gamma=1.0, relation=Relation.ADD_OR_REMOVE_ONE)
-    train_dpsgd(model, trial.units(sb.Private(trial.planted.texts)), **_noisy(trial, mechanism))
+    run_dpsgd(model, trial.units(sb.Private(trial.planted.texts)), **_noisy(trial, mechanism))
     delta = trial.grid.delta
     return Trained(
         model=model,
@@ -169,7 +169,7 @@ def _by_dpsgd(model: Any, trial: Trial) -> Trained:
     )
 
 
-def _by_crt(model: Any, trial: Trial) -> Trained:
+def _by_crt(model: Any, trial: LeakageTrial) -> Trained:
     """Train by CRT, with noise that is calibrated to the grid's delta.
 
     With a conservative policy, the delta of the result is the grid's delta plus `delta_2`.
@@ -200,7 +200,7 @@ def _by_crt(model: Any, trial: Trial) -> Trained:
     )
 
 
-def _noisy(trial: Trial, mechanism: Mechanism) -> dict[str, Any]:
+def _noisy(trial: LeakageTrial, mechanism: Mechanism) -> dict[str, Any]:
     return {
         "mechanism": mechanism,
         "learning": learning_at(trial.training.noisy_learning_rate),
@@ -211,7 +211,7 @@ def _noisy(trial: Trial, mechanism: Mechanism) -> dict[str, Any]:
     }
 
 
-def _selectively(model: Any, trial: Trial) -> Trained:
+def _selectively(model: Any, trial: LeakageTrial) -> Trained:
     """Train by selective DP-SGD, with the noise of CRT at the same sampling rate. Gradients and
     hidden states get noise.
     """
@@ -252,7 +252,7 @@ def _selectively(model: Any, trial: Trial) -> Trained:
     return Trained(model=model, noise=noise, epsilon=epsilon, delta=grid.delta)
 
 
-def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechanism:
+def noisy_mechanism(trial: LeakageTrial, *, gamma: float, relation: Relation) -> Mechanism:
     """Return DP-SGD with noise calibrated to the point's epsilon.
 
     The number of texts is computed from the grid, which is public.
@@ -282,12 +282,12 @@ def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechan
     )
 
 
-def accounted_gamma(grid: Grid, point: LeakagePoint) -> float:
+def accounted_gamma(grid: LeakageGrid, point: LeakagePoint) -> float:
     """Return the miss rate for the calibration of CRT's noise."""
     return max(point.gamma or 0.0, smallest_gamma(grid))
 
 
-def smallest_gamma(grid: Grid) -> float:
+def smallest_gamma(grid: LeakageGrid) -> float:
     """Return the smallest miss rate for the calibration of CRT's noise.
 
     The chart over epsilon uses this miss rate.

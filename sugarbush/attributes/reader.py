@@ -43,7 +43,7 @@ _LEAST_KAPPA = 0.05
 _RAKING_ROUNDS = 20
 _MOST_WEIGHT = 4.0
 
-Source = Literal["keywords", "zero_shot", "donated", "request", "nothing"]
+LabelSource = Literal["keywords", "zero_shot", "donated", "request", "nothing"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class ReadAttribute:
     """
 
     name: str
-    source: Source
+    source: LabelSource
     requested: int
     shown: float | None = None
     examples: int = 0
@@ -164,7 +164,7 @@ class LabelReader:
             examples = 0 if labels is None else len(_labelled(labels, attribute))
             if read is None:
                 codes[:, place] = requested[:, place]
-                source: Source = "request" if (own >= 0).any() else "nothing"
+                source: LabelSource = "request" if (own >= 0).any() else "nothing"
                 found.append(
                     ReadAttribute(
                         name=attribute.name,
@@ -213,7 +213,7 @@ class LabelReader:
         attribute: Attribute,
         texts: Sequence[str],
         vectors: Callable[[], NDArray[np.float32]],
-    ) -> tuple[NDArray[np.float64], Source, _Quality | None] | None:
+    ) -> tuple[NDArray[np.float64], LabelSource, _Quality | None] | None:
         """Return the probability of each value (n, k) and its source, or None without a reader."""
         size = len(attribute.domain)
         if attribute.keywords is not None:

@@ -30,7 +30,7 @@ _BLOCK_ROWS = 1024
 Offsets = tuple[float, ...]
 
 
-def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
+def description_vectors(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
     """Compute the centres of the values: `(k, dim)`, rows of length 1, in schema order."""
     described = attribute.zero_shot or {}
     places = [
@@ -139,7 +139,8 @@ def zero_shot_readers(
     """Make a reader for each zero_shot attribute. `embed` receives public descriptions only."""
     return {
         attribute.name: ZeroShotReader(
-            places=describe(attribute, embed), offsets=(offsets or {}).get(attribute.name, ())
+            places=description_vectors(attribute, embed),
+            offsets=(offsets or {}).get(attribute.name, ()),
         )
         for attribute in schema.attributes
         if attribute.zero_shot is not None

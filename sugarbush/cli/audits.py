@@ -22,7 +22,7 @@ from sugarbush.pipeline.audit import (
     DELTA,
     MECHANISMS,
     WITHOUT_INFINITY,
-    Finding,
+    AuditFinding,
     Size,
     audit,
     size_for,
@@ -112,7 +112,7 @@ def _require(names: Sequence[str], epsilon: float, runs: int) -> None:
         raise ParamsError(f"--runs must be from 2 to {_MOST_RUNS} (got {runs})")
 
 
-def _sentence(finding: Finding) -> str:
+def _sentence(finding: AuditFinding) -> str:
     lower = rounded_down(finding.lower_epsilon, 3)
     claimed = rounded_up(finding.claimed_epsilon, 3)
     if finding.violation:
@@ -120,7 +120,7 @@ def _sentence(finding: Finding) -> str:
     return f"{finding.mechanism}: no violation found (lower bound {lower} of {claimed})"
 
 
-def _print_table(found: Sequence[Sequence[Finding]], console: Console) -> None:
+def _print_table(found: Sequence[Sequence[AuditFinding]], console: Console) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("mechanism")
     for column in ("claimed", "lower bound", "Gaussian", *Fault):
@@ -145,7 +145,7 @@ def _print_table(found: Sequence[Sequence[Finding]], console: Console) -> None:
         console.print("A control is MISSED. The audit is too weak for this fault. Raise --runs.")
 
 
-def _require_no_violation(findings: Sequence[Finding]) -> None:
+def _require_no_violation(findings: Sequence[AuditFinding]) -> None:
     for finding in findings:
         if finding.violation:
             raise PrivacyError(

@@ -21,8 +21,9 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import entries_of_releases
 from sugarbush.privacy.accounting import epsilon, gaussian_mu, rounded_down, rounded_up
 from sugarbush.privacy.budget import mu_of
+from sugarbush.privacy.entries import ACCEPTED, SEALED, Entry
 from sugarbush.privacy.events import Event
-from sugarbush.privacy.ledger import ACCEPTED, SEALED, Entry, Ledger
+from sugarbush.privacy.ledger import Ledger
 
 # the largest number of runs that is computed; 128 weekly releases take more than two years
 _MANY = 128
@@ -47,7 +48,7 @@ def show_budget(project: Project, console: Console) -> None:
         for (stage, run, event), same in groupby(entries, lambda e: (e.stage, e.run, e.event)):
             charged = list(same)
             when = charged[0].time[:10]
-            table.add_row(when, stage, run[:8], str(len(charged)), described(event))
+            table.add_row(when, stage, run[:8], str(len(charged)), described_event(event))
         console.print(table)
     _print_repairs(ledger, console)
     delta = f"at delta {rounded_up(ledger.delta)}, per {ledger.unit}"
@@ -63,10 +64,10 @@ def show_budget(project: Project, console: Console) -> None:
             count = other.read_bytes().count(b'"event":')
             console.print(f"Not in this total: {count} charges in {other}", soft_wrap=True)
     console.print(
-        f"A run of {', '.join(settings.methods)} plans epsilon {rounded_up(plan.epsilon)}:"
+        f"A run of {', '.join(settings.methods.by_name)} plans epsilon {rounded_up(plan.epsilon)}:"
     )
     for part in plan.allocations:
-        console.print(f"  {part.name:<16} {described(part.event)}")
+        console.print(f"  {part.name:<16} {described_event(part.event)}")
     events = tuple(part.event for part in plan.allocations)
     if example_is_made(project) and not would_spend(project):
         console.print("All results are finished, so a run spends nothing.")
@@ -133,7 +134,7 @@ def repair(project: Project, console: Console, *, accept: Collection[str] = ()) 
 def _print_unsealed(entries: Iterable[Entry], ledger: Ledger, console: Console) -> None:
     console.print(
         "These charges are in files of data/released without a valid seal. Somebody may have "
-        "edited or invented them, or the files come from another key or an earlier version. "
+        "edited or invented them, or the files come from another key. "
         "Compare them with the release cards:"
     )
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -141,7 +142,7 @@ def _print_unsealed(entries: Iterable[Entry], ledger: Ledger, console: Console) 
         table.add_column(column, no_wrap=column != "mechanism")
     for entry in entries:
         alone = epsilon([entry.event], delta=ledger.delta)
-        texts = (entry.id, entry.time, entry.stage, described(entry.event), rounded_up(alone))
+        texts = (entry.id, entry.time, entry.stage, described_event(entry.event), rounded_up(alone))
         table.add_row(*map(Text, map(printable, texts)))
     console.print(table)
 
@@ -179,7 +180,7 @@ def _print_repairs(ledger: Ledger, console: Console) -> None:
 
 
 def _named(entry: Entry) -> str:
-    return printable(f"{entry.id}, stage {entry.stage}, {described(entry.event)}")
+    return printable(f"{entry.id}, stage {entry.stage}, {described_event(entry.event)}")
 
 
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
@@ -212,7 +213,7 @@ def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
     )
 
 
-def described(event: Event) -> str:
+def described_event(event: Event) -> str:
     """Describe a mechanism in a few words. Noise is rounded down, and all other numbers up."""
     fields = event.as_dict()
     kind, count = fields.pop("kind").replace("_", " "), fields.pop("count", 1)

@@ -44,7 +44,7 @@ MISSPELLING_NOTICE = (
 )
 
 
-def check(project: Project, console: Console, *, internal: bool = False) -> None:
+def run_checks(project: Project, console: Console, *, internal: bool = False) -> None:
     """Print one line for each passed check. Raises the error of the first failed check.
 
     With `internal`, also print the listed values that look misspelt. These lines are not DP.
@@ -84,7 +84,7 @@ def check(project: Project, console: Console, *, internal: bool = False) -> None
         for notice in notices(project):
             console.print(f"           but {notice}", markup=False, soft_wrap=True)
     for method in settings.chosen:
-        method.preflight(schema)
+        method.preflight(schema, settings.training)
         if not method.facts.asks_generator:
             console.print(f"method     ok: {method.name}")
     if writes_another_domain(settings):  # the settings allow it
@@ -142,7 +142,7 @@ def example_is_made(project: Project) -> bool:
     return not example or (project.base / settings.prepare.file).exists()
 
 
-def schema_of(project: Project) -> Schema:
+def schema_of_project(project: Project) -> Schema:
     """Return the schema. Raises InputError if no run has written the embedded example."""
     if not example_is_made(project):
         path = project.find(project.settings.prepare.schema_)

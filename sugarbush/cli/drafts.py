@@ -16,7 +16,9 @@ from sugarbush.pipeline.project import Project
 SETTING = "prepare.donated"
 
 
-def draft(project: Project, *, subject: str, output: Path, seed: int, console: Console) -> None:
+def write_draft(
+    project: Project, *, subject: str, output: Path, seed: int, console: Console
+) -> None:
     """Write a drafted schema to the new file `output`, and print its attributes. The function reads
     the donated file in the settings, and no private file. Raises ParamsError, InputError or
     SchemaError."""

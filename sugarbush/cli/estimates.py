@@ -9,7 +9,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from sugarbush.cli.checks import schema_of
+from sugarbush.cli.checks import schema_of_project
 from sugarbush.generators.openai.cost import journal_path, read_journal, spending_by_batch
 from sugarbush.generators.openai.settings import EndpointSettings
 from sugarbush.pipeline.corpus import read_corpus, read_donated
@@ -22,7 +22,7 @@ from sugarbush.pipeline.released import read_record_count
 def show_estimate(project: Project, console: Console) -> None:
     """Print the calls and tokens of each stage. Also print the cost and the least time that the
     rate limits allow, if they are known."""
-    schema, settings = schema_of(project), project.settings
+    schema, settings = schema_of_project(project), project.settings
     donated = tuple(read_donated(project)["text"])
     count = read_record_count(project.roots)
     if schema.asked_of_llm:
@@ -48,7 +48,7 @@ def show_estimate(project: Project, console: Console) -> None:
     if count is None and any(getattr(m, "candidates", 0) is None for m in settings.chosen):
         console.print(
             "The DP record count is not known yet, so the estimate assumes the most calls. To fix "
-            "the number of calls, set evolve.<method>.candidates and release.texts."
+            "the number of calls, set methods.<method>.candidates and release.texts."
         )
 
 

@@ -176,7 +176,7 @@ def check(
     """
     from sugarbush.cli import checks
 
-    checks.check(_changed_project(settings, assignments), Console(), internal=internal)
+    checks.run_checks(_changed_project(settings, assignments), Console(), internal=internal)
 
 
 @app.command()
@@ -233,7 +233,7 @@ def report(
 @app.command("settings")
 def show_settings(
     section: Annotated[
-        str | None, typer.Argument(help="A section or a setting, such as evolve.maple.")
+        str | None, typer.Argument(help="A section or a setting, such as methods.maple.")
     ] = None,
 ) -> None:
     """Show every setting with its default and its meaning. Also show your value if it differs."""
@@ -309,7 +309,7 @@ def show(
     """Show the released files of a stage and, with `--internal`, the internal files."""
     from sugarbush.cli import shows
 
-    shows.show(BASE, stage, method=method, rows=rows, internal=internal, console=Console())
+    shows.show_stage(BASE, stage, method=method, rows=rows, internal=internal, console=Console())
 
 
 @app.command()
@@ -495,7 +495,7 @@ def draft(
     from sugarbush.cli import drafts
 
     project = _changed_project(settings, assignments)
-    drafts.draft(project, subject=subject, output=output, seed=seed, console=Console())
+    drafts.write_draft(project, subject=subject, output=output, seed=seed, console=Console())
 
 
 if __name__ == "__main__":

@@ -108,8 +108,8 @@ def train(
     )  # fmt: skip
     console.print(
         f"{output}: tuned on {len(own)} of {len(every)} texts in "
-        f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}], and name a "
-        "labelled file in crt.labelled. The other texts of this file measure gamma.",
+        f"{tuned.description['seconds']:.0f} s. Set methods.crt.detectors: [regex, {output}], and "
+        "name a labelled file in methods.crt.labelled. The other texts of this file measure gamma.",
         markup=False,
     )
 

@@ -19,6 +19,8 @@ from sugarbush.errors import ParamsError
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, parse_params
 
+METHODS = "methods"
+
 
 class _Representer(RoundTripRepresenter):
     """Writes null as `null`, because ruamel.yaml's default is an empty value."""
@@ -43,14 +45,15 @@ def changed_settings(
 ) -> Changed:
     """Return the settings of params.yaml after changes by an overlay file and `key=value`
     assignments. No file is written. New settings are added to the text if they differ from their
-    default. Raises ParamsError if the result is invalid."""
+    default. A new value of `methods` names all methods to run. A method that stays chosen keeps its
+    settings. Raises ParamsError if the result is invalid."""
     path = base / FILE
     if not path.is_file():
         raise ParamsError(
             f"{path}: not found. Run the command in the folder of a project, or make a project "
             "with: sugarbush init"
         )
-    yaml = _yaml()
+    yaml, settings = _yaml(), _loaded(_yaml(), path)
     changes: list[Any] = []
     if overlay is not None:
         if not overlay.is_file():
@@ -60,11 +63,30 @@ def changed_settings(
         name, mark, value = assignment.partition("=")
         if not mark:
             raise ParamsError("-S: expected key=value")
-        parsed = _parsed(yaml, name, value)
-        for part in reversed(name.strip().split(".")):
+        parsed, parts = _parsed(yaml, name, value), name.strip().split(".")
+        if parts[0] == METHODS and len(parts) > 1:
+            parsed = _of_chosen(parts, parsed, [settings, *changes])
+            parts = parts[:1]
+        for part in reversed(parts):
             parsed = {part: parsed}
         changes.append(parsed)
-    return _changed(yaml, _loaded(yaml, path), changes)
+    return _changed(yaml, settings, changes)
+
+
+def _of_chosen(parts: Sequence[str], value: Any, settings: Sequence[Any]) -> dict[str, Any]:
+    """Return a new value of `methods` with a change of one chosen method, such as
+    `methods.maple.rounds=3`. Raises ParamsError if the method is not chosen."""
+    chosen = [own[METHODS] for own in settings if isinstance(own.get(METHODS), Mapping)][-1:]
+    names = list(chosen[0]) if chosen else list(ProjectSettings().methods.by_name)
+    _, method, *rest = parts
+    if method not in names:
+        raise ParamsError(
+            f"-S {'.'.join(parts)}=…: {method} is not chosen ({METHODS}: {', '.join(names)}). "
+            f"Choose it with -S '{METHODS}={{{method}: {{}}}}', which replaces the other methods"
+        )
+    for part in reversed(rest):
+        value = {part: value}
+    return {name: value if name == method else {} for name in names}
 
 
 def changed_text(text: str, changes: Mapping[str, Any]) -> Changed:
@@ -76,6 +98,7 @@ def changed_text(text: str, changes: Mapping[str, Any]) -> Changed:
 def _changed(yaml: YAML, settings: Any, changes: Sequence[Mapping[str, Any]]) -> Changed:
     names: list[str] = []
     for each in changes:
+        names += _choose(settings, each)
         names += deep_merge(settings, each, defaults=default_fields())
     text = StringIO()
     yaml.dump(settings, text)
@@ -88,6 +111,21 @@ def _changed(yaml: YAML, settings: Any, changes: Sequence[Mapping[str, Any]]) ->
         ) from None
     params = parse_params(fields, source=FILE)
     return Changed(params=params, names=tuple(names), text=text.getvalue())
+
+
+def _choose(settings: Any, changes: Mapping[str, Any]) -> list[str]:
+    """Remove the methods that a new value of `methods` does not name, and add those that it names.
+    Return the names of the changed settings."""
+    new = changes.get(METHODS)
+    chosen = settings.get(METHODS, dict.fromkeys(ProjectSettings().methods.by_name))
+    if not isinstance(new, Mapping) or not isinstance(chosen, dict) or set(chosen) == set(new):
+        return []
+    settings[METHODS] = chosen
+    for name in set(chosen) - set(new):
+        del chosen[name]
+    for name in new:
+        chosen.setdefault(name, {})
+    return [METHODS]
 
 
 def write_settings(base: Path, changed: Changed) -> None:

@@ -16,7 +16,15 @@ from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
-from sugarbush.pipeline.settings import FILE, complete_fields, load_params, parse_params, value_at
+from sugarbush.methods.settings import MethodsSection
+from sugarbush.pipeline.settings import (
+    FILE,
+    ProjectSettings,
+    complete_fields,
+    load_params,
+    parse_params,
+    value_at,
+)
 from sugarbush.settings import meanings
 
 # shown as default of a limit that extract_metadata.llm takes from generator.openai
@@ -29,12 +37,15 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
     contains the settings of every installed generator and method. If the project's own value
     differs from the default, the table contains both."""
     defaults = complete_fields(_endpoint_for_labels())
-    complete = copy.deepcopy(defaults)
+    complete, chosen = copy.deepcopy(defaults), ProjectSettings().chosen
     if (base / FILE).exists():
-        load_params(base / FILE)  # errors must name the file
+        chosen = load_params(base / FILE).chosen  # errors name the file
         deep_merge(complete, yaml.safe_load((base / FILE).read_text(encoding="utf-8")))
-    params = parse_params(complete)
+    methods = MethodsSection.model_validate(complete.pop("methods"))
+    params = parse_params(complete).model_copy(update={"methods": methods})
     values = params.model_dump(mode="json", by_alias=True)
+    values["methods"] |= {method.name: method.model_dump(mode="json") for method in chosen}
+    chosen_names = {f"methods.{method.name}" for method in chosen}
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("setting", no_wrap=True)
     table.add_column("default", overflow="fold", max_width=36)
@@ -43,7 +54,8 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
         if section is not None and not f"{name}.".startswith(f"{section}."):
             continue
         if is_section:
-            table.add_row(Text(name, style="bold"), "", Text(meaning, style="bold"))
+            mark = "chosen" if name in chosen_names else ""
+            table.add_row(Text(name, style="bold"), mark, Text(meaning, style="bold"))
             continue
         try:
             default = value_at(defaults, name)

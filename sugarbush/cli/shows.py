@@ -28,13 +28,13 @@ STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metric
 _WIDTH = 300  # characters of a text
 
 
-def show(
+def show_stage(
     base: Path, stage: str, *, method: str | None, rows: int, internal: bool, console: Console
 ) -> None:
     """Print what a stage wrote. Raises ParamsError for an unknown stage. Raises MissingInputError
     if the stage's files do not exist."""
     params, roots = load_params(base / "params.yaml"), Roots(base)
-    chosen = method or params.methods[0]
+    chosen = method or params.chosen[0].name
     match stage:
         case "metadata":
             _metadata(Artifacts(base), rows, console)

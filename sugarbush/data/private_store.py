@@ -49,7 +49,7 @@ TRAIN, HELDOUT = "train", "heldout"
 _BATCH_ROWS = 2**14
 _PARTS = "parts-"
 _RECORDS = "records"  # names the prepared records in a file of codes
-Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
+_Embed = Callable[[tuple[str, ...]], NDArray[np.float32]]
 _Place = tuple[int, tuple[int, ...]]  # the offset and the shape of vectors in a file
 
 
@@ -136,7 +136,7 @@ class PrivateCorpus(ABC):
         ]
         return Private(np.concatenate(mapped))
 
-    def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
+    def embeddings(self, encode: _Embed, *, part: str = TRAIN) -> Private[Any]:
         """Return the vectors of the texts, `(n, d)` float32."""
         return self.map_records(lambda records: encode(records.texts), part=part)
 
@@ -262,7 +262,7 @@ class PrivateStore(PrivateCorpus):
         file = self._records_digest_file
         return file.read_text() if file.exists() else ""
 
-    def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
+    def embeddings(self, encode: _Embed, *, part: str = TRAIN) -> Private[Any]:
         """Return the vectors of the texts, `(n, d)` float32, stored in a file.
 
         The file has no name, so the operating system deletes the file when the process ends. A
@@ -279,7 +279,7 @@ class PrivateStore(PrivateCorpus):
         sizes = tuple(shape[0] for _, shape in places)
         return Private(Parts(parts=places, sizes=sizes, read=file.read, map_parts=map_parts))
 
-    def _embeddings_in_parts(self, encode: Encode, part: str, map_parts: MapParts) -> Private[Any]:
+    def _embeddings_in_parts(self, encode: _Embed, part: str, map_parts: MapParts) -> Private[Any]:
         source = require(self.prepared_file(part), left_by="prepare")
         folder = _TemporaryFolder(self.folder("embeddings"))
         places = _row_groups(source)

@@ -14,6 +14,15 @@ EXAMPLE_FOLDER = "data/public/example/"
 EXAMPLE_FILE = EXAMPLE_FOLDER + "corpus.jsonl"
 
 
+def is_in_example(file: str | None) -> bool:
+    """Return whether a setting names a file of the embedded example.
+
+    >>> is_in_example("data/public/example/donated.jsonl"), is_in_example(None)
+    (True, False)
+    """
+    return file is not None and file.startswith(EXAMPLE_FOLDER)
+
+
 class BadRows(StrEnum):
     """What `prepare` does with a row without a usable text."""
 

@@ -27,7 +27,7 @@ from sugarbush.privacy.fingerprint import FingerprintBuilder
 from sugarbush.randomness import hash_share
 
 _ROW_BITS = 48
-Parts = dict[str, list[Record]]  # the keys are TRAIN and HELDOUT
+SplitRecords = dict[str, list[Record]]  # the keys are TRAIN and HELDOUT
 
 
 class ContributionBounder:
@@ -123,7 +123,7 @@ class Splitter:
         share = self._params.exclude_share
         return [r for r in records if not share or share <= hash_share(r.text)]
 
-    def parts(self, records: Sequence[Record], *, source: str) -> Parts:
+    def parts(self, records: Sequence[Record], *, source: str) -> SplitRecords:
         """Split a batch of `source` into the two parts.
 
         If an id is repeated, this method or `tally` raises InputError.
@@ -137,7 +137,7 @@ class Splitter:
             users = [r.user for r in kept if r.user is not None]
             self._fingerprint.add([r.text for r in kept], users=users, ids=[r.id for r in kept])
         used = kept if self._bound is None else self._bound.used(kept, source=source)
-        parts: Parts = {TRAIN: [], HELDOUT: []}
+        parts: SplitRecords = {TRAIN: [], HELDOUT: []}
         for record in used:
             owner = record.id if record.user is None else record.user
             held_out = hash_share(f"heldout\x1f{owner}") < self._params.heldout_share

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sugarbush.errors import InvariantError
 from sugarbush.randomness import Rng
 
-Indices = NDArray[np.intp]
+ResampledRows = NDArray[np.intp]
 _LEVEL = 0.95
 
 

@@ -16,7 +16,7 @@ from scipy.linalg import svdvals
 from threadpoolctl import threadpool_limits
 
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.bootstrap import Indices
+from sugarbush.evaluation.bootstrap import ResampledRows
 from sugarbush.evaluation.interface import (
     Metric,
     MetricSettings,
@@ -67,7 +67,7 @@ def _measure(heldout: Sample, synthetic: Sample, settings: MetricSettings) -> It
     for space, real, made in features_by_space(heldout, synthetic, at_least=2):
 
         def distance(
-            p: Indices, q: Indices, real: NDArray[Any] = real, made: NDArray[Any] = made
+            p: ResampledRows, q: ResampledRows, real: NDArray[Any] = real, made: NDArray[Any] = made
         ) -> float:
             return frechet_distance(real[p], made[q])
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.bootstrap import BootstrapEstimate, Indices, normal_interval
+from sugarbush.evaluation.bootstrap import BootstrapEstimate, ResampledRows, normal_interval
 from sugarbush.randomness import Rng, public_rng
 
 # Values of `MetricValue.space` besides the feature spaces.
@@ -137,7 +137,7 @@ def features_by_space(
 def distance_value(
     metric: str,
     space: str,
-    distance: Callable[[Indices, Indices], float],
+    distance: Callable[[ResampledRows, ResampledRows], float],
     samples: tuple[Sample, Sample],
     settings: MetricSettings,
     *,

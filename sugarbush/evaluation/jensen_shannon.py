@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import jensenshannon
 
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.bootstrap import Indices
+from sugarbush.evaluation.bootstrap import ResampledRows
 from sugarbush.evaluation.interface import (
     ATTRIBUTE,
     MEAN,
@@ -69,7 +69,7 @@ def _measure(heldout: Sample, synthetic: Sample, settings: MetricSettings) -> It
     domain = settings.domain
     for metric, names in ((MEAN, list(domain)), *((name, [name]) for name in domain)):
 
-        def distance(p: Indices, q: Indices, names: list[str] = names) -> float:
+        def distance(p: ResampledRows, q: ResampledRows, names: list[str] = names) -> float:
             found = distance_by_attribute(heldout.codes[p], synthetic.codes[q], domain=domain)
             return float(np.mean([found[name] for name in names]))
 

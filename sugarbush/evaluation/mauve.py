@@ -25,7 +25,7 @@ from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.bootstrap import BootstrapEstimate, Indices, normal_interval
+from sugarbush.evaluation.bootstrap import BootstrapEstimate, ResampledRows, normal_interval
 from sugarbush.evaluation.interface import (
     Metric,
     MetricSettings,
@@ -87,7 +87,7 @@ def mauve_interval(
         for number in range(_QUANTISATIONS)
     ]
 
-    def averaged(p: Indices, q: Indices) -> float:
+    def averaged(p: ResampledRows, q: ResampledRows) -> float:
         return float(
             np.mean([_of_labels(k.reference[p], k.synthetic[q], k.clusters) for k in several])
         )

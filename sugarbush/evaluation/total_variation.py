@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.bootstrap import Indices
+from sugarbush.evaluation.bootstrap import ResampledRows
 from sugarbush.evaluation.interface import (
     TABLE,
     Metric,
@@ -77,7 +77,7 @@ def _measure(heldout: Sample, synthetic: Sample, settings: MetricSettings) -> It
         if len(domain) < ways:
             continue
 
-        def distance(p: Indices, q: Indices, ways: int = ways) -> float:
+        def distance(p: ResampledRows, q: ResampledRows, ways: int = ways) -> float:
             return total_variation(heldout.codes[p], synthetic.codes[q], domain=domain, ways=ways)
 
         name = f"total_variation_{ways}"

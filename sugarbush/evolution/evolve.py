@@ -161,7 +161,11 @@ class Rounds:
             population = load_population(done / "candidates.parquet", self.schema.names)
             return population, Usage(**json.loads((done / "usage.json").read_text()))
         requests = self.varier.requests(
-            parents.value, schema=self.schema, number=number, seed=self.seed
+            parents.value,
+            schema=self.schema,
+            encode=self.scoring.encode,
+            number=number,
+            seed=self.seed,
         )
         answers = self.writer.write(Released(requests, parents.ledger_ids), what=f"round {number}")
         population = with_variations(

@@ -228,9 +228,12 @@ class Varier(ABC):
 
     @abstractmethod
     def requests(
-        self, parents: Population, *, schema: Schema, number: int, seed: int
+        self, parents: Population, *, schema: Schema, encode: Encode, number: int, seed: int
     ) -> tuple[Request, ...]:
-        """Return `copies` requests for each parent, in order. `number` is the round."""
+        """Return `copies` requests for each parent, in order. `number` is the round.
+
+        `encode` embeds public texts, such as the parents.
+        """
 
     @abstractmethod
     def longest_request(self, first: Request) -> Request:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,15 +47,25 @@ class NearestVotes(Scorer):
     def reads_codes(self) -> bool:
         return self.by_label
 
+    def points(
+        self, embeddings: NDArray[np.float32], codes: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """Return the points (n, k) float32 whose distances decide, of records or of candidates.
+
+        Guarantee: point i depends on embedding i and codes i alone. The default is the embeddings.
+        """
+        return embeddings
+
     def scores(self, candidates: Candidates) -> Scores:
         part = 1 if self.votes == 1 else int(RESOLUTION / np.sqrt(self.votes))
+        prepared = self._with_points(candidates)
         rows = max(1, _NUMBERS_AT_ONCE // len(candidates))
 
         def scores_of(records: Records) -> Iterable[NDArray[Any]]:
             for block in blocks(len(records), rows):
                 batch = records[block]
                 scores = np.zeros((len(batch), len(candidates)), dtype=np.int32)
-                indices = self._nearest(batch, candidates)
+                indices = self._nearest(batch, prepared)
                 chosen = indices >= 0
                 scores[np.nonzero(chosen)[0], indices[chosen]] = part
                 yield scores
@@ -74,9 +84,10 @@ class NearestVotes(Scorer):
         mechanism and much quicker."""
         if self.votes > 1:
             return super().total(records, candidates, stddev=stddev, session=session)
+        prepared = self._with_points(candidates)
 
         def bins(batch: Records) -> NDArray[np.int64]:
-            return self._nearest(batch, candidates)[:, 0]
+            return self._nearest(batch, prepared)[:, 0]
 
         nearest_one: Private[int] = records.map_batch(bins)
         size = len(candidates)
@@ -84,18 +95,26 @@ class NearestVotes(Scorer):
             return exact_histogram(nearest_one, size=size, session=session)
         return noisy_histogram(nearest_one, size=size, stddev=stddev, session=session)
 
+    def _with_points(self, candidates: Candidates) -> Candidates:
+        points = self.points(candidates.embeddings, candidates.codes)
+        return replace(candidates, embeddings=points)
+
     def _nearest(self, records: Records, candidates: Candidates) -> NDArray[np.int64]:
-        """Return the indices of the nearest candidates, `(n, k)`; -1 where there are fewer."""
+        """Return the indices of the nearest candidates, `(n, k)`; -1 where there are fewer.
+
+        `candidates` has points in place of embeddings.
+        """
 
         def search(queries: NDArray[np.float32], among: NDArray[np.float32]) -> NDArray[np.int64]:
             if self.votes == 1:
                 return nearest(queries, among)[:, None]
             return nearest_few(queries, among, count=self.votes)
 
+        queries = self.points(records.embeddings, records.codes)
         if not self.by_label:
-            return search(records.embeddings, candidates.embeddings)
+            return search(queries, candidates.embeddings)
         return within_label(
-            records.embeddings,
+            queries,
             candidates.embeddings,
             query_labels=records.labels,
             candidate_labels=candidates.labels,

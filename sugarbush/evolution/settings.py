@@ -52,5 +52,3 @@ class InitialiseSettings(Section):
     length: FirstLength = FirstLength()
     again: Annotated[float, Field(ge=0, le=0.5)] = 0.2
     """Share of the first requests that is kept to request contradicted values again."""
-    seed: int = 1
-    """Seed of the first prompts."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sugarbush.data.schema import Schema
-from sugarbush.evolution.parts import Varier
+from sugarbush.evolution.parts import Encode, Varier
 from sugarbush.evolution.population import Population
 from sugarbush.generators.interface import Answer, Request, VariationRequest
 from sugarbush.randomness import public_rng, seed_of
@@ -30,7 +30,7 @@ class FillIn(Varier):
     word_scale: float = 0.0
 
     def requests(
-        self, parents: Population, *, schema: Schema, number: int, seed: int
+        self, parents: Population, *, schema: Schema, encode: Encode, number: int, seed: int
     ) -> tuple[Request, ...]:
         rng = public_rng(seed, "lengths", number)
         scale = self.mask_share * self.word_scale

@@ -6,20 +6,22 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sugarbush.examples.data_files import load_yaml
 from sugarbush.examples.seeded_random import SeededRandom
-from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.examples.shop.cases import draw_case
 from sugarbush.examples.shop.texts import write_case
 
-Record = dict[str, Any]
+ExampleRecord = dict[str, Any]
 
+RECORDS: Final = 5600
+DONATED: Final = 50
+_SEED: Final = 1
 SCHEMA_FILE = Path(__file__).parent / "shop" / "schema.yaml"
 
 
-def example_records(seed: int) -> Iterator[Record]:
+def example_records(seed: int) -> Iterator[ExampleRecord]:
     """Yield an infinite series of records with different texts."""
     seen: set[str] = set()
     number = 0
@@ -44,18 +46,18 @@ def example_schema() -> dict[str, Any]:
     return schema
 
 
-def write_example(folder: Path, settings: MakeExampleSettings) -> None:
+def write_example(folder: Path, *, records: int = RECORDS, donated: int = DONATED) -> None:
     """Write corpus.jsonl, donated.jsonl and schema.yaml into an existing folder.
 
     The donated examples have the distribution of the corpus, but none of them is in the corpus.
     """
-    records = example_records(settings.seed)
-    _write_lines(folder / "donated.jsonl", records, settings.donated)
-    _write_lines(folder / "corpus.jsonl", records, settings.records)
+    written = example_records(_SEED)
+    _write_lines(folder / "donated.jsonl", written, donated)
+    _write_lines(folder / "corpus.jsonl", written, records)
     (folder / "schema.yaml").write_bytes(SCHEMA_FILE.read_bytes())
 
 
-def _write_lines(path: Path, records: Iterator[Record], count: int) -> None:
+def _write_lines(path: Path, records: Iterator[ExampleRecord], count: int) -> None:
     with path.open("w", encoding="utf-8") as file:
         for _ in range(count):
             file.write(json.dumps(next(records), ensure_ascii=False) + "\n")

@@ -26,6 +26,6 @@ class Simulator(GeneratorSettings):
         return self.any_texts
 
     def open(self, context: GeneratorContext) -> Generator:
-        from sugarbush.examples.simulator.writer import Simulator as Writer
+        from sugarbush.examples.simulator.writer import SimulatorWriter
 
-        return Writer(seed=context.seed)
+        return SimulatorWriter(seed=context.seed)

@@ -24,7 +24,7 @@ from functools import lru_cache
 from sugarbush.generators.interface import Problem, Request, VariationRequest
 from sugarbush.generators.prompts import BLANK, instructions
 
-Run = tuple[str, ...]
+WordRun = tuple[str, ...]
 
 # The number of words in an n-gram (run). Two people rarely write the same eight words in a row.
 _RUN = 8
@@ -270,12 +270,12 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _share(common: Set[Run], a: Set[Run], b: Set[Run]) -> float:
+def _share(common: Set[WordRun], a: Set[WordRun], b: Set[WordRun]) -> float:
     return len(common) / min(len(a), len(b)) if a and b else 0.0
 
 
 @lru_cache(maxsize=1024)
-def word_runs(text: str) -> frozenset[Run]:
+def word_runs(text: str) -> frozenset[WordRun]:
     """Return all 8-grams of words in a text, in lower case. A shorter text is one n-gram."""
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _RUN:

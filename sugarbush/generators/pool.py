@@ -83,14 +83,8 @@ class Pool(GeneratorSettings):
         return list(texts) if isinstance(texts, Iterable) and not named else texts
 
     def output_settings(self) -> dict[str, Any]:
-        """Return the fields that affect the texts. Without `texts`, the cache keys of earlier
-        versions stay valid."""
-        kept = super().output_settings() | {
-            "sources": [source.output_settings() for source in self.sources]
-        }
-        if not self.texts:
-            del kept["texts"]
-        return kept
+        sources = [source.output_settings() for source in self.sources]
+        return super().output_settings() | {"sources": sources}
 
     def open(self, context: GeneratorContext) -> PoolGenerator:
         key = (self.name, self.sources, self.texts, context.base)

@@ -26,8 +26,6 @@ class GeneratorSection(Section):
 
     provider: str = "simulator"
     """The generator: simulator, pool, openai, huggingface, or the name of a plug-in."""
-    seed: int = 1
-    """Public seed of the texts."""
     max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Stop if a larger share of the answers is unusable. Unless 0, one of several is tolerated."""
 
@@ -42,7 +40,7 @@ class GeneratorSection(Section):
         return found if isinstance(found, kind) else kind()
 
     def identity(self) -> dict[str, Any]:
-        return {"provider": self.provider, "seed": self.seed, **self.chosen.identity()}
+        return {"provider": self.provider, **self.chosen.identity()}
 
     def output_settings(self) -> dict[str, Any]:
         return {**super().output_settings(), self.provider: self.chosen.output_settings()}

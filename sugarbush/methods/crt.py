@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from sugarbush import versions
 from sugarbush.data.reading import read_rows
 from sugarbush.data.schema import Schema
+from sugarbush.data.settings import is_in_example
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.extras import require_extra
 from sugarbush.methods.interface import (
     FinalSet,
+    MethodContext,
     MethodFacts,
     MethodInputs,
-    ProjectFacts,
     TrainedMethod,
     TrainedModel,
 )
@@ -33,7 +34,7 @@ from sugarbush.privacy.results import DAMAGED, digest_of, digest_of_folder
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 from sugarbush.training.crt.settings import LSTM, CrtSettings
-from sugarbush.training.dpsgd.settings import TINY, GenerateSettings
+from sugarbush.training.dpsgd.settings import CLIP_NORM, TINY, TrainingSettings
 
 if TYPE_CHECKING:
     from sugarbush.training.crt.findings import PublicPolicy
@@ -48,32 +49,27 @@ _FIRST = "generation-1"
 LEDGER = "confidentiality"  # a separate ledger, because epsilon must not be added to DP epsilon
 
 
-class CRT(TrainedMethod):
-    """CRT. `training` contains the settings of redaction and training.
+class CRT(CrtSettings, TrainedMethod):
+    """CRT gives confidentiality, not DP. The generated texts stay private.
 
-    `sampling` contains the settings of generation.
-
-    >>> CRT(training=CrtSettings(epsilon=2.0)).stays_private
+    >>> CRT(epsilon=2.0).stays_private
     True
     """
 
     name: ClassVar[str] = "crt"
     stays_private: ClassVar[bool] = True
 
-    training: CrtSettings = CrtSettings()
-    sampling: GenerateSettings = GenerateSettings()
+    def in_project(self, context: MethodContext) -> Self:
+        """Return the method without the files of the embedded example, if the data is another."""
+        if context.is_example:
+            return self
+        files = {"labelled": self.labelled, "known": self.known}
+        of_example = {name: None for name, file in files.items() if is_in_example(file)}
+        return self.model_copy(update=of_example)
 
-    @classmethod
-    def from_project(cls, settings: Any) -> CRT:
-        return cls(training=settings.crt, sampling=settings.generate)
-
-    def as_sections(self) -> dict[str, Any]:
-        settings = self.model_dump(mode="json")
-        return {"crt": settings["training"], "generate": settings["sampling"]}
-
-    def check(self, project: ProjectFacts) -> None:
+    def check(self, context: MethodContext) -> None:
         """Refuse `unit: user`, because CRT protects only a secret in one record."""
-        if project.privacy.unit is Unit.USER:
+        if context.unit is Unit.USER:
             raise ValueError(
                 "methods: crt protects a secret in one record, not a user. Remove crt, or set "
                 "privacy.unit: record"
@@ -81,42 +77,39 @@ class CRT(TrainedMethod):
 
     @property
     def facts(self) -> MethodFacts:
-        model = self.training.model
         return MethodFacts(
             reads_codes=False,
             is_measured=False,
-            pretrained=model if model in (TINY, LSTM) else None,
+            pretrained=self.model if self.model in (TINY, LSTM) else None,
             files=self._files(),
-            confidential_epsilon=self.training.epsilon,
+            confidential_epsilon=self.epsilon,
         )
 
     def _files(self) -> tuple[tuple[str, str], ...]:
         """Return the labelled sample, the known public texts and the tuned detectors."""
         from sugarbush.training.crt.findings import DESCRIPTION
 
-        settings = self.training
-        named = [(settings.labelled, "crt.labelled"), (settings.known, "crt.known")]
-        for name in (*settings.detectors, *filter(None, [settings.conservative])):
+        named = [(self.labelled, "methods.crt.labelled"), (self.known, "methods.crt.known")]
+        for name in (*self.detectors, *filter(None, [self.conservative])):
             if (Path(name) / DESCRIPTION).exists():
-                named.append((name, "crt.detectors"))
+                named.append((name, "methods.crt.detectors"))
         return tuple((file, setting) for file, setting in named if file is not None)
 
-    def preflight(self, schema: Schema) -> None:
+    def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check that the detectors and the first model load. The detector `learned` is not opened,
         because its first use trains it."""
         require_extra("train")
         from sugarbush.training.crt.policies import LEARNED, make_policy, make_public_policy
         from sugarbush.training.crt.start import check_start
 
-        settings = self.training
-        if LEARNED in (*settings.detectors, settings.conservative):
+        if LEARNED in (*self.detectors, self.conservative):
             require_extra("redaction", "faker")
-        if settings.detectors != (LEARNED,):
-            named = [name for name in settings.detectors if name != LEARNED]
-            make_policy(named, threshold=settings.threshold)
-        if settings.conservative != LEARNED:
-            make_public_policy(settings.conservative)
-        check_start(settings)
+        if self.detectors != (LEARNED,):
+            named = [name for name in self.detectors if name != LEARNED]
+            make_policy(named, threshold=self.threshold)
+        if self.conservative != LEARNED:
+            make_public_policy(self.conservative)
+        check_start(self)
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """Measure the recall of the policy, screen the corpus, and train."""
@@ -130,12 +123,11 @@ class CRT(TrainedMethod):
         from sugarbush.training.crt.start import digest_of_start, save
         from sugarbush.training.dpsgd.checkpoints import Checkpoints
 
-        settings = self.training
         known = self.known_sentences(inputs)
-        policy = make_policy(settings.detectors, threshold=settings.threshold)
-        conservative = make_public_policy(settings.conservative)
+        policy = make_policy(self.detectors, threshold=self.threshold)
+        conservative = make_public_policy(self.conservative)
         measured = self.measured_recall(inputs, policy, conservative)
-        gamma = agreed_gamma(settings.gamma, measured=None if measured is None else measured.gamma)
+        gamma = agreed_gamma(self.gamma, measured=None if measured is None else measured.gamma)
         screened = screen(
             inputs.private.corpus.records().map_batch(lambda records: records.texts),
             policy=policy,
@@ -152,14 +144,10 @@ class CRT(TrainedMethod):
             "version": versions.CRT,
             "patterns": described(),
             "weights": (*policy.identities, *identities_of([conservative])),
-            "start": digest_of_start(inputs.public.pretrained, settings),
+            "start": digest_of_start(inputs.public.pretrained, self),
             "corpus": inputs.private.digests["texts"],
-            # Settings that do not affect the model, such as the device, count with their defaults.
-            "settings": {
-                **CrtSettings().model_dump(mode="json"),
-                **settings.output_settings(),
-                **settings.removed_settings,
-            },
+            "settings": self.model_dump(mode="json"),
+            "seed": inputs.public.seed,
             "known": sorted(known),
             "event": event.as_dict(),
         }
@@ -168,7 +156,7 @@ class CRT(TrainedMethod):
             gamma=gamma,
             delta=inputs.private.privacy.delta,
             measured=measured,
-            all_private=settings.conservative is None,
+            all_private=self.conservative is None,
         )
         # The state folder counts the noisy steps, because an old copy of the private root would
         # show too few steps. The store's lock prevents two processes from training on one charge.
@@ -216,18 +204,21 @@ class CRT(TrainedMethod):
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd.generate import generate
 
-        how, settings, count = self.sampling, self.training, inputs.public.texts
-        network, tokenizer = load_trained(model.value, device=open_device(settings.device))
+        training, count = inputs.tools.training, inputs.public.texts
+        network, tokenizer = load_trained(model.value, device=open_device(training.device))
         made = generate(
             Released(network, model.ledger_ids),
             Released([""] * count),
             tokenizer=tokenizer,
-            settings=how,
-            max_length=settings.max_length,
+            settings=training.sampling,
+            seed=inputs.public.seed,
+            max_length=self.max_length,
             after_end=True,
         )
         no_codes = np.full((count, len(inputs.public.schema.names)), NO_CODE, dtype=np.int64)
-        return FinalSet.without_rounds(made, codes=no_codes, run=digest_of(seed=how.seed, ids=[]))
+        return FinalSet.without_rounds(
+            made, codes=no_codes, run=digest_of(seed=inputs.public.seed, ids=[])
+        )
 
     def measured_recall(
         self, inputs: MethodInputs, policy: Policy, conservative: PublicPolicy | None
@@ -239,12 +230,13 @@ class CRT(TrainedMethod):
         """
         from sugarbush.training.crt.recall import load_labelled, measure
 
-        name = self.training.labelled
+        name = self.labelled
         if name is None and conservative is not None:
             raise ParamsError(
-                "params.yaml: crt.conservative needs crt.labelled, to measure how many secrets the "
-                "conservative policy misses. Set crt.labelled, or set crt.conservative: null. "
-                "Without a conservative policy, every text is private."
+                "params.yaml: methods.crt.conservative needs methods.crt.labelled, to measure how "
+                "many secrets the conservative policy misses. Set methods.crt.labelled, or set "
+                "methods.crt.conservative: null. Without a conservative policy, every text is "
+                "private."
             )
         if name is None:
             return None
@@ -254,11 +246,11 @@ class CRT(TrainedMethod):
             policy,
             name=Path(name).name,
             conservative=conservative,
-            must_find=self.training.must_find,
+            must_find=self.must_find,
         )
 
     def known_sentences(self, inputs: MethodInputs) -> frozenset[str]:
-        """Return the sentences of `crt.known`, which are public word for word.
+        """Return the sentences of setting `known`, which are public word for word.
 
         Raises InputError, with file and row, if a known text contains the mask or a special token.
         A private sentence with a masked secret could be equal to a known sentence with a mask.
@@ -268,17 +260,17 @@ class CRT(TrainedMethod):
         from sugarbush.training.crt.sentences import sentences_of
         from sugarbush.training.crt.start import special_tokens
 
-        if self.training.known is None:
+        if self.known is None:
             return frozenset()
-        column, path = inputs.public.text_column, inputs.tools.find(self.training.known)
-        rows = read_rows(path, setting="crt.known", wanted={column: "prepare.text_column"})
-        special = special_tokens(inputs.public.pretrained, self.training)
+        column, path = inputs.public.text_column, inputs.tools.find(self.known)
+        rows = read_rows(path, setting="methods.crt.known", wanted={column: "prepare.text_column"})
+        special = special_tokens(inputs.public.pretrained, self)
         for row in rows:
             if found := [token for token in special if token in str(row.fields[column])]:
                 raise InputError(
                     f"{path}, row {row.number}: contains {found[0]!r}, the mask or a special token "
                     "of the model. Remove the token from the text, or remove the row (setting "
-                    "crt.known)"
+                    "methods.crt.known)"
                 )
         return sentences_of(str(row.fields[column]) for row in rows)
 
@@ -295,30 +287,30 @@ class CRT(TrainedMethod):
         from sugarbush.training.dpsgd.sampling import make_schedule
         from sugarbush.training.dpsgd.train import Mechanism
 
-        settings = self.training
         if screened.private_count() == 0:
             raise ParamsError(
-                "params.yaml: crt.conservative declares every text public, so nothing would be "
-                "protected. Set crt.conservative: null, or train on the texts as public texts."
+                "params.yaml: methods.crt.conservative declares every text public, so nothing "
+                "would be protected. Set methods.crt.conservative: null, or train on the texts as "
+                "public texts."
             )
         schedule = make_schedule(
-            batch_size=settings.batch_size,
-            epochs=settings.epochs,
+            batch_size=self.batch_size,
+            epochs=self.epochs,
             unit_count=screened.private_count(),
         )
         return Mechanism(
             rate=schedule.rate,
             steps=schedule.steps,
-            repeatable_steps=settings.repeatable_steps,
+            repeatable_steps=self.repeatable_steps,
             noise_multiplier=noise_for(
-                settings.epsilon,
+                self.epsilon,
                 gamma=gamma,
                 delta=delta,
                 rate=schedule.rate,
-                steps=schedule.steps + settings.repeatable_steps,
+                steps=schedule.steps + self.repeatable_steps,
                 delta_2=delta_2,
             ),
-            clip_norm=settings.clip_norm,
+            clip_norm=CLIP_NORM,
             expected_batch_size=schedule.expected_batch_size,
             relation=Relation.REPLACE_ONE,
         )
@@ -335,13 +327,16 @@ class CRT(TrainedMethod):
         from sugarbush.training.crt.start import load_start
         from sugarbush.training.crt.train import PublicPass, train_by_crt
         from sugarbush.training.crt.units import text_units
+        from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd.data import probe_examples
         from sugarbush.training.dpsgd.train import Decay, Learning, Performance
 
-        settings = self.training
-        model, tokenizer = load_start(inputs.public.pretrained, settings)
+        training = inputs.tools.training
+        model, tokenizer = load_start(
+            inputs.public.pretrained, self, device=open_device(training.device)
+        )
         learning = Learning(
-            learning_rate=settings.learning_rate,
+            learning_rate=self.learning_rate,
             decay=Decay.CONSTANT,
             warmup_steps=0,
             weight_decay=0.0,
@@ -349,7 +344,7 @@ class CRT(TrainedMethod):
 
         def units(texts: Private[str]) -> Private[Any]:
             return texts.map_batch(
-                lambda own: text_units(own, tokenizer=tokenizer, max_length=settings.max_length)
+                lambda own: text_units(own, tokenizer=tokenizer, max_length=self.max_length)
             )
 
         public, private = screened.parts()
@@ -359,12 +354,12 @@ class CRT(TrainedMethod):
             private=units(private),
             mechanism=mechanism,
             learning=learning,
-            public_pass=PublicPass(learning=learning, batch_size=16, seed=settings.seed),
+            public_pass=PublicPass(learning=learning, batch_size=16, seed=inputs.public.seed),
             performance=Performance(
-                micro_batch_tokens=settings.micro_batch_tokens,
-                checkpoint_every=settings.checkpoint_every,
+                micro_batch_tokens=training.micro_batch_tokens,
+                checkpoint_every=training.checkpoint_every,
             ),
-            probe=probe_examples(len(tokenizer), max_length=settings.max_length),
+            probe=probe_examples(len(tokenizer), max_length=self.max_length),
             checkpoints=checkpoints,
             session=PrivacySession(
                 ledger=inputs.private.uncapped_ledger(LEDGER), stage=self.name, run=run

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from sugarbush import versions
 from sugarbush.data.schema import Schema
@@ -24,9 +25,9 @@ from sugarbush.extras import require_extra
 from sugarbush.methods.interface import (
     TRAINING,
     FinalSet,
+    MethodContext,
     MethodFacts,
     MethodInputs,
-    ProjectFacts,
     TrainedMethod,
     TrainedModel,
 )
@@ -46,11 +47,15 @@ from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
+from sugarbush.settings import Count, Positive
 from sugarbush.training.dpsgd.settings import (
+    PRESETS,
     TINY,
+    BatchSize,
     DpSgdSettings,
-    FinetuneSettings,
-    GenerateSettings,
+    PresetName,
+    Tokens,
+    TrainingSettings,
 )
 
 if TYPE_CHECKING:
@@ -66,43 +71,56 @@ _MODEL, _STEPS = "model", "steps.json"
 
 
 class DPFT(TrainedMethod):
-    """DPFT. `training` contains the settings of fine-tuning, `sampling` of generation.
+    """DPFT: DP-SGD trains a model that writes the texts. A preset contains all values of training.
 
-    >>> from sugarbush.training.dpsgd.settings import GenerateSettings
-    >>> DPFT(sampling=GenerateSettings(top_k=20)).stages
-    ('finetune', 'generate')
+    >>> DPFT(preset="lora", epochs=3).training.learning_rate
+    0.001
     """
 
     name: ClassVar[str] = "dpft"
 
-    training: FinetuneSettings = FinetuneSettings()
-    sampling: GenerateSettings = GenerateSettings()
+    preset: PresetName = "dpft"
+    """dpft (one CPU), yue2023 (Yue et al. 2023, GPUs of 80 GB) or lora (LoRA on GPT-2)."""
+    model: Annotated[str, Field(min_length=1)] | None = None
+    """First model: tiny (of stage pretrain), or a GPT-2 or Llama; null: the preset's."""
+    records: Annotated[float, Field(ge=1)] | None = None
+    """Public number of units, for the sampling rate and the steps; null: the DP record count."""
+    batch_size: BatchSize | None = None
+    """Expected number of units (records or users) in a step; null: the preset's."""
+    epochs: Positive | None = None
+    """Expected number of passes over the records; null: the preset's."""
+    learning_rate: Positive | None = None
+    """Highest learning rate; null: the preset's."""
+    max_length: Tokens | None = None
+    """Maximum number of tokens of a text with its control codes; null: the preset's."""
+    lora_rank: Count | None = None
+    """Rank of the low-rank factors that are trained; 0: all weights; null: the preset's."""
+    repeatable_steps: Count | None = None
+    """Number of steps that may run twice after a crash; charged beforehand; null: the preset's."""
 
-    @classmethod
-    def from_project(cls, settings: Any) -> DPFT:
-        return cls(training=settings.finetune, sampling=settings.generate)
+    @property
+    def training(self) -> DpSgdSettings:
+        """All values of training: those of the preset, and the settings that are not null."""
+        given = {
+            name: value
+            for name, value in self.model_dump(exclude={"preset"}).items()
+            if value is not None
+        }
+        if given.get("lora_rank") == 0:
+            given["lora_rank"] = None
+        return PRESETS[self.preset].model_copy(update=given)
 
-    def as_sections(self) -> dict[str, Any]:
-        settings = self.model_dump(mode="json")
-        return {"finetune": settings["training"], "generate": settings["sampling"]}
-
-    def check(self, project: ProjectFacts) -> None:
+    def check(self, context: MethodContext) -> None:
         """Refuse a DP table that lacks attributes, because a control code has all attributes."""
-        if project.table_attributes:
+        if context.table_attributes is not None:
             raise ValueError(
                 "synthesize_metadata.attributes limits the DP table, but method dpft needs all "
                 "attributes of the schema. Set synthesize_metadata.attributes: null, or remove dpft"
             )
 
     def output_settings(self) -> dict[str, Any]:
-        """Return the settings of the preset in use, and of generation."""
-        how = self.training.output_settings()
-        chosen = how[self.training.preset]
-        presets = set(type(self.training).model_fields) & {"dpft", "yue2023", "lora"}
-        return {
-            "training": {n: v for n, v in how.items() if n not in presets} | {"preset": chosen},
-            "sampling": self.sampling.output_settings(),
-        }
+        """Return all values of training. So a setting with the preset's value changes nothing."""
+        return self.training.output_settings()
 
     def budget_requests(self) -> tuple[BudgetRequest, ...]:
         training = BudgetRequest(name=TRAINING, count=0, remarks=(DPSGD_NOISE,))
@@ -110,19 +128,14 @@ class DPFT(TrainedMethod):
 
     @property
     def facts(self) -> MethodFacts:
+        model = last_part(self.training.model)  # the card shows no path
         return MethodFacts(
-            starts_from=last_part(self.training.chosen.model),
-            pretrained=TINY if self.training.chosen.model == TINY else None,
-            card_settings=self.shown_settings(),
+            starts_from=model,
+            pretrained=TINY if self.training.model == TINY else None,
+            card_settings=self.training.model_dump(mode="json") | {"model": model},
         )
 
-    def shown_settings(self) -> dict[str, Any]:
-        """Return the settings for the card, with the model's name instead of its path."""
-        model = last_part(self.training.chosen.model)
-        preset = self.training.chosen.model_dump(mode="json") | {"model": model}
-        return {"finetune": preset, "generate": self.sampling.model_dump(mode="json")}
-
-    def preflight(self, schema: Schema) -> None:
+    def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check that the model loads, that a text fits its context, and that clipping is exact.
 
         For the tiny model, the check uses a new GPT-2, because stage `pretrain` may not have run
@@ -130,15 +143,15 @@ class DPFT(TrainedMethod):
         Raises ParamsError and PrivacyError.
         """
         require_extra("train")
-        settings, how = self.training.chosen, self.training
-        if settings.model == TINY and how.clipping == "book_keeping":
+        settings = self.training
+        if settings.model == TINY and training.clipping == "book_keeping":
             return
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.data import probe_examples, refuse_long_codes
         from sugarbush.training.dpsgd.train import require_exact_clipping
 
-        device = open_device(how.device)
+        device = open_device(training.device)
         if settings.model == TINY:
             tokenizer = models.train_tokenizer([schema.subject], vocabulary=300)
             shape = models.ModelShape(layers=1, width=16, heads=2, context=settings.max_length)
@@ -149,10 +162,10 @@ class DPFT(TrainedMethod):
             models.refuse_beyond_context(model, settings.max_length)
             refuse_long_codes(schema, tokenizer, settings.max_length)
         require_exact_clipping(
-            self._trainable(model),
+            self._trainable(model, training),
             probe_examples(len(tokenizer), max_length=settings.max_length),
             clip_norm=settings.clip_norm,
-            performance=self._performance(),
+            performance=_performance(training),
         )
 
     def final_plan(self, plan: BudgetPlan, privacy: PrivacySettings) -> BudgetPlan:
@@ -163,7 +176,7 @@ class DPFT(TrainedMethod):
         """
         if not plan.holds(TRAINING):
             return plan
-        records, epsilon = self.training.chosen.records, privacy.epsilon
+        records, epsilon = self.training.records, privacy.epsilon
         if records is None:
             return with_bound(
                 plan, TRAINING, self._charged_steps(self._schedule(_MANY_UNITS)), epsilon=epsilon
@@ -180,7 +193,7 @@ class DPFT(TrainedMethod):
 
         # computed before other processes start, so that an error is shown only once
         mechanism = self._mechanism(inputs) if is_first() else None
-        with processes(self.training.processes, restart=inputs.tools.restart):
+        with processes(inputs.tools.training.processes, restart=inputs.tools.restart):
             if mechanism is None:
                 told: tuple[str, Mechanism] | None = broadcast_from_first(None)
                 if told is not None:
@@ -202,9 +215,9 @@ class DPFT(TrainedMethod):
         from sugarbush.training.dpsgd.data import control_codes
         from sugarbush.training.dpsgd.generate import generate
 
-        schema, settings = inputs.public.schema, self.sampling
+        schema, training = inputs.public.schema, inputs.tools.training
         codes = self._codes(inputs)
-        network, tokenizer = models.load(str(model.value), device=open_device(self.training.device))
+        network, tokenizer = models.load(str(model.value), device=open_device(training.device))
         prompts = codes.map(
             lambda table: [control_codes(schema.decode(tuple(row))) for row in table.tolist()]
         )
@@ -212,10 +225,11 @@ class DPFT(TrainedMethod):
             Released(network, model.ledger_ids),
             prompts,
             tokenizer=tokenizer,
-            settings=settings,
-            max_length=self.training.chosen.max_length,
+            settings=training.sampling,
+            seed=inputs.public.seed,
+            max_length=self.training.max_length,
         )
-        run = digest_of(seed=settings.seed, ids=list(made.ledger_ids))
+        run = digest_of(seed=inputs.public.seed, ids=list(made.ledger_ids))
         return FinalSet.without_rounds(made, codes=codes.value, run=run)
 
     def _codes(self, inputs: MethodInputs) -> Released[np.ndarray]:
@@ -227,7 +241,7 @@ class DPFT(TrainedMethod):
         if rows is None:
             raise InvariantError("dpft needs the codes of a DP table")
         drawn = targets_by_rows(
-            inputs.public.texts, rows, rng=public_rng(self.sampling.seed, "codes")
+            inputs.public.texts, rows, rng=public_rng(inputs.public.seed, "codes")
         )
         return Released(drawn.codes, inputs.public.metadata.ledger_ids)
 
@@ -238,7 +252,7 @@ class DPFT(TrainedMethod):
         `records_per_user`. With more users, a step samples more than `batch_size` users on average.
         The guarantee depends only on the sampling rate.
         """
-        if (records := self.training.chosen.records) is not None:
+        if (records := self.training.records) is not None:
             return records
         if metadata.record_count is None:
             raise InvariantError("dpft needs the DP record count")
@@ -248,20 +262,20 @@ class DPFT(TrainedMethod):
     def _schedule(self, units: float) -> Schedule:
         from sugarbush.training.dpsgd.sampling import make_schedule
 
-        settings = self.training.chosen
+        settings = self.training
         return make_schedule(
             batch_size=settings.batch_size, epochs=settings.epochs, unit_count=units
         )
 
     def _charged_steps(self, schedule: Schedule) -> Subsampling:
-        steps = schedule.steps + self.training.chosen.repeatable_steps
+        steps = schedule.steps + self.training.repeatable_steps
         return Subsampling(rate=schedule.rate, steps=steps)
 
     def _mechanism(self, inputs: MethodInputs) -> Mechanism:
         """Return the training for the DP record count, with noise within the plan's bound."""
         from sugarbush.training.dpsgd.train import Mechanism
 
-        settings = self.training.chosen
+        settings = self.training
         schedule = self._schedule(
             self._units_of(
                 inputs.public.metadata, records_per_user=inputs.private.privacy.records_per_user
@@ -283,7 +297,7 @@ class DPFT(TrainedMethod):
         )
 
     def _cache_key(self, inputs: MethodInputs, mechanism: Mechanism) -> dict[str, Any]:
-        settings = self.training.chosen
+        settings = self.training
         start = settings.model
         if start == TINY:
             path = require(inputs.public.pretrained / "pretrain.json", left_by="pretrain")
@@ -318,10 +332,10 @@ class DPFT(TrainedMethod):
         from sugarbush.training.dpsgd.data import probe_examples, truncated
         from sugarbush.training.dpsgd.train import Decay, Learning, train
 
-        settings = self.training.chosen
-        device = open_device(self.training.device)
+        settings = self.training
+        device = open_device(inputs.tools.training.device)
         model, tokenizer = _load_start(settings, inputs.public.pretrained, device)
-        model = self._trainable(model)
+        model = self._trainable(model, inputs.tools.training)
         units = self._units(inputs, tokenizer)
         checkpoints = Checkpoints(
             inputs.private.scratch(f"{STAGE}/{run}"), counts=None if store is None else store.folder
@@ -336,7 +350,7 @@ class DPFT(TrainedMethod):
                 warmup_steps=settings.warmup_steps,
                 weight_decay=settings.weight_decay,
             ),
-            performance=self._performance(),
+            performance=_performance(inputs.tools.training),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
             checkpoints=checkpoints,
             session=inputs.private.session(stage=STAGE, run=run),
@@ -350,23 +364,13 @@ class DPFT(TrainedMethod):
         shutil.rmtree(checkpoints.folder, ignore_errors=True)
         return {STAGE: {"texts_cut": truncated(units, end=tokenizer.eos_token_id)}}
 
-    def _trainable(self, model: Any) -> Any:
+    def _trainable(self, model: Any, training: TrainingSettings) -> Any:
         from sugarbush.training.dpsgd import models
 
-        if self.training.activation_checkpointing:
+        if training.activation_checkpointing:
             model.activation_checkpointing_enable()
-        rank = self.training.chosen.lora_rank
+        rank = self.training.lora_rank
         return model if rank is None else models.with_lora(model, rank=rank)
-
-    def _performance(self) -> Performance:
-        from sugarbush.training.dpsgd.train import Clipping, Performance
-
-        how = self.training
-        return Performance(
-            micro_batch_tokens=how.micro_batch_tokens,
-            checkpoint_every=how.checkpoint_every,
-            clipping=Clipping(how.clipping),
-        )
 
     def _units(self, inputs: MethodInputs, tokenizer: Any) -> Private[tuple[Example, ...]]:
         """Make one training example per record. With `unit: user`, a user's examples are a unit."""
@@ -380,7 +384,7 @@ class DPFT(TrainedMethod):
                 table,
                 schema=inputs.public.schema,
                 tokenizer=tokenizer,
-                max_length=self.training.chosen.max_length,
+                max_length=self.training.max_length,
             ),
         )
         if inputs.private.privacy.unit is Unit.RECORD:
@@ -405,7 +409,7 @@ class DPFT(TrainedMethod):
             unit=inputs.private.privacy.unit,
             records_per_unit=inputs.private.privacy.records_per_user,
             delta=inputs.private.privacy.delta,
-            settings=self.training.chosen,
+            settings=self.training,
         )
         own = json.loads((finished / "ledger_ids.json").read_text())
 
@@ -421,6 +425,16 @@ class DPFT(TrainedMethod):
             run=run,
             internal=internal,
         )
+
+
+def _performance(training: TrainingSettings) -> Performance:
+    from sugarbush.training.dpsgd.train import Clipping, Performance
+
+    return Performance(
+        micro_batch_tokens=training.micro_batch_tokens,
+        checkpoint_every=training.checkpoint_every,
+        clipping=Clipping(training.clipping),
+    )
 
 
 def _load_start(settings: DpSgdSettings, pretrained: Path, device: Any) -> tuple[Any, Any]:

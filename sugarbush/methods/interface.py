@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,8 @@ from sugarbush.privacy.budget import BudgetPlan, BudgetRequest
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.remarks import EMBEDDINGS, INTEGER_NOISE, LABELS_BY_LLM
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.settings import PrivacySettings, Purpose
+from sugarbush.privacy.unit import Unit
 from sugarbush.settings import Section
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from sugarbush.privacy.ledger import Ledger
     from sugarbush.privacy.results import ResultStore
     from sugarbush.training.dpsgd.generate import Generation
+    from sugarbush.training.dpsgd.settings import TrainingSettings
 
 TRAINING = "training"  # the name of a mechanism in the plan
 
@@ -170,13 +172,15 @@ class Tools:
 
     `writer(stage)` opens the generator. `encode` embeds public texts. `label_reader()` reads the
     labels of released texts. `find(name)` is a file that the settings name. `report` shows a public
-    line. `restart` is the command of this stage, for torchrun.
+    line. `training` are the settings of the computation. `restart` is the command of this stage,
+    for torchrun.
     """
 
     writer: Callable[[str], Writer]
     encode: Encode
     label_reader: Callable[[], LabelReader]
     find: Callable[[str], Path]
+    training: TrainingSettings
     report: Callable[[str], None] = field(default=lambda line: None)
     restart: tuple[str, ...] = ()
 
@@ -191,11 +195,17 @@ class MethodInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectFacts:
-    """What `Method.check` may read: public facts about the settings of a project."""
+class MethodContext:
+    """The other settings of a project that a method may depend on.
 
+    `is_example` states whether the private file is the embedded example. `table_attributes` are the
+    attributes of the DP table, or None for all.
+    """
+
+    purpose: Purpose
+    unit: Unit
     has_donated: bool
-    privacy: PrivacySettings
+    is_example: bool
     table_attributes: tuple[str, ...] | None
 
 
@@ -234,42 +244,30 @@ class Method(Section):
     ...     def budget_requests(self):
     ...         return (BudgetRequest(name="counts:counts", count=1),)
     >>> Counts(texts=5).facts.card_settings
-    {'methods': {'counts': {'texts': 5}}}
+    {'texts': 5}
     """
 
     name: ClassVar[str]
     stages: ClassVar[tuple[str, ...]]
     stays_private: ClassVar[bool] = False  # whether results without DP stay in the private root
 
-    @classmethod
-    def from_project(cls, settings: Any) -> Method:
-        """Return the method with a project's settings. The default section is `evolve.<name>`."""
-        section: Method = settings.evolve.of(cls.name)
-        return section
-
-    def as_sections(self) -> dict[str, Any]:
-        """Return the sections of params.yaml with this method's settings."""
-        return {"evolve": {self.name: self.model_dump(mode="json")}}
-
     @property
     def facts(self) -> MethodFacts:
         """What the pipeline and the card must know before the run."""
-        return MethodFacts(card_settings=self.shown_settings())
+        return MethodFacts(card_settings=self.model_dump(mode="json"))
 
-    def shown_settings(self) -> dict[str, Any]:
-        """Return the settings on the card of a release."""
-        if self.stays_private:
-            return {}
-        return {"methods": {self.name: self.model_dump(mode="json")}}
+    def in_project(self, context: MethodContext) -> Self:
+        """Return the method with the values that follow from the project's other settings."""
+        return self
 
     def budget_requests(self) -> tuple[BudgetRequest, ...]:
         """Return the mechanisms that the method needs. Their number and noise are fixed by it."""
         return ()
 
-    def check(self, project: ProjectFacts) -> None:
+    def check(self, context: MethodContext) -> None:
         """Raise ValueError if the method cannot keep its guarantee with these settings."""
 
-    def preflight(self, schema: Schema) -> None:
+    def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check before any charge that the method can run. Raises ParamsError."""
 
     def planned_calls(self, planning: Planning) -> tuple[PlannedCalls, ...]:

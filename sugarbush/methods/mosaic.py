@@ -28,11 +28,10 @@ from sugarbush.evolution.parts import Parts
 from sugarbush.evolution.prompts import Prompts
 from sugarbush.evolution.scorers import KernelScorer
 from sugarbush.evolution.starts import FromTable
-from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.methods.private_evolution import PromptSettings
 
 
-class Mosaic(PromptSettings, PartsMethod):
+class Mosaic(PromptSettings):
     """Mosaic. Each record scores `candidates` texts once, and kernel herding chooses the release.
 
     Without `candidates`, the number of scored texts follows `release.texts` of the project, so that

@@ -12,7 +12,7 @@ from typing import ClassVar
 from sugarbush import versions
 from sugarbush.evolution.population import Population
 from sugarbush.evolution.targets import Targets, targets_by_rows
-from sugarbush.methods.interface import MethodInputs, ProjectFacts
+from sugarbush.methods.interface import MethodContext, MethodInputs
 from sugarbush.methods.maple import Maple
 from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.privacy.data_types import Released
@@ -37,10 +37,10 @@ class NonPrivatePE(Maple):
         """Return no request, because nothing is drawn with noise."""
         return ()
 
-    def check(self, project: ProjectFacts) -> None:
+    def check(self, context: MethodContext) -> None:
         """Refuse data that the settings do not declare public. Prompts contain real metadata."""
-        super().check(project)
-        if project.privacy.purpose is Purpose.RELEASE:
+        super().check(context)
+        if context.purpose is Purpose.RELEASE:
             raise ValueError(
                 "methods: nonprivate adds no noise and protects nobody. Remove nonprivate. If the "
                 "data is public, you can set privacy.purpose: benchmark instead"

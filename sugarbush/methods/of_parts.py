@@ -23,12 +23,12 @@ from sugarbush.generators.interface import Answer, RandomRequest, Request, Usage
 from sugarbush.methods.interface import (
     FinalSet,
     Initial,
+    MethodContext,
     MethodFacts,
     MethodInputs,
     OneStageMethod,
     PlannedCalls,
     Planning,
-    ProjectFacts,
 )
 from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.privacy.data_types import Private, Released
@@ -53,7 +53,7 @@ class PartsMethod(OneStageMethod):
     @property
     def facts(self) -> MethodFacts:
         return MethodFacts(
-            asks_generator=True, uses_encoder=True, card_settings=self.shown_settings()
+            asks_generator=True, uses_encoder=True, card_settings=self.model_dump(mode="json")
         )
 
     @property
@@ -74,10 +74,10 @@ class PartsMethod(OneStageMethod):
         )
         return (*parts.start.budget_requests(), sums)
 
-    def check(self, project: ProjectFacts) -> None:
+    def check(self, context: MethodContext) -> None:
         """Refuse a prompt with donated examples if the settings name no donated examples."""
         prompts = self.parts().start.prompts
-        if prompts.shows_examples and not project.has_donated:
+        if prompts.shows_examples and not context.has_donated:
             raise ValueError(
                 f"methods.{self.name}.prompt={prompts.content} shows donated examples. Set "
                 "prepare.donated, or choose prompt: metadata"

@@ -6,7 +6,7 @@ The subclasses differ in their defaults and first candidates. Source: Xie et al.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field
 
@@ -17,12 +17,13 @@ from sugarbush.evolution.scorers import KernelScorer, NearestVotes
 from sugarbush.evolution.selectors import ByHerding, ByRank
 from sugarbush.evolution.settings import PromptContent
 from sugarbush.evolution.variation import FillIn
+from sugarbush.methods.interface import MethodContext
 from sugarbush.methods.of_parts import PartsMethod
-from sugarbush.settings import AtLeastOne, Count, Section, Share
+from sugarbush.settings import AtLeastOne, Count, Share
 
 
-class PromptSettings(Section):
-    """The first prompts of a method, and its number of candidates."""
+class PromptSettings(PartsMethod):
+    """A method with settings of the first prompts and of the number of candidates."""
 
     prompt: PromptContent = PromptContent.BOTH
     """Content of the first prompt: independent (no data), metadata, examples, or both."""
@@ -30,6 +31,12 @@ class PromptSettings(Section):
     """Number of donated examples in a prompt."""
     candidates: AtLeastOne | None = None
     """Number of candidates in a round; null: from the DP record count."""
+
+    def in_project(self, context: MethodContext) -> Self:
+        """Return the method with metadata alone in its prompts if there are no donated examples."""
+        if context.has_donated or self.prompt is not PromptContent.BOTH:
+            return self
+        return self.model_copy(update={"prompt": PromptContent.METADATA})
 
     def prompts(self) -> Prompts:
         return Prompts(content=self.prompt, examples=self.examples, candidates=self.candidates)
@@ -59,7 +66,7 @@ class RoundSettings(PromptSettings):
     """Tones of the variations, used in turn, such as [formal, angry]; []: no tone."""
 
 
-class PrivateEvolution(RoundSettings, PartsMethod):
+class PrivateEvolution(RoundSettings):
     """A method with rounds of variation, scores and selection."""
 
     word_scale: ClassVar[float] = 0.0  # see `FillIn`

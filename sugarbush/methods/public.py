@@ -10,12 +10,11 @@ from sugarbush.evolution.enlargers import MostVoted
 from sugarbush.evolution.parts import Parts
 from sugarbush.evolution.settings import PromptContent
 from sugarbush.evolution.starts import Open
-from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.methods.private_evolution import PromptSettings
 from sugarbush.settings import AtLeastOne, Count
 
 
-class Public(PromptSettings, PartsMethod):
+class Public(PromptSettings):
     """Asks the generator, and releases the answers.
 
     >>> Public(candidates=100).budget_requests()

@@ -27,7 +27,7 @@ from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
 from sugarbush.pipeline.released import (
     donated_frame,
-    read_labels,
+    load_labels,
     read_lineage,
     read_metadata,
     read_release,
@@ -41,8 +41,7 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 class ReleaseNote:
     """The content of release.json, such as the stage that wrote the folder. `records_per_unit` is
     the maximum number of records of one unit that were used. `charges` contains the complete ledger
-    entries. `seal` is an HMAC of the other fields. Folders that version 0.2 wrote have no
-    `charges` and no `seal`."""
+    entries. `seal` is an HMAC of the other fields."""
 
     stage: str
     dataset: str
@@ -53,8 +52,8 @@ class ReleaseNote:
     delta: float
     ledger_ids: tuple[str, ...]
     run: str
-    charges: tuple[Mapping[str, Any], ...] = ()
-    seal: str = ""
+    charges: tuple[Mapping[str, Any], ...]
+    seal: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +68,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Initial:
+class ReleasedStart:
     """A method's first candidates, one per row, and the cost of generating them."""
 
     candidates: pd.DataFrame
@@ -78,7 +77,7 @@ class Initial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundTable:
+class ReleasedRound:
     """One round. `candidates` has the columns `votes` (noisy votes or scores, in votes) and
     `survived`."""
 
@@ -93,12 +92,12 @@ class RoundTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineageTables:
+class ReleasedLineage:
     """A method's rounds and its final texts. `synthetic` has one text per row, with the labels that
     were read from it, if the method is finished, and with its parent and round. `scored` are the
     candidates of a method that scores them once, with their noisy scores in column `votes`."""
 
-    rounds: tuple[RoundTable, ...]
+    rounds: tuple[ReleasedRound, ...]
     scored: pd.DataFrame | None
     synthetic: pd.DataFrame
     note: ReleaseNote
@@ -140,17 +139,17 @@ class Artifacts:
         note = _note(self.roots.released / "metadata")
         return Metadata(rows=rows, label_counts=label_counts, note=note)
 
-    def initial(self, method: str) -> Initial:
+    def initial(self, method: str) -> ReleasedStart:
         """Load what stage initialise wrote for a method."""
         folder = require(self.roots.released / "initial" / method, left_by=f"initialise@{method}")
         path = folder / "candidates.parquet"
-        return Initial(
+        return ReleasedStart(
             candidates=self._frame(load_population(path, self.schema.names)),
             usage=Usage(**json.loads((folder / "usage.json").read_text())),
             note=_note(folder),
         )
 
-    def lineage(self, method: str) -> LineageTables:
+    def lineage(self, method: str) -> ReleasedLineage:
         """Load the rounds and the final texts of a method. Before stage enlarge has run, the final
         texts are the survivors of the last round."""
         enlarged = self.roots.released / "enlarge" / method
@@ -161,14 +160,16 @@ class Artifacts:
         for each in lineage.rounds:
             candidates = self._scored(each)
             candidates["survived"] = candidates.index.isin(each.survivors)
-            rounds.append(RoundTable(number=each.number, candidates=candidates, usage=each.usage))
+            rounds.append(
+                ReleasedRound(number=each.number, candidates=candidates, usage=each.usage)
+            )
         final = lineage.final
         synthetic = self._frame(final)
         if (folder / "labels.parquet").exists():
-            synthetic = readable(final, self.schema, read_labels(folder, self.schema))
+            synthetic = readable(final, self.schema, load_labels(folder, self.schema))
             synthetic = synthetic.assign(parent=final.parents, round=final.rounds)
         scored = None if lineage.scored is None else self._scored(lineage.scored)
-        return LineageTables(
+        return ReleasedLineage(
             rounds=tuple(rounds), scored=scored, synthetic=synthetic, note=_note(folder)
         )
 

@@ -22,8 +22,8 @@ from sugarbush.audits.one_run import (
 from sugarbush.audits.repeated_runs import mu_lower_bound_of_runs
 from sugarbush.pipeline.canary_runs import (
     CanaryRun,
+    CanaryScores,
     Coins,
-    Observation,
     audit_dpsgd,
     audit_kernel_scores,
     audit_table,
@@ -69,7 +69,7 @@ def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class AuditFinding:
     """The result of one audit. All values of epsilon are at `delta`.
 
     `claimed_epsilon` and `claimed_mu` are upper bounds from the ledger. `lower_epsilon` is a lower
@@ -107,7 +107,7 @@ def audit(
     confidence: float = CONFIDENCE,
     seed: int = 0,
     run: CanaryRun | None = None,
-) -> Finding:
+) -> AuditFinding:
     """Audit one of MECHANISMS, or `run`, at `epsilon`. With `fault`, audit its faulty copy.
 
     Guarantee: if the mechanism has the privacy that the ledger claims, the audit reports a
@@ -127,7 +127,7 @@ def audit(
     # attack before it.
     parts = 0.1 ** np.arange(len(attacks))
     confidences = (1 - (1 - confidence) * parts / parts.sum() / 2).tolist()
-    return Finding(
+    return AuditFinding(
         mechanism=mechanism,
         fault=fault,
         claimed_epsilon=max(one.epsilon for one in observed),
@@ -151,7 +151,7 @@ def audit(
     )
 
 
-def _accuracy(observed: Observation, coins: Coins, attack: int) -> float:
+def _accuracy(observed: CanaryScores, coins: Coins, attack: int) -> float:
     scores = np.atleast_2d(observed.scores)[attack]
     found = outcome_of(guess_extremes(scores, guesses=len(coins)), coins)
     return found.correct / len(coins)
@@ -159,7 +159,7 @@ def _accuracy(observed: Observation, coins: Coins, attack: int) -> float:
 
 def _observe(
     run: CanaryRun, coins: Coins, epsilon: float, delta: float, fault: Fault | None
-) -> Observation:
+) -> CanaryScores:
     if fault is None:
         return run(coins, epsilon=epsilon, delta=delta)
     with broken_noise(fault):
@@ -169,6 +169,6 @@ def _observe(
     # If the attacker knows the seed, a run without records shows the noise alone.
     with broken_noise(fault):
         noise = run(coins & False, epsilon=epsilon, delta=delta)
-    return Observation(
+    return CanaryScores(
         scores=observed.scores - noise.scores, epsilon=observed.epsilon, mu=observed.mu
     )

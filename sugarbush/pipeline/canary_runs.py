@@ -46,7 +46,7 @@ Coins = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
+class CanaryScores:
     """The attacker's scores, `(m,)` or `(attacks, m)`, and the ledger's bounds on epsilon and
     mu."""
 
@@ -55,10 +55,10 @@ class Observation:
     mu: float
 
 
-CanaryRun = Callable[..., Observation]
+CanaryRun = Callable[..., CanaryScores]
 
 
-def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation:
+def audit_votes(included: Coins, *, epsilon: float, delta: float) -> CanaryScores:
     """Audit a noisy histogram. Canary i votes for candidate i. The score of canary i is the noisy
     count of candidate i."""
     votes: Private[int] = Private(np.flatnonzero(included))
@@ -72,7 +72,7 @@ def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation
         return _observed(counts.value.astype(np.float64), _charged(session), delta)
 
 
-def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> Observation:
+def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> CanaryScores:
     """Audit noisy kernel scores. Canary i has the embedding of candidate i. The score of canary i
     is the product of the noisy sum and the canary's row of kernel scores. Each canary is in one
     round. Each round has 500 candidates and its own ledger."""
@@ -117,7 +117,7 @@ def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     return candidates, scores_of(candidates, candidates, width=_WIDTH).astype(np.float64)
 
 
-def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation:
+def audit_table(included: Coins, *, epsilon: float, delta: float) -> CanaryScores:
     """Audit AIM's measurer. Canary i is alone in cell i of a two-way marginal. AIM's measurer
     measures this marginal twice. The score of canary i is the sum of both noisy counts. `epsilon`
     must be finite, because AIM cannot run without noise."""
@@ -136,7 +136,7 @@ def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation
         return _observed(scores, _charged(session), delta)
 
 
-def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation:
+def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> CanaryScores:
     """Audit DP-SGD. The gradients of the canaries are orthogonal. The score of a canary is the
     product of the noisy gradient sum and the canary's clipped gradient, summed over two steps. The
     sampling rate is 1, so this function does not audit amplification by sampling."""
@@ -152,7 +152,7 @@ def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation
             folder=Path(folder),
         )
         (event,) = _charged(session)
-        return Observation(scores=scores, epsilon=epsilon_of_events((event,), delta), mu=mu)
+        return CanaryScores(scores=scores, epsilon=epsilon_of_events((event,), delta), mu=mu)
 
 
 @contextmanager
@@ -179,8 +179,8 @@ def _allocation(
     return make_plan([request], epsilon=epsilon, delta=delta).of("audit")
 
 
-def _observed(scores: NDArray[np.float64], events: Sequence[Event], delta: float) -> Observation:
-    return Observation(
+def _observed(scores: NDArray[np.float64], events: Sequence[Event], delta: float) -> CanaryScores:
+    return CanaryScores(
         scores=scores, epsilon=epsilon_of_events(tuple(events), delta), mu=gaussian_mu(events)
     )
 

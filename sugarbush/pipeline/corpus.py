@@ -10,7 +10,7 @@ import pandas as pd
 from sugarbush.data.reading import Row, read_rows, row_batches
 from sugarbush.data.records import Record, donated_records, frame_of, usable, wanted_columns
 from sugarbush.data.remote import source_of
-from sugarbush.data.split import ContributionBounder, Parts, Splitter, private_frame
+from sugarbush.data.split import ContributionBounder, SplitRecords, Splitter, private_frame
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.public_inputs import PublicInputs, refuse_private_files
 from sugarbush.privacy.fingerprint import FingerprintBuilder
@@ -45,7 +45,7 @@ class SplitCorpus:
         self.tally: Mapping[str, int] = {}
         self.fingerprint: tuple[str, ...] = ()
 
-    def parts(self, *, fingerprint: bool) -> Iterator[Parts]:
+    def parts(self, *, fingerprint: bool) -> Iterator[SplitRecords]:
         """Yield the parts of each batch. If `fingerprint` is false, no fingerprint is computed."""
         params = self._project.settings.prepare
         builder, bound, bad = None, None, Counter[str]()

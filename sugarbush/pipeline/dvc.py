@@ -89,7 +89,7 @@ def require_current_stages(base: Path) -> None:
 
 def _entry(stage: Stage) -> dict[str, Any]:
     """Return one entry of `stages:`. With `exec`, no shell is between DVC and the stage."""
-    argument = " --method ${item}" if stage.by_method else ""
+    argument = " --method ${key}" if stage.by_method else ""
     entry: dict[str, Any] = {
         "cmd": f"exec python -m tasks.{stage.name}{argument}",
         "desc": stage.description + (" (spends budget)" if stage.spends else ""),
@@ -124,7 +124,7 @@ def _output(output: Output) -> Any:
 
 
 def _item(path: str) -> Any:
-    return PlainScalarString(path.replace("{method}", "${item}"))
+    return PlainScalarString(path.replace("{method}", "${key}"))
 
 
 if __name__ == "__main__":

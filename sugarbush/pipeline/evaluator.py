@@ -28,11 +28,10 @@ from sugarbush.evaluation.interface import (
     Sample,
     label,
 )
+from sugarbush.generators.interface import Embed
 from sugarbush.pipeline.settings import ProjectSettings
 
 ENCODER, LATENT = "encoder", "tf-idf"
-
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 def train_sample_reader(
@@ -50,7 +49,7 @@ def train_sample_reader(
     real texts. All other attributes are computed as the schema describes. The function takes an
     encoder, so that private and public embeddings have separate caches.
     """
-    trained_on, seed = embed(train.texts), params.evaluate.seed
+    trained_on, seed = embed(train.texts), params.seed
     latent = latent_space(train.texts, seed=seed)
     classifiers = {
         column: train_classifier(trained_on, train.codes[:, column], seed=seed)

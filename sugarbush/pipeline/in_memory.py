@@ -99,7 +99,7 @@ class InMemoryProject(Project):
         self.__dict__ |= {"schema": corpus.schema, "state": corpus.state}
 
     def with_assignments(self, assignments: Sequence[str]) -> InMemoryProject:
-        """Return a project on the same corpus with other settings, such as evolve.seed=2."""
+        """Return a project on the same corpus with other settings, such as seed=2."""
         fields = self.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
         for assignment in assignments:
             name, _, value = assignment.partition("=")

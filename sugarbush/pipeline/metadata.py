@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from sugarbush import versions
 from sugarbush.evolution.inputs import MetadataRelease
@@ -18,11 +19,12 @@ from sugarbush.evolution.population import NO_CODE
 from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import metadata_in
+from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.mechanisms import noisy_histogram
-from sugarbush.privacy.results import ResultStore
+from sugarbush.privacy.results import LEDGER_IDS, ResultStore
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
-from sugarbush.tables.engines import synthesize
+from sugarbush.tables.engines import synthesize_table
 
 STAGE = "synthesize_metadata"
 
@@ -41,6 +43,7 @@ class MetadataRequest:
             "corpus": project.data_names()["codes"],
             "schema": project.schema.model_dump(mode="json"),
             "settings": project.settings.synthesize_metadata.model_dump(mode="json"),
+            "seed": project.settings.seed,
             "privacy": project.settings.privacy.promise,
             "plan": {part: project.plan.of(part).mu for part in self._parts},
         }
@@ -62,10 +65,12 @@ class MetadataRequest:
                 waiting = [a.event for a in self.project.plan.allocations if a.name not in finished]
                 self._session(store).check(waiting)
                 before_charge()
-            draw = {METADATA: self._draw_table, LABELS: self._draw_labels}
+            session = self._session(store)
             for part in missing:
-                with store.writing(part) as folder:
-                    draw[part](folder, self._session(store))
+                if part == LABELS:
+                    store.array(part, lambda: self._draw_labels(session))
+                else:
+                    store.drawn(part, lambda folder: self._draw_table(folder, session))
             folders = tuple(store.folder / part for part in self._parts)
         return DrawnMetadata(folders=folders, described=self._described(), run=store.run)
 
@@ -75,38 +80,36 @@ class MetadataRequest:
             ledger=project.ledger(), stage=STAGE, run=store.run, plan=project.plan.planned
         )
 
-    def _draw_table(self, folder: Path, session: PrivacySession) -> None:
+    def _draw_table(self, folder: Path, session: PrivacySession) -> tuple[str, ...]:
         schema, settings = self.project.schema, self.project.settings.synthesize_metadata
         named = settings.attributes
         wanted = schema.names if named is None else [schema.attribute(n).name for n in named]
         names = [name for name in schema.names if name in wanted]
         places = [schema.names.index(name) for name in names]
-        table = synthesize(
+        table = synthesize_table(
             self.project.corpus.codes(schema.names).map_batch(lambda rows: rows[:, places]),
             {name: schema.domain[name] for name in names},
             mu=self.project.plan.of(METADATA).mu,
             params=settings,
             session=session,
-            rng=public_rng(settings.seed, "table"),
+            rng=public_rng(self.project.settings.seed, "table"),
         )
         rows = pd.DataFrame(table.rows.value, columns=names)
         rows.reindex(columns=list(schema.names), fill_value=NO_CODE).to_parquet(
             folder / "rows.parquet", index=False
         )
         (folder / "table.json").write_text(json.dumps(table.to_json()))
-        (folder / "ledger_ids.json").write_text(json.dumps(table.rows.ledger_ids))
+        return table.rows.ledger_ids
 
-    def _draw_labels(self, folder: Path, session: PrivacySession) -> None:
+    def _draw_labels(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
         project, schema, label = self.project, self.project.schema, self.project.label()
         place = schema.names.index(label)
-        counts = noisy_histogram(
+        return noisy_histogram(
             project.corpus.codes(schema.names).map_batch(lambda table: table[:, place]),
             size=len(schema.attribute(label).domain),
             stddev=project.plan.of(LABELS).stddev,
             session=session,
         )
-        np.save(folder / "labels.npy", counts.value)
-        (folder / "ledger_ids.json").write_text(json.dumps(counts.ledger_ids))
 
     def _described(self) -> dict[str, Any]:
         project, plan = self.project, self.project.plan
@@ -129,14 +132,14 @@ class DrawnMetadata:
 
     @property
     def ledger_ids(self) -> tuple[str, ...]:
-        found = (json.loads((f / "ledger_ids.json").read_text()) for f in self.folders)
+        found = (json.loads((f / LEDGER_IDS).read_text()) for f in self.folders)
         return tuple(dict.fromkeys(i for ids in found for i in ids))
 
     def save(self, folder: Path) -> None:
         """Copy the results into the folder of a release."""
         for source in self.folders:
             for path in source.iterdir():
-                if path.name != "ledger_ids.json":
+                if path.name != LEDGER_IDS:
                     shutil.copy(path, folder / path.name)
         (folder / "metadata.json").write_text(json.dumps(self.described, indent=1))
 

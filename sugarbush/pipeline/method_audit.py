@@ -43,8 +43,8 @@ from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.canary_examples import ALMOST_NONE, CLIP_NORM, MAX_LENGTH, canary_examples
 from sugarbush.pipeline.canary_runs import (
     CanaryRun,
+    CanaryScores,
     Coins,
-    Observation,
     epsilon_of_events,
     temporary_session,
 )
@@ -144,7 +144,7 @@ def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryR
 
     views: dict[Any, Any] = {}  # shared by all runs, because views do not depend on the coins
 
-    def run(coins: Coins, *, epsilon: float, delta: float) -> Observation:
+    def run(coins: Coins, *, epsilon: float, delta: float) -> CanaryScores:
         one = _Run(method, corpus, records, coins, epsilon, delta, views)
         return one.of_plan() if method.facts.confidential_epsilon is None else one.of_crt()
 
@@ -161,7 +161,7 @@ class _Run:
     delta: float
     views: dict[Any, Any]
 
-    def of_plan(self) -> Observation:
+    def of_plan(self) -> CanaryScores:
         """Run every mechanism of the method's plan. At infinite epsilon, leave out the table and
         the label counts, because AIM cannot run without noise."""
         attacker = Attacker(self.records.canaries)
@@ -181,14 +181,14 @@ class _Run:
                     stddev = allocation.stddev if finite else None
                     self._votes(attacker, stddev, allocation.count, session)
             events = tuple(entry.event for entry in session.ledger.entries())
-        return Observation(
+        return CanaryScores(
             scores=attacker.scores,
             epsilon=epsilon_of_events(events, self.delta),
             mu=gaussian_mu(events),
         )
 
-    def of_crt(self) -> Observation:
-        """Train on records with one of two secrets each, with the noise of `crt.epsilon`."""
+    def of_crt(self) -> CanaryScores:
+        """Train on records with one of two secrets each, with the noise of the method's epsilon."""
         noise, relation = 0.0, Relation.REPLACE_ONE
         if math.isfinite(self.epsilon):
             noise = noise_for(self.epsilon, gamma=1.0, delta=self.delta, rate=_RATE, steps=_STEPS)
@@ -198,7 +198,7 @@ class _Run:
         claimed = math.inf
         if isinstance(event, ConfidentialTraining):
             claimed = _uniform(event, self.delta)
-        return Observation(scores=attacker.scores, epsilon=claimed, mu=math.inf)
+        return CanaryScores(scores=attacker.scores, epsilon=claimed, mu=math.inf)
 
     def _allocations(self) -> dict[str, BudgetAllocation]:
         privacy = self.corpus.settings.privacy

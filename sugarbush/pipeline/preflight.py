@@ -29,7 +29,7 @@ def preflight(project: Project) -> None:
     if any(method.facts.asks_generator for method in project.settings.chosen):
         check_generator(project)
     for method in project.settings.chosen:
-        method.preflight(project.schema)
+        method.preflight(project.schema, project.settings.training)
 
 
 def check_generator(project: Project, donated: Sequence[str] | None = None) -> None:

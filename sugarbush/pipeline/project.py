@@ -28,7 +28,7 @@ from sugarbush.paths import Roots, atomic_file, checkout_root, find_input, make_
 from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.foreign_releases import refuse_foreign_folders, refuse_foreign_lock
 from sugarbush.pipeline.graph import stage_named
-from sugarbush.pipeline.released import charges_of_releases, read_donated_codes
+from sugarbush.pipeline.released import charges_of_releases, load_donated
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
 from sugarbush.pipeline.usable_inputs import require_usable_inputs
 from sugarbush.privacy.budget import BudgetPlan
@@ -118,7 +118,7 @@ class Project:
 
     def donated(self) -> Donated | None:
         """Return the donated examples with their codes, or None without donated examples."""
-        return read_donated_codes(self.roots, self.schema)
+        return load_donated(self.roots, self.schema)
 
     def read_examples(self) -> DonatedCodes:
         """Read the donated file, and the attributes of its texts without a call to a model.
@@ -193,11 +193,11 @@ class Project:
     def dataset(self) -> str:
         """The name of the ledger. Raises ParamsError if the settings contain no name."""
         if not self.settings.privacy.dataset:
-            former = dataset_name(self.settings.prepare.file)
+            suggested = dataset_name(self.settings.prepare.file)
             raise ParamsError(
                 "params.yaml: privacy.dataset is not set. This setting names the ledger. Files "
                 "about the same people must have the same name, so that they share one budget. For "
-                f"example, set `dataset: {former}`, the name in earlier versions"
+                f"example, set `dataset: {suggested}`"
             )
         return self.settings.privacy.dataset
 
@@ -344,7 +344,7 @@ class Project:
         """Return the seed, folders and functions that the generator may use. The journal of paid
         calls records `stage`."""
         return GeneratorContext(
-            seed=self.settings.generator.seed,
+            seed=self.settings.seed,
             state=self.state,
             account=self.settings.privacy.dataset,
             stage=stage,
@@ -408,6 +408,7 @@ class Project:
             encode=self.encoder(private=False).encode,
             label_reader=lambda: self.label_reader(metadata, method),
             find=self.find,
+            training=settings.training,
             report=report,
             restart=("-m", f"tasks.{stage}", "--method", method.name),
         )
@@ -423,12 +424,12 @@ class Project:
             donated=donated,
             label=self.label(),
             length=settings.initialise.length,
-            seed=settings.initialise.seed,
+            seed=settings.seed,
             again=settings.initialise.again,
             release=settings.release,
             privacy=settings.privacy,
             generator=settings.generator.identity(),
-            embedding=settings.embedding.cache_key(),
+            embedding=settings.embedding.output_settings(),
             pretrained=self.pretrained,
             text_column=settings.prepare.text_column,
         )

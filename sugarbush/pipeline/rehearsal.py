@@ -32,11 +32,11 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.rehearsal_verdict import (
     FEWEST_DONATED,
     Figures,
-    Grade,
     Lengths,
+    RehearsalGrade,
+    RehearsalVerdict,
     ShownAttribute,
-    Verdict,
-    judge,
+    judge_rehearsal,
 )
 from sugarbush.pipeline.released import read_record_count
 from sugarbush.privacy.results import digest_of
@@ -73,7 +73,7 @@ class Rehearsal:
     """
 
     method: str
-    verdict: Verdict
+    verdict: RehearsalVerdict
     figures: Figures
     forecast: Forecast
     sent: int = 0
@@ -82,7 +82,7 @@ class Rehearsal:
 
     @property
     def is_poor(self) -> bool:
-        return self.verdict.grade is Grade.POOR
+        return self.verdict.grade is RehearsalGrade.POOR
 
     def line(self) -> str:
         """Return the verdict in one line: the grade and its reasons."""
@@ -282,7 +282,7 @@ def _rehearsed(
     usage = usage_of(answers)
     return Rehearsal(
         method=method.name,
-        verdict=judge(
+        verdict=judge_rehearsal(
             figures,
             max_dropped_share=settings.generator.max_dropped_share,
             compared=len(public.texts) >= FEWEST_DONATED,
@@ -302,7 +302,7 @@ def _rehearsed(
 
 
 def _rank(found: Rehearsal) -> tuple[int, float]:
-    return list(Grade).index(found.verdict.grade), -found.figures.usable_share
+    return list(RehearsalGrade).index(found.verdict.grade), -found.figures.usable_share
 
 
 def _forecast(
@@ -356,6 +356,7 @@ def _method_inputs(project: Project, public: _PublicInputs) -> MethodInputs:
             encode=project.encoder(private=False).encode,
             label_reader=closed,
             find=project.find,
+            training=project.settings.training,
         ),
     )
 
@@ -378,6 +379,7 @@ def _key(project: Project) -> str:
     return digest_of(
         version=_VERSION,
         settings=settings.changed_output_settings(names),
+        seed=settings.seed,
         generator=generator.identity(),
         dropped=generator.max_dropped_share,
         methods=[
@@ -415,8 +417,8 @@ def _parsed(fields: dict[str, Any]) -> Rehearsal:
     figures["attributes"] = tuple(ShownAttribute(**one) for one in figures["attributes"])
     return Rehearsal(
         method=fields["method"],
-        verdict=Verdict(
-            grade=Grade(verdict["grade"]),
+        verdict=RehearsalVerdict(
+            grade=RehearsalGrade(verdict["grade"]),
             reasons=tuple(verdict["reasons"]),
             advice=tuple(verdict["advice"]),
         ),

@@ -18,7 +18,7 @@ _MOST_REASONS = 5
 _MOST_KINDS = 6
 
 
-class Grade(StrEnum):
+class RehearsalGrade(StrEnum):
     """The verdict on the first texts. The order is from best to worst."""
 
     GOOD = "good"
@@ -85,15 +85,17 @@ class Figures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class RehearsalVerdict:
     """The grade with at most five reasons, and what to change if the grade is poor."""
 
-    grade: Grade
+    grade: RehearsalGrade
     reasons: tuple[str, ...]
     advice: tuple[str, ...] = ()
 
 
-def judge(figures: Figures, *, max_dropped_share: float, compared: bool) -> Verdict:
+def judge_rehearsal(
+    figures: Figures, *, max_dropped_share: float, compared: bool
+) -> RehearsalVerdict:
     """Return the verdict. `compared` states whether there are enough donated texts.
 
     >>> judge(Figures(requested=40, usable=0, different=0, donated=0, problems={"refusal": 40}),
@@ -107,13 +109,13 @@ def judge(figures: Figures, *, max_dropped_share: float, compared: bool) -> Verd
         *_attributes(figures),
         *_missing_kinds(figures),
     ]
-    order = list(Grade)
-    grade = max((one.grade for one in found), key=order.index, default=Grade.GOOD)
+    order = list(RehearsalGrade)
+    grade = max((one.grade for one in found), key=order.index, default=RehearsalGrade.GOOD)
     found.sort(key=lambda one: -order.index(one.grade))
     if not found:
-        found = [_Reason(Grade.GOOD, _praise(figures))]
-    poor = [one.advice for one in found if one.grade is Grade.POOR and one.advice]
-    return Verdict(
+        found = [_Reason(RehearsalGrade.GOOD, _praise(figures))]
+    poor = [one.advice for one in found if one.grade is RehearsalGrade.POOR and one.advice]
+    return RehearsalVerdict(
         grade=grade,
         reasons=tuple(one.text for one in found[:_MOST_REASONS]),
         advice=tuple(dict.fromkeys(poor)),
@@ -122,7 +124,7 @@ def judge(figures: Figures, *, max_dropped_share: float, compared: bool) -> Verd
 
 @dataclass(frozen=True)
 class _Reason:
-    grade: Grade
+    grade: RehearsalGrade
     text: str
     advice: str = ""
 
@@ -146,9 +148,9 @@ def _usable(figures: Figures, max_dropped_share: float) -> list[_Reason]:
     listed = ", ".join(f"{count} {_words_of(name)}" for name, count in kinds)
     text = f"{dropped} of {figures.requested} answers are unusable ({listed})"
     if dropped <= max_dropped_share * figures.requested:
-        return [_Reason(Grade.FAIR, text)]
+        return [_Reason(RehearsalGrade.FAIR, text)]
     advice = _ADVICE.get(Problem(kinds[0][0]), _MODEL)
-    return [_Reason(Grade.POOR, text, advice)]
+    return [_Reason(RehearsalGrade.POOR, text, advice)]
 
 
 def _like_the_standard(figures: Figures) -> list[_Reason]:
@@ -156,7 +158,7 @@ def _like_the_standard(figures: Figures) -> list[_Reason]:
         return []
     found = []
     if figures.far > (0.35 if figures.donated >= _ENOUGH_DONATED else 0.5):
-        grade = Grade.POOR if figures.far > 0.6 else Grade.FAIR
+        grade = RehearsalGrade.POOR if figures.far > 0.6 else RehearsalGrade.FAIR
         count = round(figures.far * figures.usable)
         found.append(
             _Reason(
@@ -171,7 +173,7 @@ def _like_the_standard(figures: Figures) -> list[_Reason]:
     if own is not None and other is not None:
         ratio = max(own.median, 1) / max(other.median, 1)
         if not 1 / 1.8 <= ratio <= 1.8:
-            grade = Grade.FAIR if 1 / 4 <= ratio <= 4 else Grade.POOR
+            grade = RehearsalGrade.FAIR if 1 / 4 <= ratio <= 4 else RehearsalGrade.POOR
             found.append(
                 _Reason(
                     grade,
@@ -183,7 +185,7 @@ def _like_the_standard(figures: Figures) -> list[_Reason]:
     if figures.spread is not None and figures.donated_spread:
         ratio = figures.spread / figures.donated_spread
         if ratio < 0.7:
-            grade = Grade.POOR if ratio < 0.45 else Grade.FAIR
+            grade = RehearsalGrade.POOR if ratio < 0.45 else RehearsalGrade.FAIR
             found.append(
                 _Reason(
                     grade,
@@ -200,14 +202,14 @@ def _like_the_subject(figures: Figures) -> list[_Reason]:
     real texts are like."""
     found = [
         _Reason(
-            Grade.FAIR,
+            RehearsalGrade.FAIR,
             f"quality cannot be judged without donated texts (prepare.donated has "
             f"{figures.donated}; at least {FEWEST_DONATED} are needed)",
         )
     ]
     if figures.off_subject is not None and figures.off_subject > 0.5:
         count = round(figures.off_subject * figures.usable)
-        grade = Grade.POOR if figures.off_subject > 0.8 else Grade.FAIR
+        grade = RehearsalGrade.POOR if figures.off_subject > 0.8 else RehearsalGrade.FAIR
         found.append(
             _Reason(
                 grade,
@@ -221,11 +223,11 @@ def _like_the_subject(figures: Figures) -> list[_Reason]:
         ratio = max(own.median, 1) / figures.requested_words
         if not 1 / 3 <= ratio <= 3:
             text = f"the texts have {own.median} words, but {figures.requested_words} are requested"
-            found.append(_Reason(Grade.FAIR, text))
+            found.append(_Reason(RehearsalGrade.FAIR, text))
     if figures.spread is not None and figures.usable > 1 and figures.spread < 0.15:
         found.append(
             _Reason(
-                Grade.POOR,
+                RehearsalGrade.POOR,
                 f"the texts are nearly the same (mean distance {figures.spread:.2f})",
                 f"raise the generator's temperature, or {_MODEL}",
             )
@@ -237,7 +239,7 @@ def _varied(figures: Figures) -> list[_Reason]:
     repeated = figures.usable - figures.different
     if figures.usable < 2 or repeated <= max(1, 0.2 * figures.usable):
         return []
-    grade = Grade.POOR if repeated > 0.5 * figures.usable else Grade.FAIR
+    grade = RehearsalGrade.POOR if repeated > 0.5 * figures.usable else RehearsalGrade.FAIR
     text = f"{repeated} of {figures.usable} texts repeat another text"
     return [_Reason(grade, text, "raise the generator's temperature, or add public texts")]
 
@@ -247,7 +249,7 @@ def _attributes(figures: Figures) -> list[_Reason]:
     if not hidden:
         return []
     names = ", ".join(f"{one.name} ({one.shown:.0%}, by chance {one.chance:.0%})" for one in hidden)
-    return [_Reason(Grade.FAIR, f"few texts show the requested value of: {names}")]
+    return [_Reason(RehearsalGrade.FAIR, f"few texts show the requested value of: {names}")]
 
 
 def _missing_kinds(figures: Figures) -> list[_Reason]:
@@ -260,7 +262,7 @@ def _missing_kinds(figures: Figures) -> list[_Reason]:
     if not missing:
         return []
     listed = ", ".join(missing[:_MOST_KINDS]) + (", .." if len(missing) > _MOST_KINDS else "")
-    return [_Reason(Grade.FAIR, f"the public texts have no text of: {listed}")]
+    return [_Reason(RehearsalGrade.FAIR, f"the public texts have no text of: {listed}")]
 
 
 def _is_hidden(one: ShownAttribute) -> bool:

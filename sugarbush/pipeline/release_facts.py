@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sugarbush.data.schema import Schema
-from sugarbush.deep_merge import deep_merge
 from sugarbush.evolution.parts import Lineage
 from sugarbush.evolution.starts import TABLE
 from sugarbush.generators.interface import GeneratorFacts
@@ -21,11 +20,12 @@ from sugarbush.paths import last_part
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.shown_runs import shown_count
 from sugarbush.privacy.budget import BudgetPlan
-from sugarbush.privacy.ledger import ACCEPTED, Ledger
+from sugarbush.privacy.entries import ACCEPTED
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.remarks import OVERLAP
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
-from sugarbush.report.model import Release
+from sugarbush.report.model import ReleaseFacts
 
 _ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 
@@ -41,7 +41,7 @@ def release_facts(
     plan: BudgetPlan,
     texts: Mapping[str, Mapping[str, int]],
     earlier: Sequence[Method] = (),
-) -> Release:
+) -> ReleaseFacts:
     """Collect the facts of the release with the ledger entries in `ledger_ids`.
 
     `earlier` contains the methods of the other folders in data/released.
@@ -53,7 +53,7 @@ def release_facts(
         method.facts.starts_from for method in released if method.facts.starts_from is not None
     ]
     encoder = settings.embedding.model
-    return Release(
+    return ReleaseFacts(
         title=settings.report.title or f"Synthetic {schema.subject}",
         dataset=privacy.dataset,
         purpose=privacy.purpose,
@@ -129,14 +129,14 @@ def _shown_settings(settings: ProjectSettings) -> dict[str, Any]:
         "epsilon": settings.privacy.epsilon,
         "shares": settings.privacy.shares.model_dump(),
         "engine": settings.synthesize_metadata.engine.value,
-        "evolve": {},
+        "methods": {method.name: dict(method.facts.card_settings) for method in settings.released},
     }
     generator = settings.generator.chosen
     asks = any(method.facts.asks_generator for method in settings.released)
     if asks and generator.allowed_for_any_texts:
         shown["generator"] = {generator.name: generator.model_dump(mode="json")}
-    for method in settings.chosen:
-        deep_merge(shown, method.shown_settings())
+    if any("generate" in method.stages for method in settings.released):
+        shown["sampling"] = settings.training.sampling.model_dump()
     return dict(_settings_without_paths(shown))
 
 

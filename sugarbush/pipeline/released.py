@@ -29,8 +29,9 @@ from sugarbush.paths import Roots, atomic_directory, require
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.entries import NOT_AN_ENTRY, Entry
 from sugarbush.privacy.key import random_id, state_key
-from sugarbush.privacy.ledger import NOT_AN_ENTRY, Entry, Ledger
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class ReleasedEntries:
     """The ledger entries in released folders, by id.
 
     Files with a valid seal contain the entries of `sealed`. All other entries are in `unsealed`:
-    somebody may have edited or invented them, or they come from another key or an earlier version.
+    somebody may have edited or invented them, or they come from another key.
     """
 
     sealed: Mapping[str, Entry]
@@ -115,13 +116,13 @@ class ReleasedEntries:
 
 
 def entries_of_releases(roots: Roots, privacy: PrivacySettings, *, key: bytes) -> ReleasedEntries:
-    """Read the ledger entries in the dataset's released folders (none in version 0.2). If several
-    files without a valid seal contain an id, the entry with the largest epsilon counts."""
+    """Read the ledger entries in the dataset's released folders. If several files
+    without a valid seal contain an id, the entry with the largest epsilon counts."""
     sealed: dict[str, Entry] = {}
     unsealed: dict[str, Entry] = {}
     for path, fields in _releases(roots, privacy):
         try:
-            entries = [Entry.from_public_fields(charge) for charge in fields.get("charges", ())]
+            entries = [Entry.from_public_fields(charge) for charge in fields["charges"]]
             is_sealed = _is_sealed(key, fields)
         except NOT_AN_ENTRY:
             raise _damaged(path) from None
@@ -222,7 +223,7 @@ def donated_frame(roots: Roots) -> pd.DataFrame:
     return pd.read_parquet(path)
 
 
-def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
+def load_donated(roots: Roots, schema: Schema) -> Donated | None:
     """Read the donated examples with their codes. Return None without donated examples."""
     frame = donated_frame(roots)
     if frame.empty:
@@ -402,7 +403,7 @@ def write_texts(lineage: Lineage, schema: Schema, folder: Path, *, labels: Label
         (folder / "synthetic.jsonl").write_text(lines, encoding="utf-8")
 
 
-def read_labels(folder: Path, schema: Schema) -> Labels:
+def load_labels(folder: Path, schema: Schema) -> Labels:
     """Read the labels of a method's final texts that `write_texts` wrote."""
     import pandas as pd
 

@@ -11,77 +11,32 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import yaml
-from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ValidationError, field_validator, model_validator
 from pydantic_core import SchemaError as ModelError
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.audits.settings import AuditSettings
-from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FOLDER, PrepareSettings
+from sugarbush.data.settings import EXAMPLE_FILE, PrepareSettings, is_in_example
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.inputs import ReleaseSettings
-from sugarbush.evolution.settings import InitialiseSettings, PromptContent
-from sugarbush.examples.settings import MakeExampleSettings
+from sugarbush.evolution.settings import InitialiseSettings
 from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
 from sugarbush.generators.settings import GeneratorSection, generator_class
 from sugarbush.methods import method_class
-from sugarbush.methods.augpe import AugPE
-from sugarbush.methods.interface import Method, ProjectFacts
-from sugarbush.methods.maple import Maple
-from sugarbush.methods.mosaic import Mosaic
-from sugarbush.methods.nonprivate import NonPrivatePE
-from sugarbush.methods.private_evolution import PromptSettings
-from sugarbush.methods.public import Public
+from sugarbush.methods.interface import Method, MethodContext
+from sugarbush.methods.settings import MethodsSection
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.registry import GENERATORS, METHODS, package_of, plugin_names
 from sugarbush.report.settings import ReportSettings
-from sugarbush.settings import NOT_IN_OUTPUT, SECRET, Section, has_secret, parse_sections
+from sugarbush.settings import NOT_IN_OUTPUT, SECRET, Section, has_secret
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
-from sugarbush.training.crt.settings import CrtSettings
-from sugarbush.training.dpsgd.settings import FinetuneSettings, GenerateSettings, PretrainSettings
+from sugarbush.training.dpsgd.settings import PretrainSettings, TrainingSettings
 
 FILE = "params.yaml"
-
-
-class EvolveSettings(Section):
-    """Evolution settings of each method. A plug-in method may have its own section."""
-
-    model_config = ConfigDict(extra="allow")
-
-    mosaic: Mosaic = Mosaic()
-    maple: Maple = Maple()
-    augpe: AugPE = AugPE()
-    public: Public = Public()
-    dpft: None = None
-    """This method has no rounds; see finetune."""
-    crt: None = None
-    """This method has no rounds; see crt."""
-    nonprivate: NonPrivatePE = NonPrivatePE()
-    seed: int = 1
-    """Seed of selection and prompts."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plug_ins(cls, fields: Any) -> Any:
-        """Parse the sections of methods that other packages add. Refuse unknown sections."""
-        if not isinstance(fields, dict):
-            return fields
-        added = sorted(fields.keys() - cls.model_fields.keys())
-        for name in added:
-            if name not in plugin_names(METHODS):
-                close = difflib.get_close_matches(name, cls.model_fields, n=1)
-                hint = f"; did you mean {close[0]}?" if close else ", and not an installed method"
-                raise ValueError(f"{name} is not a known setting{hint}")
-        kinds = {name: method_class(name) for name in added}
-        return fields | parse_sections(kinds, {name: fields[name] for name in added})
-
-    def of(self, name: str) -> Any:
-        """Return the settings of a method with rounds, or the defaults without a section."""
-        own = getattr(self, name, None)
-        return method_class(name)() if own is None else own
 
 
 class RunSettings(Section):
@@ -104,34 +59,44 @@ class ProjectSettings(Section):
     `ProjectSettings()` returns the settings of the example.
     """
 
-    methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("mosaic",)
-    """Methods to run: mosaic, maple, augpe, public, dpft, crt, nonprivate."""
+    methods: MethodsSection = MethodsSection.of("mosaic")
     release: ReleaseSettings = ReleaseSettings()
     privacy: PrivacySettings = PrivacySettings()
-    make_example: MakeExampleSettings = MakeExampleSettings()
     prepare: PrepareSettings = PrepareSettings()
     extract_metadata: ExtractMetadataSettings = ExtractMetadataSettings()
     synthesize_metadata: SynthesizeMetadataSettings = SynthesizeMetadataSettings()
     generator: GeneratorSection = GeneratorSection()
     embedding: EmbeddingSettings = EmbeddingSettings()
     initialise: InitialiseSettings = InitialiseSettings()
-    evolve: EvolveSettings = EvolveSettings()
     pretrain: PretrainSettings = PretrainSettings()
-    finetune: FinetuneSettings = FinetuneSettings()
-    generate: GenerateSettings = GenerateSettings()
-    crt: CrtSettings = CrtSettings()
+    training: TrainingSettings = TrainingSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
     audit: AuditSettings = AuditSettings()
     report: ReportSettings = ReportSettings()
     run: RunSettings = RunSettings()
+    seed: int = 1
+    """Public seed of prompts, texts, samples and metrics. Noise has no seed."""
 
     def method(self, name: str) -> Method:
-        """Return a configured method. Raises ParamsError if no method of that name is installed."""
-        return method_class(name).from_project(self)
+        """Return a chosen method, or a method with its defaults. Raises ParamsError if no method of
+        that name is installed."""
+        method = self.methods.by_name.get(name) or method_class(name)()
+        return method.in_project(self._context)
 
     @property
     def chosen(self) -> tuple[Method, ...]:
-        return tuple(self.method(name) for name in self.methods)
+        """The chosen methods, with the values that follow from other settings."""
+        return tuple(self.method(name) for name in self.methods.by_name)
+
+    @property
+    def _context(self) -> MethodContext:
+        return MethodContext(
+            purpose=self.privacy.purpose,
+            unit=self.privacy.unit,
+            has_donated=self.prepare.donated is not None,
+            is_example=self.prepare.file == EXAMPLE_FILE,
+            table_attributes=self.synthesize_metadata.attributes,
+        )
 
     @property
     def released(self) -> tuple[Method, ...]:
@@ -154,7 +119,7 @@ class ProjectSettings(Section):
         """Whether the settings name a file of the embedded example."""
         public = [file for method in self.chosen for file, _ in method.facts.files]
         named = [self.prepare.file, self.prepare.donated, self.prepare.schema_, *public]
-        return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
+        return any(map(is_in_example, named))
 
     @property
     def contribution_bounds(self) -> ContributionBounds:
@@ -165,20 +130,11 @@ class ProjectSettings(Section):
             records_per_unit=self.privacy.records_per_user,
         )
 
-    @property
-    def facts(self) -> ProjectFacts:
-        """The facts that methods check."""
-        attributes = self.synthesize_metadata.attributes
-        return ProjectFacts(
-            has_donated=self.prepare.donated is not None,
-            privacy=self.privacy,
-            table_attributes=attributes,
-        )
-
     def output_settings(self) -> dict[str, Any]:
-        """Return the settings that affect an output. `by_method` contains those of each method."""
+        """Return the settings that affect an output. `by_method` contains those of each method, and
+        `methods` the names of the methods."""
         by_method = {method.name: _output_settings(method) for method in self.chosen}
-        return {**super().output_settings(), "by_method": by_method}
+        return {**super().output_settings(), "methods": list(by_method), "by_method": by_method}
 
     def changed_output_settings(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the settings `names` (dotted) that affect an output and differ from their default.
@@ -197,13 +153,8 @@ class ProjectSettings(Section):
 
     @model_validator(mode="after")
     def _suits_every_method(self) -> ProjectSettings:
-        if len(set(self.methods)) != len(self.methods):
-            raise ValueError("methods names a method twice")
-        for name in self.methods:
-            try:
-                self.method(name).check(self.facts)
-            except ParamsError as error:
-                raise ValueError(str(error)) from None
+        for method in self.chosen:
+            method.check(self._context)
         return self
 
     @model_validator(mode="after")
@@ -312,16 +263,20 @@ def _require_names(value: Any, *, where: str) -> None:
 
 
 def default_fields() -> dict[str, Any]:
-    """Return every setting with its default, as in a complete params.yaml. `privacy.dataset` and
-    `privacy.purpose` are null, because their values follow from other settings."""
+    """Return every setting with its default. `methods` contains every installed method.
+    `privacy.dataset` and `privacy.purpose` are null, because their values follow from other
+    settings."""
     generator = GeneratorSection.model_validate(_every_generator())
     fields = ProjectSettings(generator=generator).model_dump(mode="json", by_alias=True)
     fields["privacy"] |= {"dataset": None, "purpose": None}
-    for name, kind in _added_methods(plugin_names(METHODS)).items():
-        fields["evolve"][name] = {
-            field: "required" for field, of in kind.model_fields.items() if of.is_required()
-        } or kind().model_dump(mode="json")
+    fields["methods"] = {name: _method_defaults(name) for name in plugin_names(METHODS)}
     return fields
+
+
+def _method_defaults(name: str) -> dict[str, Any]:
+    kind = method_class(name)
+    required = {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
+    return required or kind().model_dump(mode="json")
 
 
 def _every_generator() -> dict[str, Any]:
@@ -331,16 +286,6 @@ def _every_generator() -> dict[str, Any]:
         name: {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
         for name, kind in classes.items()
     }
-
-
-def _added_methods(names: Iterable[str]) -> dict[str, type[Method]]:
-    """Return the plug-in methods in `names` that read their settings from `evolve.<name>`."""
-    other = [
-        n for n in plugin_names(METHODS) if n in names and n not in EvolveSettings.model_fields
-    ]
-    usual = Method.from_project.__func__  # type: ignore[attr-defined]
-    kinds = {name: method_class(name) for name in other}
-    return {n: k for n, k in kinds.items() if getattr(k.from_project, "__func__", None) is usual}
 
 
 def _output_settings(method: Method) -> dict[str, Any]:
@@ -360,30 +305,18 @@ def _derived(fields: dict[str, Any]) -> dict[str, Any]:
     """Add the settings that depend on the data file. With the user's own data file, the generator
     gets no donated examples of the embedded example, and another ledger is charged."""
     fields = {name: _fields_of(section) for name, section in fields.items()}
-    sections = [dict(_section(fields, name)) for name in ("prepare", "privacy", "crt", "evolve")]
-    prepare, privacy, crt, evolve = sections
-    file = str(prepare.get("file", EXAMPLE_FILE))
-    example = file == EXAMPLE_FILE
+    prepare, privacy = (dict(_section(fields, name)) for name in ("prepare", "privacy"))
+    example = str(prepare.get("file", EXAMPLE_FILE)) == EXAMPLE_FILE
     if not example:
-        for section, kind, names in (
-            (prepare, PrepareSettings, ("donated",)),
-            (crt, CrtSettings, ("labelled", "known")),
-        ):
-            for name in names:
-                given = section.get(name, kind.model_fields[name].default)
-                section[name] = None if str(given).startswith(EXAMPLE_FOLDER) else given
+        given = prepare.get("donated", PrepareSettings.model_fields["donated"].default)
+        prepare["donated"] = None if is_in_example(str(given)) else given
     if privacy.get("dataset") is None:
         privacy["dataset"] = "example" if example else ""
     if privacy.get("purpose") is None:
         privacy["purpose"] = "example" if example else "release"
-    added = _added_methods(_chosen_names(fields))
-    for name in added:
-        evolve.setdefault(name, {})
-    if "donated" in prepare and prepare["donated"] is None:
-        evolve |= _without_examples(evolve, added)
-    derived = dict(zip(("prepare", "privacy", "crt", "evolve"), sections, strict=True))
-    refused = {name for name in derived if not isinstance(fields.get(name, {}), dict)}
-    fields |= {name: section for name, section in derived.items() if name not in refused}
+    for name, section in (("prepare", prepare), ("privacy", privacy)):
+        if isinstance(fields.get(name, {}), dict):
+            fields[name] = section
     return fields | _with_shared_limits(fields)
 
 
@@ -397,25 +330,6 @@ def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
     """Return a section, or {} if it is missing or malformed. pydantic reports the error."""
     section = fields.get(name)
     return section if isinstance(section, dict) else {}
-
-
-def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names in `methods`, or () if `methods` is malformed."""
-    names = fields.get("methods", ())
-    return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
-
-
-def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
-    """Return the sections with metadata and examples in prompts, changed to metadata only."""
-    kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
-    changed = {}
-    for method, kind in {**kinds, **added}.items():
-        own = evolve.get(method, {})
-        if not (issubclass(kind, PromptSettings) and isinstance(own, dict)):
-            continue
-        if own.get("prompt", kind.model_fields["prompt"].default) == PromptContent.BOTH:
-            changed[method] = {**own, "prompt": PromptContent.METADATA.value}
-    return changed
 
 
 def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
@@ -466,7 +380,7 @@ def _meant(location: tuple[str | int, ...]) -> str:
         if field is not None:
             model = next((t for t in get_args(field.annotation) if t), field.annotation)
         else:
-            classes = {GeneratorSection: generator_class, EvolveSettings: method_class}
+            classes = {GeneratorSection: generator_class, MethodsSection: method_class}
             model = classes[model](str(part)) if model in classes else None
     names = [f.alias or n for n, f in getattr(model, "model_fields", {}).items()]
     close = difflib.get_close_matches(str(location[-1]), names, n=1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import warnings
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -119,15 +118,12 @@ def run_stage(name: str) -> None:
     from sugarbush.pipeline.entry_point import run_with_error_report
     from sugarbush.pipeline.graph import stage_named
     from sugarbush.pipeline.settings import FILE, load_params
-    from sugarbush.settings import RemovedSettingWarning
 
     stage = stage_named(name)
     parser = argparse.ArgumentParser(prog=f"python -m tasks.{name}")
     if stage.by_method:
         parser.add_argument("--method", required=True)
     method_name: str | None = getattr(parser.parse_args(), "method", None)
-
-    warnings.simplefilter("ignore", RemovedSettingWarning)  # the command line shows it once
 
     def run(base: Path) -> None:
         settings = load_params(base / FILE)

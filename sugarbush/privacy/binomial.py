@@ -9,7 +9,7 @@ from scipy.special import betaincinv
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class BoundedShare:
     """`count` cases of `total`, with one-sided confidence bounds on the proportion."""
 
     count: int
@@ -23,7 +23,7 @@ class Share:
         return self.count / self.total
 
 
-def share(cases: Sequence[bool], *, confidence: float) -> Share:
+def share(cases: Sequence[bool], *, confidence: float) -> BoundedShare:
     """Return the proportion of true `cases` with exact bounds (Clopper and Pearson 1934).
 
     Without cases, the bounds are 0 and 1.
@@ -31,4 +31,4 @@ def share(cases: Sequence[bool], *, confidence: float) -> Share:
     count, total = sum(cases), len(cases)
     lower = float(betaincinv(count, total - count + 1, 1 - confidence)) if count else 0.0
     upper = float(betaincinv(count + 1, total - count, confidence)) if count < total else 1.0
-    return Share(count=count, total=total, lower=lower, upper=upper)
+    return BoundedShare(count=count, total=total, lower=lower, upper=upper)

@@ -14,6 +14,19 @@ known. The epsilon of the whole plan meets the target. The noise of other mechan
 A unit of up to m records adds up to m to a histogram, so counts get m times the noise. This module
 applies the factor m to histograms. `MarginalMeasurer` applies the factor in AIM. DP-SGD uses one
 record of a unit per step, so the noise of DP-SGD does not depend on m.
+
+A plan has each mu rounded down and each noise rounded up, to six significant digits. Cache keys,
+charges and mechanisms use these numbers only. Other CPUs compute numbers that differ by a relative
+1e-12, for example because numpy has other roundings of exp with AVX-512. They still plan the same
+numbers, except with a probability of about 1e-6 for each number. So stored results are found when a
+state folder moves to another machine.
+
+Proof that rounding costs nothing. Every epsilon here is computed from the rounded numbers, and the
+plan is only returned if this epsilon is at most the target. So the accounting of the charges never
+exceeds the target, in whatever direction a number was rounded. The direction is the private side: a
+mu-GDP mechanism is also mu'-GDP for mu' >= mu, and Gaussian noise can be added to noise later. The
+floats keep the direction: if a decimal number is at least the float x, then its nearest float is at
+least x, because rounding to the nearest float is monotone.
 """
 
 from __future__ import annotations
@@ -21,14 +34,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy.accounting import delta as delta_of
 from sugarbush.privacy.accounting import epsilon as epsilon_of
-from sugarbush.privacy.accounting import rounded_up, within
+from sugarbush.privacy.accounting import rounded_down, rounded_up, within
 from sugarbush.privacy.events import (
     DiscreteGaussian,
     DpSgdBound,
@@ -44,6 +57,7 @@ _SHARE_TOLERANCE = 1e-9
 _PARTS_OF_DELTA = (0.65, 0.5, 0.4)
 _STEPS = 8
 _NOISE_TOLERANCE = 5e-4  # relative tolerance for the noise multipliers of subsampled mechanisms
+_FIGURES = 6  # significant digits of each mu and each noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +105,10 @@ class BudgetAllocation:
 
     @property
     def stddev(self) -> float:
-        """Sigma of each Gaussian, from mu = sensitivity sqrt(count) / sigma."""
+        """Sigma of each Gaussian, from mu = sensitivity sqrt(count) / sigma, rounded up."""
         if self.count == 0:
             raise InvariantError(f"{self.name} has no single stddev, because it divides its mu")
-        return self.sensitivity * math.sqrt(self.count) / self.mu
+        return noise_upwards(self.sensitivity * math.sqrt(self.count) / self.mu)
 
     @property
     def event(self) -> Event:
@@ -186,41 +200,24 @@ def with_subsampling(
     """
     if not parts:
         return plan
-    from scipy.optimize import brentq
-
     for name, part in parts.items():
         if plan.of(name).count or not (0 < part.rate <= 1 and part.steps > 0):
             raise InvariantError(f"{name}: Poisson subsampling cannot be planned with {part}")
 
-    def at(log_scale: float) -> BudgetPlan:
-        return _scaled(plan, parts, math.exp(log_scale))
+    def at(scale: float) -> BudgetPlan:
+        return _scaled(plan, parts, scale)
 
-    def excess(log_scale: float) -> float:
-        return math.log(max(at(log_scale).epsilon, 1e-300) / epsilon)
-
-    if not at(0.0).epsilon:  # a unit is sampled with a probability below delta
-        return at(0.0)
-    lower, upper = -0.1, 0.1
-    for _ in range(_STEPS):
-        if excess(lower) >= 0:
-            break
-        lower *= 2
-    for _ in range(_STEPS):
-        if excess(upper) <= 0:
-            break
-        upper *= 2
-    try:
-        root = float(brentq(excess, lower, upper, xtol=_NOISE_TOLERANCE))
-    except ValueError:
+    if not at(1.0).epsilon:  # a unit is sampled with a probability below delta
+        return at(1.0)
+    scale = _smallest_scale(lambda scale: at(scale).epsilon <= epsilon)
+    if scale is None:
         raise ParamsError(
             f"privacy.epsilon={rounded_up(epsilon)} at delta={rounded_up(plan.delta)} cannot be "
             "planned for "
             f"{', '.join(f'{part.steps} steps of {name}' for name, part in parts.items())}. "
             "Lower the epochs, or raise epsilon."
-        ) from None
-    while excess(root) > 0:
-        root += _NOISE_TOLERANCE
-    return at(root)
+        )
+    return at(scale)
 
 
 @lru_cache(maxsize=16)  # takes seconds
@@ -240,7 +237,7 @@ def with_bound(plan: BudgetPlan, name: str, largest: Subsampling, *, epsilon: fl
         )
         assert isinstance(one, PoissonGaussian) and isinstance(many, PoissonGaussian)
         bound = DpSgdBound(
-            mu=1 / one.noise_multiplier,
+            mu=mu_downwards(1 / one.noise_multiplier),
             noise_multiplier=many.noise_multiplier,
             rate=many.rate,
             steps=many.count,
@@ -251,7 +248,7 @@ def with_bound(plan: BudgetPlan, name: str, largest: Subsampling, *, epsilon: fl
     raise ParamsError(
         f"privacy.epsilon={rounded_up(epsilon)} at delta={rounded_up(plan.delta)} cannot be "
         f"planned for {name}, because delta is too small. Raise delta, or set the number of "
-        "records (finetune.<preset>.records)."
+        "records (methods.dpft.records)."
     )
 
 
@@ -261,24 +258,53 @@ def noise_within(bound: DpSgdBound, part: Subsampling) -> PoissonGaussian:
     The relative error of the noise is at most 0.05%.
     """
 
-    def at(log_scale: float) -> PoissonGaussian:
-        return _subsampled(bound.mu, part, math.exp(log_scale))
+    def at(scale: float) -> PoissonGaussian:
+        return _subsampled(bound.mu, part, scale)
 
-    lower, upper = -0.1, 0.1
+    scale = _smallest_scale(lambda scale: within(at(scale), bound))
+    if scale is None:
+        raise InvariantError(f"no noise keeps {part} within {bound}")
+    return at(scale)
+
+
+def _smallest_scale(is_enough: Callable[[float], bool]) -> float | None:
+    """Return the smallest scale that is enough, or None. It is too large by at most 0.05%.
+
+    Larger scales than the result are enough, too. Every CPU tries the same scales.
+    """
+    lower, upper = -0.1, 0.1  # logarithms
     for _ in range(_STEPS):
-        if within(at(upper), bound):
+        if is_enough(math.exp(upper)):
             break
         lower, upper = upper, 2 * upper
     else:
-        raise InvariantError(f"no noise keeps {part} within {bound}")
+        return None
     for _ in range(_STEPS):
-        if not within(at(lower), bound):
+        if not is_enough(math.exp(lower)):
             break
         lower, upper = 2 * lower, lower
     while upper - lower > _NOISE_TOLERANCE:
         middle = (lower + upper) / 2
-        lower, upper = (lower, middle) if within(at(middle), bound) else (middle, upper)
-    return at(upper)
+        lower, upper = (lower, middle) if is_enough(math.exp(middle)) else (middle, upper)
+    return math.exp(upper)
+
+
+def mu_downwards(mu: float) -> float:
+    """Round mu down to six significant digits, as every plan does.
+
+    >>> mu_downwards(0.123456789), mu_downwards(0.5)
+    (0.123456, 0.5)
+    """
+    return float(rounded_down(mu, _FIGURES))
+
+
+def noise_upwards(noise: float) -> float:
+    """Round the noise of a mechanism up to six significant digits, as every plan does.
+
+    >>> noise_upwards(4.453256997), noise_upwards(8.0)
+    (4.45326, 8.0)
+    """
+    return float(rounded_up(noise, _FIGURES))
 
 
 def _scaled(plan: BudgetPlan, parts: Mapping[str, Subsampling], scale: float) -> BudgetPlan:
@@ -304,7 +330,8 @@ def _subsampled(mu: float, part: Subsampling, scale: float) -> PoissonGaussian:
     search for `scale` therefore starts at 1.
     """
     sigma = math.log1p((mu / part.rate) ** 2 / part.steps) ** -0.5
-    return PoissonGaussian(noise_multiplier=sigma * scale, rate=part.rate, count=part.steps)
+    noise = noise_upwards(sigma * scale)
+    return PoissonGaussian(noise_multiplier=noise, rate=part.rate, count=part.steps)
 
 
 def _at(
@@ -313,7 +340,7 @@ def _at(
     allocations = tuple(
         BudgetAllocation(
             name=p.name,
-            mu=mu * math.sqrt(p.share),
+            mu=mu_downwards(mu * math.sqrt(p.share)),
             count=p.count,
             sensitivity=records_per_unit * p.record_l2_sensitivity,
         )

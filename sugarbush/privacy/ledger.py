@@ -38,10 +38,10 @@ import math
 import os
 import re
 import secrets
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -54,19 +54,25 @@ from sugarbush.paths import atomic_file, make_owner_only
 from sugarbush.privacy.accounting import (
     SLACK_SHARE,
     adaptive_epsilon,
-    epsilon,
-    filtered_epsilon,
     gaussian_mu,
     needs_slack,
     rounded_up,
 )
 from sugarbush.privacy.budget import mu_of
+from sugarbush.privacy.entries import (
+    ACCEPTED,
+    NOT_AN_ENTRY,
+    SEALED,
+    CapRaise,
+    Entry,
+    composed_epsilon,
+    filtered_total,
+    parts_of,
+    singles,
+)
 from sugarbush.privacy.events import (
-    DpSgdBound,
     Event,
     PlannedEvents,
-    PoissonGaussian,
-    event_from_dict,
     single_events,
 )
 from sugarbush.privacy.fingerprint import is_comparable, is_same_dataset, stored_part
@@ -79,174 +85,9 @@ _NAME = re.compile(DATASET_NAME)
 _LOCK_TIMEOUT_S = 120
 _HEAD_DIGITS = 16
 _SHOWN_CHARGES = 12  # rows in a notebook
-SEALED, ACCEPTED = "sealed", "accepted"  # the kinds of `Entry.repair`
-_MOST_SLACKS = 2**40
 _SEAL_FIELD = b',"seal":"'
 _CANCEL = "cancel"  # the field of a line that cancels accepted charges
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
-# A line that is not an entry raises one of these errors.
-NOT_AN_ENTRY = (
-    ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, InvariantError
-)  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One charge. `run` is the random id of the stage's run (`privacy.results`).
-
-    `user_column` is the column of the user, or None if the unit is a record. A unit had at most
-    `records_per_unit` records (None: an old entry does not say how many). `plan` names the group of
-    entries whose events were fixed together. An entry without `plan` is its own group. `planned`
-    contains all events of the plan, if the total needs them. `slack` is the slack number of an
-    event that is not exactly Gaussian (`accounting.filtered_epsilon`), else 0. `cap` is the cap
-    that the charge declared, if no cap or a larger cap was stored before. `repair` is None for a
-    charge before a draw, SEALED for a charge that a repair found in a sealed release.json, and
-    ACCEPTED for a charge that the user accepted without a seal.
-    """
-
-    id: str
-    time: str
-    unit: Unit
-    user_column: str | None = None
-    records_per_unit: int | None = None
-    stage: str
-    run: str
-    event: Event
-    delta: float
-    dataset_fingerprint: tuple[str, ...]
-    repair: str | None = None
-    plan: str = ""
-    planned: tuple[Event, ...] = ()
-    slack: int = 0
-    cap: float | None = None
-
-    @property
-    def group(self) -> str:
-        return self.plan or self.id
-
-    @property
-    def part(self) -> tuple[str, tuple[Event, ...]]:
-        """The name and the planned events of the part of the filter to which the entry belongs.
-
-        Exactly Gaussian events and trainings are parts of their own. All other events of a plan are
-        one part. It counts in full from its first charge, because a result may decide whether the
-        rest is drawn.
-        """
-        if isinstance(self.event, PoissonGaussian | DpSgdBound) or not needs_slack(self.event):
-            return self.id, (self.event,)
-        events = tuple(
-            event
-            for event in _singles(self.planned)
-            if needs_slack(event) and not isinstance(event, PoissonGaussian | DpSgdBound)
-        )
-        return self.group, events
-
-    def public_fields(self) -> dict[str, Any]:
-        """Return the fields that release.json shows: all except the fingerprint."""
-        optional = {
-            "whose": self.user_column,
-            "records_per_unit": self.records_per_unit,
-            "plan": self.plan or None,
-            "planned": [event.as_dict() for event in self.planned] or None,
-            "slack": self.slack or None,
-            "cap": self.cap,
-            "repair": self.repair,
-        }
-        return {
-            "id": self.id,
-            "time": self.time,
-            "unit": self.unit.value,
-            "stage": self.stage,
-            "run": self.run,
-            "event": self.event.as_dict(),
-            "delta": self.delta,
-            **{name: value for name, value in optional.items() if value is not None},
-        }
-
-    @classmethod
-    def from_public_fields(cls, fields: Mapping[str, Any]) -> Entry:
-        """Invert `public_fields`. Raises an error of `NOT_AN_ENTRY`."""
-        unit, records = Unit(fields["unit"]), fields.get("records_per_unit")
-        entry = cls(
-            id=str(fields["id"]),
-            time=str(fields["time"]),
-            unit=unit,
-            user_column=None if (column := fields.get("whose")) is None else str(column),
-            records_per_unit=int(records or 1) if records or unit is Unit.RECORD else None,
-            stage=str(fields["stage"]),
-            run=str(fields["run"]),
-            event=event_from_dict(fields["event"]),
-            delta=float(fields["delta"]),
-            dataset_fingerprint=tuple(map(str, fields.get("sketch", ()))),
-            repair=fields.get("repair"),
-            plan=str(fields.get("plan", "")),
-            planned=tuple(event_from_dict(event) for event in fields.get("planned", ())),
-            slack=int(fields.get("slack", 0)),
-            cap=None if (cap := fields.get("cap")) is None else float(cap),
-        )
-        if entry.repair not in (None, SEALED, ACCEPTED):
-            raise ValueError("a repair of an unknown kind")
-        if not 0 < entry.delta < 1 or not all(entry.dataset_fingerprint):
-            raise ValueError("delta is not a probability, or the fingerprint has an empty value")
-        if not 0 <= entry.slack < _MOST_SLACKS or not (entry.cap is None or entry.cap > 0):
-            raise ValueError("the slack number or the cap is wrong")
-        return entry
-
-    def as_line(self) -> bytes:
-        fields = {**self.public_fields(), "sketch": list(self.dataset_fingerprint)}
-        return json.dumps(fields, separators=(",", ":")).encode()
-
-
-@dataclass(frozen=True, kw_only=True)
-class CapRaise:
-    """A line of the ledger that says when somebody raised the stored cap."""
-
-    time: str
-    raised_from: float
-    raised_to: float
-
-    def as_line(self) -> bytes:
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> CapRaise:
-        found = cls(
-            time=str(fields["time"]),
-            raised_from=float(fields["raised_from"]),
-            raised_to=float(fields["raised_to"]),
-        )
-        if not 0 < found.raised_from < found.raised_to:
-            raise ValueError("the caps are wrong")
-        return found
-
-
-def composed_epsilon(entries: Sequence[Entry], *, delta: float) -> float:
-    """Compute the epsilon of `entries` together at `delta`.
-
-    If all entries belong to one group, this is the epsilon of the composed PLDs. Otherwise it is
-    the bound for adaptive choices.
-    """
-    if len({entry.group for entry in entries}) <= 1:
-        return epsilon([entry.event for entry in entries], delta=delta)
-    return _filtered(entries, delta=delta)
-
-
-def _filtered(entries: Iterable[Entry], *, delta: float) -> float:
-    entries = tuple(entries)
-    slacks = {entry.part[0]: entry.slack for entry in entries}
-    parts = [(events, slacks[name]) for name, events in _parts(entries).items()]
-    return filtered_epsilon(parts, delta=delta)
-
-
-def _parts(entries: Iterable[Entry]) -> dict[str, tuple[Event, ...]]:
-    """Return the events of each part: its plan, and charges that exceed the plan."""
-    planned: dict[str, Counter[Event]] = {}
-    charged: defaultdict[str, Counter[Event]] = defaultdict(Counter)
-    for entry in entries:
-        name, events = entry.part
-        planned[name] = Counter(_singles(events))
-        charged[name].update(single_events(entry.event))
-    return {name: tuple((planned[name] | charged[name]).elements()) for name in planned}
 
 
 def _nothing() -> None:
@@ -373,7 +214,7 @@ class Ledger:
         entries = self.entries()
         self._refuse_other_units(entries)
         plan = PlannedEvents(id=secrets.token_hex(8), events=more)
-        return self._total((*entries, *self._planned_entries(entries, _singles(more) * runs, plan)))
+        return self._total((*entries, *self._planned_entries(entries, singles(more) * runs, plan)))
 
     def check(
         self,
@@ -394,7 +235,7 @@ class Ledger:
                 return
             others = self._reserved_by_others()
             known = (*chain.entries, *others)
-            planned = self._planned_entries(known, _singles(events), plan)
+            planned = self._planned_entries(known, singles(events), plan)
             self._admit(chain, others, planned, "this run", dataset_fingerprint)
             if self.reservation is not None:
                 self.reservation.store(self._reserved, planned)
@@ -577,10 +418,10 @@ class Ledger:
         Otherwise the event opens a new group, because its repetition may depend on results.
         """
         name = "" if plan is None else plan.id
-        allowed = Counter(() if plan is None else _singles(plan.events))
+        allowed = Counter(() if plan is None else singles(plan.events))
         number = max((_number_of(entry, name) for entry in known), default=0)
         newest = f"{name}.{number}"
-        used = Counter(_singles(entry.event for entry in known if entry.plan == newest))
+        used = Counter(singles(entry.event for entry in known if entry.plan == newest))
         slacks = {entry.part[0]: entry.slack for entry in known}
         found: list[Entry] = []
         for event in events:
@@ -642,12 +483,12 @@ class Ledger:
         several = len({entry.group for entry in entries}) > 1
         first = entries[0].planned if entries else ()
         plan = PlannedEvents(id="first", events=first)
-        whole = self._planned_entries((), _singles(first), plan)
+        whole = self._planned_entries((), singles(first), plan)
         delta = self._smallest_delta(entries)
         if cap == math.inf or all(_clearly_below(cap, each, delta) for each in (entries, whole)):
             return  # skips the exact total, which takes seconds
         after = self._total(entries)
-        rest = _filtered(whole, delta=delta) if several else self._total(whole)
+        rest = filtered_total(whole, delta=delta) if several else self._total(whole)
         if max(after, rest) <= cap:
             return
         if not several:  # part of a plan is only valid if it may be chosen by earlier results
@@ -777,13 +618,9 @@ def _today() -> str:
 
 def _clearly_below(cap: float, entries: Iterable[Entry], delta: float) -> bool:
     """Return whether the bound by Gaussian DP, which is fast, is below the cap."""
-    mu = gaussian_mu(event for events in _parts(entries).values() for event in events)
+    mu = gaussian_mu(event for events in parts_of(entries).values() for event in events)
     most = mu_of(epsilon=cap, delta=(1 - SLACK_SHARE) * delta)
     return mu == 0 or (mu < math.inf and mu <= most)
-
-
-def _singles(events: Iterable[Event]) -> list[Event]:
-    return [single for event in events for single in single_events(event)]
 
 
 def _number_of(entry: Entry, plan: str) -> int:

@@ -95,8 +95,8 @@ def noisy_sum(
     `scores` maps a slice of `records` (an array, or a batch with slices) to integers (n, size), in
     consecutive arrays of some rows. Row i must depend on record i alone. Several threads call
     `scores`. `stddev` is in the unit of the scores. Raises BudgetExceededError before anything is
-    summed. Raises InvariantError if rows are missing, are not integers or have a larger L2 norm than `record_l2_sensitivity`.
-    Also raises InvariantError if `record_l2_sensitivity` > 2^26.
+    summed. Raises InvariantError if rows are missing, are not integers or have a larger L2 norm
+    than `record_l2_sensitivity`. Also raises InvariantError if `record_l2_sensitivity` > 2^26.
     """
     sensitivity = record_l2_sensitivity * session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)

@@ -40,7 +40,7 @@ _UNSPACED = re.compile(
 )
 
 Hashes = NDArray[np.uint64]
-Indices = NDArray[np.int64]
+TextIndices = NDArray[np.int64]
 
 
 class PublicTexts:
@@ -85,10 +85,10 @@ class PublicTexts:
         most = max(_FEW_TEXTS, min(_MOST_TEXTS, int(_COMMON_SHARE * len(phrases))))
         used = np.repeat(counts <= most, counts)
         self._values: Hashes = values[counts <= most]
-        self._counts: Indices = counts[counts <= most]
-        self._starts: Indices = np.cumsum(self._counts) - self._counts
-        self._of_text: Indices = of_text[order][used]
-        self._sizes: Indices = np.bincount(self._of_text, minlength=len(phrases))
+        self._counts: TextIndices = counts[counts <= most]
+        self._starts: TextIndices = np.cumsum(self._counts) - self._counts
+        self._of_text: TextIndices = of_text[order][used]
+        self._sizes: TextIndices = np.bincount(self._of_text, minlength=len(phrases))
 
     def compare(self, records: Sequence[str]) -> None:
         """Compare the texts of a batch of private records."""
@@ -151,7 +151,7 @@ def _is_long(words: Sequence[str]) -> bool:
     return len(words) >= PHRASE and not any(map(_UNSPACED.fullmatch, words))
 
 
-def _phrases(texts: Sequence[list[str]]) -> tuple[Hashes, Indices]:
+def _phrases(texts: Sequence[list[str]]) -> tuple[Hashes, TextIndices]:
     """Hash every phrase of eight words of texts with at least eight words.
 
     Returns the hashes, and the index of the text of each phrase.

@@ -16,15 +16,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from sugarbush.paths import atomic_file, make_owner_only
+from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.events import Event, single_events
-
-if TYPE_CHECKING:
-    from sugarbush.privacy.ledger import Entry
 
 
 class Reservation:

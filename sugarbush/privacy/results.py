@@ -5,8 +5,7 @@
 
 The digest covers settings, the names of the inputs (`privacy.snapshots`) and the method's version.
 A comment or a log level does not change the digest. A forced run opens a new generation. Only
-released results are stored. Results of a CPU that rounds the noise differently are found, too
-(`privacy.rounding`).
+released results are stored.
 
 A crash at any line is safe because of the order: charge the ledger, run the mechanism, write the
 result, use the result. If the result of a charge is missing, the mechanism is charged again,
@@ -17,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,9 +29,9 @@ from sugarbush.errors import PrivacyError, StorageError
 from sugarbush.paths import atomic_directory, make_owner_only, reading
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.key import random_id
-from sugarbush.privacy.rounding import charged_numbers, keys_rounded_otherwise
 
 _LOCK_TIMEOUT_S = 6 * 3600
+LEDGER_IDS = "ledger_ids.json"  # the file of a result with the ids of its charges
 DAMAGED = (
     "Restore it from a backup, or delete its folder. The next run then draws and charges again"
 )
@@ -65,7 +64,7 @@ class ResultStore:
 
     @property
     def digest(self) -> str:
-        """The digest of the key, with the noise as the CPU of the first run rounded it."""
+        """The digest of the key."""
         return self.folder.parent.name.rpartition("-")[2]
 
     def finished(self, name: str) -> Path | None:
@@ -80,20 +79,35 @@ class ResultStore:
         with atomic_directory(self.folder / name, private=True) as folder:
             yield folder
 
+    def drawn(self, name: str, draw: Callable[[Path], Sequence[str]]) -> Released[Path]:
+        """Return the folder of the finished result `name`, with the ledger ids of its charges.
+
+        A missing result is drawn: `draw` writes its files into a folder and returns the ledger ids.
+        The ledger refuses charges as long as it lacks an id of a stored result.
+        """
+        if self.finished(name) is None:
+            with self.writing(name) as folder:
+                (folder / LEDGER_IDS).write_text(json.dumps(draw(folder)))
+        done = self.folder / name
+        with reading(done, advice=DAMAGED):
+            return Released(done, tuple(map(str, json.loads((done / LEDGER_IDS).read_text()))))
+
     def array(
         self, name: str, draw: Callable[[], Released[NDArray[Any]]]
     ) -> Released[NDArray[Any]]:
         """Return the finished array `name`, or else call `draw` and store the result."""
-        if self.finished(name) is None:
-            with self.writing(name) as folder:
-                drawn = draw()
-                np.save(folder / f"{name}.npy", drawn.value)
-                (folder / "ledger_ids.json").write_text(json.dumps(drawn.ledger_ids))
-        done = self.folder / name
-        with reading(done, advice=DAMAGED):
-            ids = tuple(map(str, json.loads((done / "ledger_ids.json").read_text())))
-            with (done / f"{name}.npy").open("rb") as file:
-                return Released(np.lib.format.read_array(file, allow_pickle=False), ids)
+
+        def save(folder: Path) -> tuple[str, ...]:
+            array = draw()
+            np.save(folder / f"{name}.npy", array.value)
+            return array.ledger_ids
+
+        done = self.drawn(name, save)
+        with (
+            reading(done.value, advice=DAMAGED),
+            (done.value / f"{name}.npy").open("rb") as file,
+        ):
+            return done.map(lambda _: np.lib.format.read_array(file, allow_pickle=False))
 
 
 @contextmanager
@@ -107,8 +121,7 @@ def open_result_store(
     Raises PrivacyError after six hours of waiting. Raises StorageError if the folder cannot be
     used.
     """
-    folder = _folder_of(state, dataset, stage, key)
-    digest = folder.name.removeprefix(f"{stage}-")
+    folder = state / "draws" / dataset / f"{stage}-{digest_of(**key)}"
     lock = FileLock(folder / "lock", timeout=_LOCK_TIMEOUT_S)
     try:
         make_owner_only(folder)
@@ -129,30 +142,7 @@ def open_result_store(
                 (made / "run").write_text(random_id())
         run = own / "run"
         with reading(run, advice=DAMAGED):
-            # Version 0.2 wrote no id, so the public digest replaces the id.
-            run_id = run.read_text() if run.exists() else f"{digest}-{generation}"
+            run_id = run.read_text()
         yield ResultStore(own, run_id)
     finally:
         lock.release()
-
-
-def _folder_of(state: Path, dataset: str, stage: str, key: Mapping[str, Any]) -> Path:
-    """Return the folder of a key, or a folder whose results another CPU left for the same key.
-
-    An unfinished training of another CPU is not continued, because its checkpoints require exactly
-    the noise of its charge.
-    """
-    parent = state / "draws" / dataset
-    own = parent / f"{stage}-{digest_of(**key)}"
-    if _has_results(own) or not any(parent.glob(f"{stage}-*")):
-        return own
-    for other in keys_rounded_otherwise(key, charged_numbers(state)):
-        folder = parent / f"{stage}-{digest_of(**other)}"
-        if _has_results(folder):
-            return folder
-    return own
-
-
-def _has_results(folder: Path) -> bool:
-    found = folder.glob("generation-*/*")
-    return any(path.is_dir() and not path.name.startswith(".") for path in found)

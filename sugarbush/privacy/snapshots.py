@@ -32,7 +32,6 @@ from sugarbush.paths import atomic_file, make_owner_only
 from sugarbush.privacy.key import random_id
 
 _LOCK_TIMEOUT_S = 120
-_ADOPTED = "from_0_2"
 _GIVEN = "given"  # maps every name that was ever given to its input
 
 
@@ -50,7 +49,6 @@ class Snapshots:
 
     def __init__(self, state: Path, dataset: str) -> None:
         self._path = state / "snapshots" / f"{dataset}.json"
-        self._draws = state / "draws" / dataset
 
     def of(
         self, name: str, *, digest: str, within: str = "", public: str = "", renew: bool = False
@@ -59,30 +57,22 @@ class Snapshots:
 
         `within` is the name of the input from which this input was computed. `public` is a digest
         of the settings and public files for the computation. The result is a new name if `digest`,
-        `within` or `public` changed, or if `renew` is set. If version 0.2 stored results under
-        digests, the first name of an input is its digest, so that the results stay valid. Raises
-        StorageError if the state folder cannot be used.
+        `within` or `public` changed, or if `renew` is set. Raises StorageError if
+        the state folder cannot be used.
         """
         with self._open() as inputs:
-            adopted = inputs.setdefault(_ADOPTED, {"digest": str(int(self._are_of_0_2()))})
+            content = {"digest": digest, "within": within, "public": public}
             known = inputs.get(name)
-            same = known is not None and (
-                (known["digest"], known["within"]) == (digest, within)
-                and known.get("public", public) == public  # earlier versions stored no `public`
-            )
-            if known is None and adopted["digest"] == "1" and not renew:
-                own = digest
-            else:
-                own = known["name"] if known is not None and same and not renew else random_id()
-            inputs[name] = {"digest": digest, "within": within, "public": public, "name": own}
-            inputs.setdefault(_GIVEN, {})[own] = name
-            return own
+            same = known is not None and all(known[k] == v for k, v in content.items())
+            given = known["name"] if known is not None and same and not renew else random_id()
+            inputs[name] = {**content, "name": given}
+            inputs.setdefault(_GIVEN, {})[given] = name
+            return given
 
     def given(self) -> frozenset[str]:
         """Return every name that this state folder has given to an input."""
         with self._open() as inputs:
-            current = {fields["name"] for fields in inputs.values() if "name" in fields}
-            return frozenset(current | inputs.get(_GIVEN, {}).keys())
+            return frozenset(inputs.get(_GIVEN, {}))
 
     def now(self, name: str) -> str | None:
         """Return the current name of an input, or None."""
@@ -95,15 +85,6 @@ class Snapshots:
         with self._open() as inputs:
             known = inputs.get(name)
         return known["name"] if known is not None and known["digest"] == digest else random_id()
-
-    def _are_of_0_2(self) -> bool:
-        """Return whether version 0.2 wrote all stored results.
-
-        Later versions store a random id with a result. If a result has an id, the file of names was
-        lost, and new names must be random. A digest as a name could equal the name in an earlier
-        release, and restore the results of this release.
-        """
-        return self._draws.is_dir() and not any(self._draws.glob("*/generation-*/run"))
 
     @contextmanager
     def _open(self) -> Iterator[dict[str, dict[str, str]]]:

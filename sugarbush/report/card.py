@@ -13,10 +13,10 @@ from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
-from sugarbush.privacy.ledger import Entry
+from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import ADJACENCY
-from sugarbush.report.model import Release
+from sugarbush.report.model import ReleaseFacts
 from sugarbush.report.statements import (
     COMPOSITION,
     assumed_public,
@@ -45,7 +45,7 @@ _SOFTWARE = (
 )
 
 
-def release_card(release: Release) -> dict[str, Any]:
+def release_card(release: ReleaseFacts) -> dict[str, Any]:
     """Return the card as plain values for JSON. An infinite epsilon is the text "infinity"."""
     return {
         "format": FORMAT,
@@ -126,7 +126,7 @@ def _event(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _generator(release: Release) -> dict[str, Any]:
+def _generator(release: ReleaseFacts) -> dict[str, Any]:
     facts = release.generator
     found = {
         "provider": facts and facts.provider,

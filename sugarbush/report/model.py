@@ -21,7 +21,7 @@ from sugarbush.evaluation.interface import MetricValue
 from sugarbush.generators.interface import GeneratorFacts, Usage
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
-from sugarbush.privacy.ledger import CapRaise, Entry
+from sugarbush.privacy.entries import CapRaise, Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.verdict import Verdict
@@ -31,7 +31,7 @@ Pair = tuple[str, str]  # names of two attributes, in the schema's order
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class ReleaseFacts:
     """The guarantee, its assumptions, and how the release was made.
 
     `entries` contains the ledger entries of this release. `dataset_epsilon` is the total epsilon of
@@ -209,7 +209,7 @@ class PublicData:
     Raises InvariantError if the card lacks a ledger entry of a released value.
     """
 
-    release: Release
+    release: ReleaseFacts
     methods: tuple[MethodData, ...]
     metadata: DpCounts | None = None
     table: DpTable | None = None

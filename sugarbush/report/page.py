@@ -26,7 +26,7 @@ from sugarbush.report.model import (
     InternalData,
     MethodData,
     PublicData,
-    Release,
+    ReleaseFacts,
     RoundData,
 )
 from sugarbush.report.plots import map_points, origin, score_ranks, survivor_bars, used_shades
@@ -127,7 +127,7 @@ def _written(data: PublicData) -> str:
     return f"{named}; {later:,} written after the records scored" if later else named
 
 
-def _generator(release: Release) -> str:
+def _generator(release: ReleaseFacts) -> str:
     facts = release.generator
     words = [facts.provider, facts.model] if facts is not None else []
     if release.starts_from is not None:
@@ -135,7 +135,7 @@ def _generator(release: Release) -> str:
     return ", ".join(filter(None, words))
 
 
-def _budget(release: Release) -> dict[str, Any]:
+def _budget(release: ReleaseFacts) -> dict[str, Any]:
     spent, total, cap = release_epsilon(release), release.dataset_epsilon, release.cap
     if not (math.isfinite(spent) and math.isfinite(total)):
         return {"this": 100.0, "before": 0.0, "text": "without a finite epsilon"}
@@ -148,7 +148,7 @@ def _budget(release: Release) -> dict[str, Any]:
     }
 
 
-def _uses(release: Release) -> list[dict[str, str]]:
+def _uses(release: ReleaseFacts) -> list[dict[str, str]]:
     """Describe in plain words what used the records, with shares of the release's budget.
 
     A share is a fraction of mu^2 and is missing if a mechanism has no mu.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from sugarbush.privacy.accounting import rounded_down, rounded_up
+from sugarbush.privacy.entries import composed_epsilon
 from sugarbush.privacy.events import (
     DiscreteGaussian,
     DpSgdBound,
@@ -13,10 +14,9 @@ from sugarbush.privacy.events import (
     NonPrivate,
     PoissonGaussian,
 )
-from sugarbush.privacy.ledger import composed_epsilon
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
-from sugarbush.report.model import Release
+from sugarbush.report.model import ReleaseFacts
 
 COMPOSITION = (
     "Each mechanism has a privacy loss distribution. It is rounded so that epsilon is never too "
@@ -27,7 +27,7 @@ COMPOSITION = (
 )
 
 
-def release_epsilon(release: Release) -> float:
+def release_epsilon(release: ReleaseFacts) -> float:
     """Return the epsilon of the release's ledger entries, at the release's delta.
 
     If the entries come from several plans, the result is the bound for adaptive choices.
@@ -35,12 +35,12 @@ def release_epsilon(release: Release) -> float:
     return composed_epsilon(release.entries, delta=release.delta)
 
 
-def is_private(release: Release) -> bool:
+def is_private(release: ReleaseFacts) -> bool:
     """Return whether every mechanism is DP."""
     return not any(isinstance(entry.event, NonPrivate) for entry in release.entries)
 
 
-def heading(release: Release) -> str:
+def heading(release: ReleaseFacts) -> str:
     """Write the first sentence of the card and the page."""
     if not is_private(release):
         return "NOT PRIVATE: a mechanism without differential privacy was used. Do not publish."
@@ -59,7 +59,7 @@ def heading(release: Release) -> str:
             return "Release: differentially private under the assumptions below."
 
 
-def statement(release: Release) -> str:
+def statement(release: ReleaseFacts) -> str:
     """Write the guarantee in one sentence."""
     spent = release_epsilon(release)
     if math.isinf(spent):
@@ -79,7 +79,7 @@ def statement(release: Release) -> str:
     )
 
 
-def in_other_words(release: Release) -> str | None:
+def in_other_words(release: ReleaseFacts) -> str | None:
     """Explain what an observer can learn. Return None if there is no guarantee or no ledger
     entry.
 
@@ -95,7 +95,7 @@ def in_other_words(release: Release) -> str | None:
     )
 
 
-def _unit(release: Release) -> str:
+def _unit(release: ReleaseFacts) -> str:
     if release.unit is Unit.RECORD:
         return "one record"
     return "one person with all of their records"
@@ -175,7 +175,7 @@ def purpose_of_stage(stage: str) -> str:
     return _PURPOSES.get(stage.partition("@")[0], stage)
 
 
-def assumed_public(release: Release) -> list[str]:
+def assumed_public(release: ReleaseFacts) -> list[str]:
     """Return the list of things that the guarantee assumes to be public, and does not protect."""
     names = release.schema.names
     items = [
@@ -211,7 +211,7 @@ def assumed_public(release: Release) -> list[str]:
     return items
 
 
-def not_covered(release: Release) -> list[str]:
+def not_covered(release: ReleaseFacts) -> list[str]:
     """Return the list of things that the guarantee does not cover."""
     items = [
         "One person in several records: the promise is for each record. For k records of one "
@@ -267,7 +267,7 @@ def _choice(runs: int) -> str:
     )
 
 
-def remarks(release: Release) -> list[str]:
+def remarks(release: ReleaseFacts) -> list[str]:
     """Return the remarks that mechanisms and methods declare, on the accounting, and on repairs."""
     items = list(release.remarks)
     if release.entries:

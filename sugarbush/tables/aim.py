@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from sugarbush.tables.dp_table import Attributes, Measurement
+from sugarbush.tables.dp_table import AttributeNames, Measurement
 from sugarbush.tables.graphical_model import MarkovRandomField, model_megabytes
 from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
 from sugarbush.tables.synthesis import (
@@ -79,7 +79,7 @@ def aim(
     weights = _weights(marginals)
     singles_stddev = measurements[0].stddev
     edges = len(measurer.domain) - 1
-    shown: list[Attributes] = []
+    shown: list[AttributeNames] = []
     model = fit(measurer.domain, measurements, rare=rare)
     budget = whole / (_ROUNDS_PER_ATTRIBUTE * len(measurer.domain))
     for number in itertools.count(1):
@@ -115,7 +115,7 @@ def aim(
     return finish(measurer.domain, measurements, rare=rare, start=model, shown=kept)
 
 
-def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> bool:
+def _fits(model: MarkovRandomField, attributes: AttributeNames, limit_mb: float) -> bool:
     """Return whether the junction tree with one more marginal fits the limit (Algorithm 2).
 
     A marginal within a clique of the model adds no cell, so at least one marginal always fits.
@@ -125,7 +125,7 @@ def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> 
     return model_megabytes(model.domain, [*model.cliques, attributes]) <= limit_mb
 
 
-def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
+def _rounds_to_try(edges: int, shown: Sequence[AttributeNames]) -> float:
     """Return the number of affordable rounds below which the search for dependences ends.
 
     The number is two rounds per edge of a tree that spans all attributes. After the first found
@@ -138,7 +138,7 @@ def _measure_worst(
     measurer: MarginalMeasurer,
     model: MarkovRandomField,
     *,
-    weights: Mapping[Attributes, float],
+    weights: Mapping[AttributeNames, float],
     mu_squared: float,
     round: int,
 ) -> Measurement:
@@ -192,7 +192,7 @@ def _shows_dependence(
     return bool((apart**2).sum() > noise + singles_stddev**2 * sum(domain))
 
 
-def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
+def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[AttributeNames]:
     """Return all one-way marginals, and larger marginals with at most `max_cells` cells.
 
     A larger marginal has 2 to `degree` attributes with at least two cells each.
@@ -209,7 +209,7 @@ def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> lis
     ]
 
 
-def _weights(marginals: Sequence[Attributes]) -> dict[Attributes, float]:
+def _weights(marginals: Sequence[AttributeNames]) -> dict[AttributeNames, float]:
     """Weight each marginal by its overlap with the largest marginals, with weights in (0, 1].
 
     Source: Section 4.1, w_r = sum_s c_s |r and s|.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sugarbush.privacy.data_types import Released
 
-Attributes = tuple[str, ...]
+AttributeNames = tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Measurement:
     are merged cells, not codes of the schema.
     """
 
-    attributes: Attributes
+    attributes: AttributeNames
     counts: NDArray[np.int64]
     stddev: float
     mu: float

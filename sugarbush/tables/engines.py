@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Final
 
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import GaussianDp
@@ -16,8 +17,11 @@ from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
 from sugarbush.tables.synthesis import Synthesis, draw_rows, finish_singles
 
+MAX_CELLS: Final = 10_000  # largest marginal
+MAX_MODEL_MB: Final = 4.0  # in our measurements, a larger model was slower and not more accurate
 
-def synthesize(
+
+def synthesize_table(
     table: Private[tuple[int, ...]],
     schema_domain: Mapping[str, int],
     *,
@@ -52,11 +56,18 @@ def synthesize(
     )
 
 
-def run_engine(measurer: MarginalMeasurer, params: SynthesizeMetadataSettings) -> Synthesis:
-    """Run the engine that the settings name."""
+def run_engine(
+    measurer: MarginalMeasurer,
+    params: SynthesizeMetadataSettings,
+    *,
+    max_cells: int = MAX_CELLS,
+    max_model_mb: float = MAX_MODEL_MB,
+) -> Synthesis:
+    """Run the engine that the settings name.
+
+    A marginal has at most `max_cells` cells, and the graphical model has at most `max_model_mb`.
+    """
     if params.engine is Engine.INDEPENDENT:
         return finish_singles(measurer)
     engine = aim if params.engine is Engine.SUGARBUSH else smartnoise
-    return engine(
-        measurer, degree=params.degree, max_cells=params.max_cells, max_model_mb=params.max_model_mb
-    )
+    return engine(measurer, degree=params.degree, max_cells=max_cells, max_model_mb=max_model_mb)

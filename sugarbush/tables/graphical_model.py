@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
-from sugarbush.tables.dp_table import Attributes
+from sugarbush.tables.dp_table import AttributeNames
 
 Domain = Mapping[str, int]
 Floats = NDArray[np.float64]
-_Blocks = dict[Attributes, Floats]  # one array per clique
+_Blocks = dict[AttributeNames, Floats]  # one array per clique
 
 _CONJUGATE_STEPS = 8  # maximum number of conjugate-gradient steps in a Levenberg-Marquardt step
 _TRUNCATION = 1e-2  # conjugate gradients stop at this fraction of the first squared residual
@@ -38,10 +38,10 @@ _LEAST_PROGRESS = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
+class NoisyMarginal:
     """A noisy marginal. Counts and variances have one axis per attribute."""
 
-    attributes: Attributes
+    attributes: AttributeNames
     counts: Floats
     variance: Floats
 
@@ -53,16 +53,16 @@ class JunctionTree:
     Every clique is a subset of a node. The nodes that contain an attribute form a subtree.
     """
 
-    nodes: tuple[Attributes, ...]
+    nodes: tuple[AttributeNames, ...]
     parents: tuple[int | None, ...]
 
-    def separator(self, node: int) -> Attributes:
+    def separator(self, node: int) -> AttributeNames:
         parent = self.parents[node]
         shared = () if parent is None else self.nodes[parent]
         return tuple(name for name in self.nodes[node] if name in shared)
 
 
-def elimination_cliques(domain: Domain, cliques: Iterable[Attributes]) -> list[frozenset[str]]:
+def elimination_cliques(domain: Domain, cliques: Iterable[AttributeNames]) -> list[frozenset[str]]:
     """Triangulate by greedy elimination of the lightest attribute, and return the maximal cliques.
 
     Eliminating an attribute creates a clique. The weight of the attribute is the number of cells of
@@ -91,7 +91,7 @@ def elimination_cliques(domain: Domain, cliques: Iterable[Attributes]) -> list[f
     return nodes
 
 
-def model_megabytes(domain: Domain, cliques: Iterable[Attributes]) -> float:
+def model_megabytes(domain: Domain, cliques: Iterable[AttributeNames]) -> float:
     """Compute the size of a model's beliefs: 8 bytes for each cell of the junction tree's nodes."""
     return sum(_cells(domain, c) for c in elimination_cliques(domain, cliques)) * 8 / 2**20
 
@@ -105,7 +105,7 @@ def axis_order(domain: Domain) -> dict[str, int]:
     return {name: place for place, name in enumerate(ascending)}
 
 
-def junction_tree(domain: Domain, cliques: Iterable[Attributes]) -> JunctionTree:
+def junction_tree(domain: Domain, cliques: Iterable[AttributeNames]) -> JunctionTree:
     """Connect the elimination cliques by a maximum spanning forest, weighted by shared attributes.
 
     Each node lists its attributes in axis order.
@@ -139,10 +139,10 @@ class MarkovRandomField:
     def __init__(
         self,
         domain: Domain,
-        cliques: Iterable[Attributes],
+        cliques: Iterable[AttributeNames],
         *,
         total: float,
-        potentials: Mapping[Attributes, Floats] | None = None,
+        potentials: Mapping[AttributeNames, Floats] | None = None,
     ) -> None:
         self.domain: Domain = dict(domain)
         self.total = float(total)
@@ -161,7 +161,7 @@ class MarkovRandomField:
             self.potentials[whole] += _spread(values, names, whole)
         self.calibrate()
 
-    def calibrate(self, potentials: Mapping[Attributes, Floats] | None = None) -> None:
+    def calibrate(self, potentials: Mapping[AttributeNames, Floats] | None = None) -> None:
         """Recompute the beliefs from the potentials."""
         if potentials is not None:
             self.potentials = dict(potentials)
@@ -171,7 +171,7 @@ class MarkovRandomField:
             factors[home] += _spread(potential, clique, self.tree.nodes[home])
         self._conditionals = self._collect(factors)
         self._beliefs = self._distribute(self._conditionals)
-        self._messages: dict[tuple[int, frozenset[str]], tuple[Attributes, Floats]] = {}
+        self._messages: dict[tuple[int, frozenset[str]], tuple[AttributeNames, Floats]] = {}
 
     def _collect(self, factors: list[Floats]) -> list[Floats]:
         """Compute P(node | separator) of every node, from the leaves to the roots.
@@ -207,23 +207,23 @@ class MarkovRandomField:
                 beliefs.append(conditional * _spread(known, separator, self.tree.nodes[node]))
         return beliefs
 
-    def ordered(self, attributes: Iterable[str]) -> Attributes:
+    def ordered(self, attributes: Iterable[str]) -> AttributeNames:
         return tuple(sorted(set(attributes), key=self._order.__getitem__))
 
-    def clique_marginals(self) -> dict[Attributes, Floats]:
+    def clique_marginals(self) -> dict[AttributeNames, Floats]:
         """Return the expected counts of each clique that has a potential."""
         return {
             clique: self.total * _sum_to(self._beliefs[home], self.tree.nodes[home], clique)
             for clique, home in self._home.items()
         }
 
-    def marginal(self, attributes: Attributes) -> Floats:
+    def marginal(self, attributes: AttributeNames) -> Floats:
         """Return the expected counts of `attributes`, with one axis per attribute."""
         wanted = self.ordered(attributes)
         places = tuple(wanted.index(name) for name in attributes)
         return np.transpose(self.total * self._probabilities(wanted), places)
 
-    def _probabilities(self, wanted: Attributes) -> Floats:
+    def _probabilities(self, wanted: AttributeNames) -> Floats:
         for node, belief in zip(self.tree.nodes, self._beliefs, strict=True):
             if set(wanted) <= set(node):
                 return _sum_to(belief, node, wanted)
@@ -234,7 +234,7 @@ class MarkovRandomField:
         ]
         return self._product(trees, wanted)
 
-    def _message(self, node: int, wanted: frozenset[str]) -> tuple[Attributes, Floats]:
+    def _message(self, node: int, wanted: frozenset[str]) -> tuple[AttributeNames, Floats]:
         """Compute P(below | separator) by variable elimination.
 
         `below` contains the wanted attributes that the node's subtree adds to the node's separator.
@@ -256,7 +256,9 @@ class MarkovRandomField:
             self._messages[key] = (result, self._product(parts, result))
         return self._messages[key]
 
-    def _product(self, parts: Sequence[tuple[Attributes, Floats]], result: Attributes) -> Floats:
+    def _product(
+        self, parts: Sequence[tuple[AttributeNames, Floats]], result: AttributeNames
+    ) -> Floats:
         """Multiply factors, and sum over every attribute that is not in `result`."""
         operands: list[Any] = []
         for names, factor in parts:
@@ -283,13 +285,13 @@ class MarkovRandomField:
                 columns[name] = codes.astype(np.int64)
         return np.stack([columns[name] for name in self.domain], axis=1)
 
-    def _shape(self, attributes: Attributes) -> tuple[int, ...]:
+    def _shape(self, attributes: AttributeNames) -> tuple[int, ...]:
         return tuple(self.domain[name] for name in attributes)
 
 
-def estimate(
+def fit_model(
     domain: Domain,
-    observations: Sequence[Observation],
+    observations: Sequence[NoisyMarginal],
     *,
     total: float,
     enough: float,
@@ -339,10 +341,10 @@ class _LeastSquares:
     Algorithms 5.3 and 7.1).
     """
 
-    def __init__(self, model: MarkovRandomField, observations: Sequence[Observation]) -> None:
+    def __init__(self, model: MarkovRandomField, observations: Sequence[NoisyMarginal]) -> None:
         self.model = model
-        self.precision: dict[Attributes, Floats] = {}
-        weighted: dict[Attributes, Floats] = {}
+        self.precision: dict[AttributeNames, Floats] = {}
+        weighted: dict[AttributeNames, Floats] = {}
         for one in observations:  # averages observations of the same clique, by precision
             names = model.ordered(one.attributes)
             axes = [one.attributes.index(name) for name in names]
@@ -454,8 +456,8 @@ def _cells(domain: Domain, attributes: Iterable[str]) -> int:
     return math.prod(domain[name] for name in attributes)
 
 
-def _maximal(cliques: Iterable[Attributes]) -> tuple[Attributes, ...]:
-    kept: list[Attributes] = []
+def _maximal(cliques: Iterable[AttributeNames]) -> tuple[AttributeNames, ...]:
+    kept: list[AttributeNames] = []
     for clique in sorted(cliques, key=lambda c: (-len(c), c)):
         if not any(set(clique) <= set(other) for other in kept):
             kept.append(clique)
@@ -471,22 +473,22 @@ def _subtree_attributes(tree: JunctionTree) -> tuple[frozenset[str], ...]:
     return tuple(map(frozenset, added))
 
 
-def _first_within(clique: Attributes, nodes: Sequence[Attributes]) -> int:
+def _first_within(clique: AttributeNames, nodes: Sequence[AttributeNames]) -> int:
     return next(i for i, node in enumerate(nodes) if set(clique) <= set(node))
 
 
-def _axes(attributes: Attributes, dropped: Iterable[str]) -> tuple[int, ...]:
+def _axes(attributes: AttributeNames, dropped: Iterable[str]) -> tuple[int, ...]:
     return tuple(sorted(attributes.index(name) for name in dropped))
 
 
-def _sum_to(factor: Floats, attributes: Attributes, kept: Attributes) -> Floats:
+def _sum_to(factor: Floats, attributes: AttributeNames, kept: AttributeNames) -> Floats:
     """Sum a factor over every attribute outside `kept`. Attributes are in axis order."""
     if attributes == kept:
         return factor
     return np.asarray(factor.sum(axis=_axes(attributes, set(attributes) - set(kept))))
 
 
-def _spread(factor: Floats, attributes: Attributes, onto: Attributes) -> Floats:
+def _spread(factor: Floats, attributes: AttributeNames, onto: AttributeNames) -> Floats:
     """Return a view that broadcasts over the attributes of `onto`. Attributes are in axis order."""
     sizes = dict(zip(attributes, factor.shape, strict=True))
     return factor.reshape([sizes.get(name, 1) for name in onto])

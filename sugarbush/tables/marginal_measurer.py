@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.gaussian_dp import (
-    GaussianDpFilter,
     bounded_range_epsilon,
     bounded_range_mu,
     discrete_gaussian_mu,
     discrete_gaussian_stddev,
 )
+from sugarbush.privacy.gaussian_dp_filter import GaussianDpFilter
 from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
-from sugarbush.tables.dp_table import Attributes, Measurement
+from sugarbush.tables.dp_table import AttributeNames, Measurement
 
 # Scores are integer multiples of 1/_GRID^2, clipped to the range that float64 represents exactly
 # (8.6e9 records). Rounding and clipping therefore do not increase the sensitivity of scores.
@@ -47,7 +47,7 @@ class Candidate:
     `estimate` is the model's marginal, with one axis per attribute. `weight` is at most 1.
     """
 
-    attributes: Attributes
+    attributes: AttributeNames
     estimate: NDArray[np.float64]
     weight: float
     penalty: float
@@ -86,7 +86,7 @@ class MarginalMeasurer:
         self._public_domain = dict(domain)
         self._codes = _columns(table._per_unit, self.domain)
         self._columns = dict(self._codes)
-        self._counted: dict[Attributes, NDArray[np.int64]] = {}
+        self._counted: dict[AttributeNames, NDArray[np.int64]] = {}
         self._merged: set[str] = set()
 
     @property
@@ -119,7 +119,7 @@ class MarginalMeasurer:
         self._counted = {c: v for c, v in self._counted.items() if self._merged.isdisjoint(c)}
         self._merged = set()
 
-    def shape(self, attributes: Attributes) -> tuple[int, ...]:
+    def shape(self, attributes: AttributeNames) -> tuple[int, ...]:
         return tuple(self.domain[name] for name in attributes)
 
     def noise_of(self, mu: float) -> float:
@@ -127,7 +127,7 @@ class MarginalMeasurer:
         return discrete_gaussian_stddev(mu, sensitivity=marginal_sensitivity(self.records_per_unit))
 
     def measure(
-        self, attributes: Attributes, *, mu: float, round: int, selection_mu: float = 0.0
+        self, attributes: AttributeNames, *, mu: float, round: int, selection_mu: float = 0.0
     ) -> Measurement:
         """Measure the marginal of `attributes`, with exact discrete Gaussian noise on each count.
 
@@ -174,7 +174,7 @@ class MarginalMeasurer:
         score = weight * (distance - round(candidate.penalty * _GRID))
         return min(max(score, -_LARGEST_EXACT), _LARGEST_EXACT) / _GRID**2
 
-    def _count(self, attributes: Attributes) -> NDArray[np.int64]:
+    def _count(self, attributes: AttributeNames) -> NDArray[np.int64]:
         if attributes not in self._counted:
             shape = self.shape(attributes)
             cell: NDArray[Any] = np.zeros((), dtype=np.int64)

@@ -7,19 +7,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sugarbush.settings import AtLeastOne, Positive, Section
+from sugarbush.settings import Section
 
 
 class Engine(StrEnum):
-    """The algorithm that synthesizes the DP table. `mst` of version 0.1 is read as `sugarbush`."""
+    """The algorithm that synthesizes the DP table."""
 
     SUGARBUSH = "sugarbush"
     SMARTNOISE = "smartnoise"
     INDEPENDENT = "independent"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Engine | None:
-        return cls.SUGARBUSH if value == "mst" else None
 
 
 class SynthesizeMetadataSettings(Section):
@@ -31,11 +27,5 @@ class SynthesizeMetadataSettings(Section):
     """Attributes of the schema that the table contains; null: all."""
     degree: Annotated[int, Field(ge=1, le=4)] = 2
     """Maximum number of attributes in a marginal."""
-    max_cells: AtLeastOne = 10_000
-    """Maximum number of cells in a marginal."""
-    max_model_mb: Positive = 4.0
-    """Maximum size of the graphical model. A larger model is slower and not more accurate."""
     label: str | None = None
     """augpe starts from DP counts of the values of this attribute; null: the first attribute."""
-    seed: int = 1
-    """Seed of the rows that are sampled from the fitted model."""

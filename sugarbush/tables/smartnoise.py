@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.gaussian_dp import bounded_range_mu, discrete_gaussian_mu
-from sugarbush.tables.dp_table import Attributes, Measurement
+from sugarbush.tables.dp_table import AttributeNames, Measurement
 from sugarbush.tables.graphical_model import MarkovRandomField
 from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
 from sugarbush.tables.synthesis import Synthesis, count_records
@@ -103,7 +103,7 @@ class _Conversation:
     measurer: MarginalMeasurer
     domain: Any
     measurements: list[Measurement] = field(default_factory=list)
-    _asked: Attributes = ()
+    _asked: AttributeNames = ()
     _selection_mu: float = 0.0
 
     def project(self, attributes: Sequence[str]) -> _Conversation:
@@ -128,12 +128,12 @@ class _Conversation:
 
     def select(
         self,
-        candidates: Mapping[Attributes, float],
+        candidates: Mapping[AttributeNames, float],
         answers: object,
         model: Any,
         epsilon: float,
         stddev: float,
-    ) -> Attributes:
+    ) -> AttributeNames:
         """Select with the measurer, by the scores of smartnoise's exponential mechanism."""
         greatest = max(candidates.values())
         offered = []
@@ -152,7 +152,7 @@ class _Conversation:
         return offered[chosen].attributes
 
 
-def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
+def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[AttributeNames]:
     """Return the marginals of `degree` attributes, and one-way marginals of the rest."""
     sets = itertools.combinations(domain, min(degree, len(domain)))
     workload = [s for s in sets if math.prod(domain[name] for name in s) <= max_cells]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
-from sugarbush.tables.dp_table import Attributes, Measurement
-from sugarbush.tables.graphical_model import Floats, MarkovRandomField, Observation, estimate
+from sugarbush.tables.dp_table import AttributeNames, Measurement
+from sugarbush.tables.graphical_model import Floats, MarkovRandomField, NoisyMarginal, fit_model
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
 # Each step leaves the fraction 1e-12 of its budget, so that rounding cannot exceed the budget.
@@ -107,7 +107,7 @@ def merge_rare(measurer: MarginalMeasurer, rare: Mapping[str, RareValues]) -> No
         measurer.merge(name, values.cells)
 
 
-def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> Observation:
+def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> NoisyMarginal:
     """Convert a measurement to an observation, and sum the counts of merged values."""
     counts = measurement.counts.astype(np.float64)
     variance = np.full(counts.shape, measurement.stddev**2)
@@ -116,7 +116,7 @@ def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> Observa
             if name in rare:
                 cells = np.asarray(rare[name].cells)
                 counts, variance = _add_up(counts, cells, axis), _add_up(variance, cells, axis)
-    return Observation(attributes=measurement.attributes, counts=counts, variance=variance)
+    return NoisyMarginal(attributes=measurement.attributes, counts=counts, variance=variance)
 
 
 def fit(
@@ -128,7 +128,7 @@ def fit(
     calibrations: int = ROUND,
 ) -> MarkovRandomField:
     """Fit a model to the measurements, with the potentials of `start` first."""
-    return estimate(
+    return fit_model(
         domain,
         [observe(measurement, rare) for measurement in measurements],
         total=max(count_records(measurements), 1.0),
@@ -144,7 +144,7 @@ def finish(
     *,
     rare: Mapping[str, RareValues],
     start: MarkovRandomField | None = None,
-    shown: Sequence[Attributes] | None = None,
+    shown: Sequence[AttributeNames] | None = None,
 ) -> Synthesis:
     """Fit the final model, and return the engine's result.
 
@@ -159,7 +159,7 @@ def finish(
     )
 
 
-def only(measurements: Sequence[Measurement], shown: Sequence[Attributes]) -> list[Measurement]:
+def only(measurements: Sequence[Measurement], shown: Sequence[AttributeNames]) -> list[Measurement]:
     """Return the measurements of one-way marginals and of the larger marginals in `shown`."""
     return [m for m in measurements if len(m.attributes) == 1 or m.attributes in shown]
 
@@ -168,7 +168,7 @@ def finish_evenly(
     measurer: MarginalMeasurer,
     measurements: Sequence[Measurement],
     *,
-    shown: Sequence[Attributes],
+    shown: Sequence[AttributeNames],
     rare: Mapping[str, RareValues],
     start: MarkovRandomField,
     round: int,

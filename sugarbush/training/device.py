@@ -17,9 +17,13 @@ def open_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ParamsError(f"params.yaml: device: {name!r} is not a PyTorch device") from None
+        raise ParamsError(
+            f"params.yaml: training.device: {name!r} is not a PyTorch device"
+        ) from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ParamsError(f"params.yaml: device: {name}, but PyTorch finds no GPU here. Set cpu")
+        raise ParamsError(
+            f"params.yaml: training.device: {name}, but PyTorch finds no GPU here. Set cpu"
+        )
     return device
 
 

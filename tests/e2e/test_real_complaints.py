@@ -53,7 +53,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
         prepare__schema="schema.yaml",
         generator__provider="pool", generator__pool__sources=sources,
         embedding__max_tokens=64,
-        evolve__maple__candidates=80, evolve__public__candidates=20,
+        methods__maple__candidates=80, methods__public__candidates=20,
         evaluate__bootstrap=0,
     )  # fmt: skip
     (folder / "params.yaml").write_text(yaml.safe_dump(fields))

@@ -17,16 +17,17 @@ from hypothesis import strategies as st
 
 from sugarbush.errors import SugarbushError
 from sugarbush.generators.answer_cache import Completion, open_cache
-from sugarbush.generators.openai.batch_jobs import Job, jobs_with, save_job
+from sugarbush.generators.openai.batch_jobs import BatchJob, jobs_with, save_job
 from sugarbush.generators.openai.cost import Meter, read_journal, spending_by_batch
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.paths import Roots
 from sugarbush.pipeline.released import charges_of_releases, entries_of_releases
 from sugarbush.privacy.accounting import gaussian_mu
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.entries import ACCEPTED, Entry
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
-from sugarbush.privacy.ledger import ACCEPTED, Entry, Ledger, _seal
+from sugarbush.privacy.ledger import Ledger, _seal
 from sugarbush.privacy.results import open_result_store
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.snapshots import Snapshots
@@ -108,7 +109,7 @@ def _template() -> dict[str, bytes]:
         Snapshots(state, "release-letters").of("corpus", digest="a")
         save_job(
             state / "batches",
-            Job(name="b", base_url="u", model="m", id=None, keys=("k",), account="letters"),
+            BatchJob(name="b", base_url="u", model="m", id=None, keys=("k",), account="letters"),
         )
         meter = Meter(state, account="letters", stage="s", params=_PARAMS)
         meter.admit(0.5)

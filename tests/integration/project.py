@@ -15,7 +15,9 @@ from typing import Any
 
 import yaml
 
-from sugarbush.privacy.ledger import Entry, Ledger
+from sugarbush.pipeline.settings import value_at
+from sugarbush.privacy.entries import Entry
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 from tests.one_process import forked
 from tests.settings import ROOT, settings
@@ -44,8 +46,6 @@ SMALL: dict[str, Any] = {
     "privacy__dataset": "letters",
     "privacy__purpose": "release",
     "privacy__cap": 50.0,
-    "make_example__records": 100,
-    "make_example__donated": 5,
     "prepare__file": "letters.jsonl",
     "prepare__donated": "donated.jsonl",
     "prepare__schema": "letters.schema.yaml",
@@ -53,7 +53,6 @@ SMALL: dict[str, Any] = {
     "synthesize_metadata__degree": 1,
     "initialise__length": {"words": 30, "attribute": None, "words_by_value": None},
     "evaluate__bootstrap": 0,
-    "evaluate__clusters": 2,
     "report__texts": 5,
     "release__texts": 8,
     "pretrain__texts": 60,
@@ -64,6 +63,7 @@ SMALL: dict[str, Any] = {
 }
 SMALL_TRAINING = {"batch_size": 20, "epochs": 2, "max_length": 64, "repeatable_steps": 10}
 SMALL_EVOLUTION = {"candidates": 16, "rounds": 1, "variations": 2, "examples": 2}
+SMALL_METHODS = {"maple": SMALL_EVOLUTION, "augpe": SMALL_EVOLUTION, "dpft": SMALL_TRAINING}
 
 
 def letters(count: int) -> list[dict[str, str]]:
@@ -150,10 +150,11 @@ class Checkout:
         return self.run("git", *arguments).stdout
 
     def change(self, section: str | None = None, /, **changes: Any) -> None:
-        """Change settings in params.yaml: in `section`, or at the top level if it is None."""
+        """Change settings in params.yaml: in `section`, such as methods.maple, or at the top level
+        if it is None."""
         path = self.path / "params.yaml"
         fields = yaml.safe_load(path.read_text())
-        (fields if section is None else fields[section]).update(changes)
+        (fields if section is None else value_at(fields, section)).update(changes)
         path.write_text(yaml.safe_dump(fields, sort_keys=False))
 
     @property
@@ -172,6 +173,14 @@ class Checkout:
         return [line.split("'")[1] for line in output.splitlines() if line.startswith(mark)]
 
 
+def small_settings(**changes: Any) -> dict[str, Any]:
+    """Return the settings of a small project. `section__key=value` changes a setting."""
+    fields = settings(**(SMALL | changes))
+    for name in fields["methods"]:
+        fields["methods"][name] |= SMALL_METHODS.get(name, {})
+    return fields
+
+
 def make_project(path: Path, state: Path, *, records: int = 140, **changes: Any) -> Checkout:
     """Make a checkout and commit all its files to git. `section__key=value` changes a setting."""
     path.mkdir(parents=True)
@@ -183,10 +192,7 @@ def make_project(path: Path, state: Path, *, records: int = 140, **changes: Any)
         if (ROOT / name).is_file():
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             (path / name).write_bytes((ROOT / name).read_bytes())
-    fields = settings(**(SMALL | changes))
-    for method in ("maple", "augpe"):
-        fields["evolve"][method] |= SMALL_EVOLUTION
-    fields["finetune"]["dpft"] |= SMALL_TRAINING
+    fields = small_settings(**changes)
     (path / "params.yaml").write_text(yaml.safe_dump(fields, sort_keys=False))
     (path / "letters.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     corpus = letters(records + 6)

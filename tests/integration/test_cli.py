@@ -77,7 +77,7 @@ def test_check_says_what_is_in_order_and_spends_nothing(
         ("privacy.shares.metadata=0.5", "must add up to 1"),
         ("privacy.unit=user", "`privacy.unit: user` needs prepare.user_column"),
         ("privacy.epsilom=1", "did you mean epsilon"),
-        ("evolve.maple.rounds=200000", "evolve.maple.rounds=200000"),
+        ("methods.maple.rounds=200000", "methods.maple.rounds=200000"),
         ("prepare.text_column=body", "no column 'body'"),
         ("prepare.file=gone.csv", "gone.csv: not found (setting prepare.file)"),
         ("prepare.schema=gone.yaml", "gone.yaml"),

@@ -22,7 +22,8 @@ from sugarbush.data.private_store import PrivateStore
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import FailureError, InvariantError, ParamsError, StorageError
-from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, count_votes, sum_scores
+from sugarbush.evolution.parts import Candidates, Records
+from sugarbush.evolution.scorers import KernelScorer, NearestVotes
 from sugarbush.pipeline.cluster import Dask, ProcessPool, _call, engine, visible_devices
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.data_types import Private
@@ -89,13 +90,11 @@ def store_of(folder: Path, own: MapParts | None) -> PrivateStore:
     return store
 
 
-def voting_of(store: PrivateStore, ledger: Ledger, *, die: Path | None = None) -> VotingSession:
+def records_of(store: PrivateStore, *, die: Path | None = None) -> Private[Records]:
     own = encode if die is None else partial(encode_and_die_once, marker=die)
-    embeddings = store.embeddings(own).zip_batch(
-        store.codes(["a"]), lambda vectors, codes: PrivateEmbeddings(vectors, codes[:, 0])
+    return store.embeddings(own).zip_batch(
+        store.codes(["a"]), lambda vectors, codes: Records(vectors, codes, codes[:, 0])
     )
-    session = PrivacySession(ledger=ledger, stage="vote", run="1")
-    return VotingSession(embeddings=embeddings, stddev=20.0, session=session)
 
 
 def ledger_of(folder: Path) -> Ledger:
@@ -108,14 +107,23 @@ def injected(sums: NDArray[np.int64], **_: float) -> NDArray[np.int64]:
     return sums + np.arange(len(sums)) ** 2
 
 
-def votes_of(voting: VotingSession) -> list[list[int]]:
-    candidates = encode(tuple(f"candidate {i}" for i in range(CANDIDATES)))
+SCORERS = (
+    NearestVotes(),
+    NearestVotes(by_label=True),
+    KernelScorer(),
+    NearestVotes(votes=5, by_label=True),
+)
+
+
+def votes_of(records: Private[Records], ledger: Ledger) -> list[list[int]]:
+    embeddings = encode(tuple(f"candidate {i}" for i in range(CANDIDATES)))
     labels = np.arange(CANDIDATES) % 3
+    candidates = Candidates(embeddings, labels[:, None], labels)
+    session = PrivacySession(ledger=ledger, stage="vote", run="1")
     with mock.patch.object(mechanisms, "discrete_gaussian", injected):
         return [
-            count_votes(voting, candidates, labels, by_label=False).value.tolist(),
-            count_votes(voting, candidates, labels, by_label=True).value.tolist(),
-            sum_scores(voting, candidates, width=0.2).value.tolist(),
+            scorer.total(records, candidates, stddev=20.0, session=session).value.tolist()
+            for scorer in SCORERS
         ]
 
 
@@ -124,8 +132,8 @@ def test_every_engine_releases_the_same_bytes(tmp_path: Path, scheduler: str) ->
     for name in ENGINES:
         folder = tmp_path / name
         ledger = ledger_of(folder)
-        found.append(votes_of(voting_of(store_of(folder, of_name(name, scheduler)), ledger)))
-        assert len(ledger.entries()) == 3
+        found.append(votes_of(records_of(store_of(folder, of_name(name, scheduler))), ledger))
+        assert len(ledger.entries()) == len(SCORERS)
     assert all(votes == found[0] for votes in found)
     assert sum(found[0][0]) == RECORDS + sum(i**2 for i in range(CANDIDATES))
 
@@ -134,25 +142,20 @@ def test_every_engine_releases_the_same_bytes(tmp_path: Path, scheduler: str) ->
 def test_a_worker_that_is_killed_loses_nothing_and_charges_nothing_twice(
     tmp_path: Path, scheduler: str, name: str
 ) -> None:
-    expected = votes_of(voting_of(store_of(tmp_path / "a", None), ledger_of(tmp_path / "a")))
+    expected = votes_of(records_of(store_of(tmp_path / "a", None)), ledger_of(tmp_path / "a"))
     ledger, killed = ledger_of(tmp_path / "b"), tmp_path / "embedding"
-    voting = voting_of(store_of(tmp_path / "b", of_name(name, scheduler)), ledger, die=killed)
+    records = records_of(store_of(tmp_path / "b", of_name(name, scheduler)), die=killed)
     assert killed.exists()
     assert not ledger.entries()
     vote = tmp_path / "vote"
 
-    def die_and_return(records: PrivateEmbeddings) -> PrivateEmbeddings:
+    def die_and_return(batch: Records) -> Records:
         die_once(vote)
-        return records
+        return batch
 
-    dying = VotingSession(
-        embeddings=voting.embeddings.map_batch(die_and_return),
-        stddev=voting.stddev,
-        session=voting.session,
-    )
-    assert votes_of(dying) == expected
+    assert votes_of(records.map_batch(die_and_return), ledger) == expected
     assert vote.exists()
-    assert len(ledger.entries()) == 3
+    assert len(ledger.entries()) == len(SCORERS)
 
 
 def test_parts_that_finished_before_a_kill_are_counted_once(tmp_path: Path) -> None:
@@ -216,10 +219,12 @@ def test_the_files_of_parts_vanish_with_their_vectors(tmp_path: Path) -> None:
 
 def test_a_vote_that_fails_charges_nothing(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
-    voting = voting_of(store_of(tmp_path, None), ledger)
-    wrong = np.zeros((3, DIM + 1), dtype=np.float32)
-    with pytest.raises(InvariantError):
-        count_votes(voting, wrong, np.zeros(3, dtype=np.int64), by_label=False)
+    records, labels = records_of(store_of(tmp_path, None)), np.zeros(3, dtype=np.int64)
+    wrong = Candidates(np.zeros((3, DIM + 1), dtype=np.float32), labels[:, None], labels)
+    session = PrivacySession(ledger=ledger, stage="vote", run="1")
+    for scorer in SCORERS:
+        with pytest.raises(InvariantError):
+            scorer.total(records, wrong, stddev=20.0, session=session)
     assert not ledger.entries()
 
 

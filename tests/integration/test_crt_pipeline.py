@@ -16,11 +16,12 @@ from typing import Any
 import networkx as nx
 import pandas as pd
 import pytest
+import torch
 
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError, LedgerError, ParamsError, PrivacyError, StorageError
-from sugarbush.methods.crt import CRT, LEDGER
 from sugarbush.evolution.inputs import MetadataRelease
+from sugarbush.methods.crt import CRT, LEDGER
 from sugarbush.pipeline.flow import PipelineStages, publish_artifacts
 from sugarbush.pipeline.new_draw import VARIABLE
 from sugarbush.pipeline.project import Project
@@ -33,6 +34,7 @@ from sugarbush.training.crt.screening import screen
 from sugarbush.training.crt.settings import CrtSettings
 from sugarbush.training.crt.start import check_start, digest_of_start, load_start
 from sugarbush.training.dpsgd import train as train_module
+from sugarbush.training.dpsgd.settings import TrainingSettings
 from tests.integration.project import Checkout
 from tests.pipelines import (
     LABELLED,
@@ -52,11 +54,10 @@ def project(finished: FinishedPipelines) -> Checkout:
 
 
 def method_of(project: Project, **changes: Any) -> CRT:
-    """Return the method CRT of the project, with changed settings in the section `crt`."""
+    """Return the method CRT of the project, with changed settings."""
     method = project.settings.method("crt")
     assert isinstance(method, CRT)
-    training = method.training.model_copy(update=changes)
-    return method.model_copy(update={"training": training})
+    return method.model_copy(update=changes)
 
 
 def test_nothing_of_the_dp_budget_is_spent(project: Checkout) -> None:
@@ -104,18 +105,19 @@ def test_no_checkpoint_is_left(project: Checkout) -> None:
 def test_it_starts_from_a_model_that_is_named(project: Checkout, tmp_path: Path) -> None:
     own = copied(project, tmp_path)
     named = shutil.copytree(own.path / "data/public/pretrained", tmp_path / "named")
-    own.change("crt", model=str(named))
+    own.change("methods.crt", model=str(named))
     run_pipeline(own, "pretrain")
     assert (own.path / "data/public/pretrained/not_needed.txt").exists()
     with opened(own) as inside:
-        start = method_of(inside).training
-        assert len(load_start(inside.roots.public / "pretrained", start)[1]) == 401
+        start = method_of(inside)
+        pretrained = inside.roots.public / "pretrained"
+        assert len(load_start(pretrained, start, device=torch.device("cpu"))[1]) == 401
         for model, changes, message in (
             ("/no/such/model", {}, r"crt\.model='/no/such/model' cannot be loaded"),
             (str(named), {"max_length": 65}, r"crt\.max_length=65 is more than the 64"),
         ):
             with pytest.raises(ParamsError, match=message):
-                check_start(method_of(inside, model=model, **changes).training)
+                check_start(method_of(inside, model=model, **changes))
 
 
 @pytest.mark.parametrize(
@@ -134,16 +136,16 @@ def test_a_detector_that_cannot_be_loaded_is_named_before_any_stage_runs(
         raise AssertionError("the redactor is trained, which takes minutes")
 
     monkeypatch.setattr("sugarbush.training.redactor.cache.default_redactor", train)
-    method = CRT(training=CrtSettings(**changes))
+    method = CRT(**changes)
     with contextlib.nullcontext() if message is None else pytest.raises(ParamsError, match=message):
-        method.preflight(Schema.model_construct(subject="x", attributes=()))
+        method.preflight(Schema.model_construct(subject="x", attributes=()), TrainingSettings())
 
 
 def test_it_starts_from_an_lstm_and_replaces_the_model_before_it(
     project: Checkout, tmp_path: Path
 ) -> None:
     own = copied(project, tmp_path)
-    own.change("crt", model="lstm")
+    own.change("methods.crt", model="lstm")
     run_pipeline(own, "pretrain", "finetune", "generate")
     assert not (own.path / "data/public/pretrained/config.json").exists()
     results = own.path / RESULTS
@@ -199,7 +201,7 @@ def test_a_known_text_with_the_mask_or_a_special_token_is_refused_before_any_cha
     rows = [{"text": "It is late."}, {"text": f"It is late. My pin is {token}."}]
     (own.path / "known.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     named = str(pretrained) if model == "named" else model
-    own.change("crt", known="known.jsonl", model=named, epochs=2)
+    own.change("methods.crt", known="known.jsonl", model=named, epochs=2)
     with opened(own) as inside:
         before = inside.uncapped_ledger(LEDGER).entries()
     with pytest.raises(InputError, match=rf"known\.jsonl, row 2: contains '{re.escape(token)}'"):
@@ -268,7 +270,7 @@ def test_a_model_is_restored_only_whole_and_with_its_charge(
             run_pipeline(own, "finetune")
         path.write_bytes(kept)
     assert (own.path / RESULTS / "synthetic.jsonl").read_bytes() == before
-    own.change("crt", device="cpu", checkpoint_every=9, micro_batch_tokens=2048)
+    own.change("training", device="cpu", checkpoint_every=9, micro_batch_tokens=2048)
     run_pipeline(own, "finetune")  # these settings change no model
     shutil.rmtree(model)
     run_pipeline(own, "finetune")
@@ -297,7 +299,8 @@ def test_an_old_copy_of_the_private_root_pays_for_no_step_twice(
     These steps are drawn again, and the ledger must cover them.
     """
     own = copied(project, tmp_path)
-    own.change("crt", epochs=3, checkpoint_every=2, repeatable_steps=4)
+    own.change("methods.crt", epochs=3, repeatable_steps=4)
+    own.change("training", checkpoint_every=2)
     taken, draw = [], train_module.PoissonSampler.draw
     monkeypatch.setattr(
         train_module.PoissonSampler, "draw", lambda self: (taken.append(0), draw(self))[1]
@@ -341,7 +344,8 @@ def test_a_forced_run_that_died_at_once_leaves_no_checkpoint_without_its_count(
 ) -> None:
     """The count of noisy steps is in the folder of the generation before the forced run."""
     own = copied(project, tmp_path)
-    own.change("crt", epochs=3, checkpoint_every=9)
+    own.change("methods.crt", epochs=3)
+    own.change("training", checkpoint_every=9)
 
     def die(self: train_module.NoisyStep) -> None:
         raise KilledError

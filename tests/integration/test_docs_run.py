@@ -324,7 +324,7 @@ def test_compare_methods(reader: Reader) -> None:
     figures.mkdir(parents=True)
     (figures / "curves.json").write_text(json.dumps(dvc_template()))
     ROWS.to_csv(figures / "exposure_mean_by_gamma.csv", index=False)
-    (reader.folder / "scores.yaml").write_text(yaml_of(page, "methods: [maple]"))
+    (reader.folder / "scores.yaml").write_text(yaml_of(page, "methods: {maple: {}}"))
     change_settings(reader.folder, {"evolve": {"maple": SMALL_EVOLUTION}})
     with reader:
         reader.follows(page)

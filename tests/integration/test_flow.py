@@ -288,7 +288,7 @@ def test_a_seed_of_evaluate_makes_no_stage_stale_that_spends(
     finished: FinishedPipelines, tmp_path: Path
 ) -> None:
     own = copied(finished("dvc"), tmp_path)
-    own.change("evaluate", seed=7)
+    own.change("evaluate", bootstrap=7)
     stages = read_stages(own.path)
     own.dvc("repro", "--single-item", *stages.with_markers("fingerprint"))
     assert stale_stages(stages, own.path) == {"evaluate", "report"}

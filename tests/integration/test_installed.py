@@ -37,12 +37,12 @@ files = [m.__file__ for m in sys.modules.values() if getattr(m, "__file__", None
 print(json.dumps([files, sys.path]))
 """
 SMALL = (
-    "methods=[maple]",
+    "methods={maple: {}}",
     "prepare.min_records=20",
-    "evolve.maple.candidates=12",
-    "evolve.maple.rounds=1",
+    "methods.maple.candidates=12",
+    "methods.maple.rounds=1",
     "release.texts=12",
-    "evolve.maple.variations=2",
+    "methods.maple.variations=2",
     "evaluate.bootstrap=0",
     "evaluate.clusters=2",
     "synthesize_metadata.degree=1",

@@ -19,8 +19,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from sugarbush.evolution.voting import PrivateEmbeddings
-from sugarbush.methods.generating import GeneratingMethod
+from sugarbush.evolution.parts import Records
+from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import read_metadata
 from sugarbush.privacy.accounting import adaptive_epsilon
@@ -156,10 +156,10 @@ def assert_only_mechanisms_differ(one: Run, other: Run) -> float:
 CLIP_NORM = 1.0
 CASES: dict[str, dict[str, Any]] = {
     "votes": {"methods": ["maple"]},
-    "kernel_scores": {"methods": ["maple"], "evolve__maple__selection": "kernel_herding"},
-    "mosaic": {"methods": ["mosaic"], "evolve__mosaic__candidates": 16, "release__texts": 20},
+    "kernel_scores": {"methods": ["maple"], "methods__maple__scorer": "kernel"},
+    "mosaic": {"methods": ["mosaic"], "methods__mosaic__candidates": 16, "release__texts": 20},
     "labels": {"methods": ["augpe"]},
-    "dpft": {"methods": ["dpft"], "finetune__dpft__clip_norm": CLIP_NORM},
+    "dpft": {"methods": ["dpft"], "methods__dpft__clip_norm": CLIP_NORM},
     "user": {
         "methods": ["maple"],
         "privacy__unit": "user",
@@ -237,8 +237,8 @@ def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.M
     for number, changes in enumerate(
         [
             {"methods": ["maple", "augpe"]},
-            {"methods": ["maple"], "evolve__maple__selection": "kernel_herding"},
-            {"methods": ["mosaic"], "evolve__mosaic__candidates": 40},
+            {"methods": ["maple"], "methods__maple__scorer": "kernel"},
+            {"methods": ["mosaic"], "methods__mosaic__candidates": 40},
         ]
     ):
         folder = tmp_path / str(number)
@@ -321,13 +321,15 @@ def test_what_a_record_votes_with_depends_on_that_record_alone(
         (tmp_path / name / "letters.jsonl").write_text(as_lines(rows))
         run_stages(tmp_path / name, without=frozenset({"evolve", "enlarge", "evaluate", "report"}))
         (method,) = project.settings.chosen
-        assert isinstance(method, GeneratingMethod)
+        assert isinstance(method, PartsMethod)
         inputs = project.method_inputs(
             method, stage="evolve", metadata=read_metadata(project.roots)
         )
-        parts = method.private_embeddings(inputs)._per_unit
+        scorer = method.parts().scorer
+        assert scorer is not None
+        parts = method._records(inputs, reads_codes=scorer.reads_codes)._per_unit
         assert isinstance(parts, Parts)
-        read: list[PrivateEmbeddings] = [parts.read(part) for part in parts.parts]
+        read: list[Records] = [parts.read(part) for part in parts.parts]
         votes = [
             vote for own in read for vote in zip(own.embeddings, own.labels.tolist(), strict=True)
         ]

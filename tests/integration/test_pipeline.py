@@ -48,7 +48,7 @@ def test_the_card_lists_the_charges(project: Checkout) -> None:
 def test_the_loaders_read_what_every_stage_released(project: Checkout) -> None:
     opened = Artifacts(project.path)
     assert list(opened.donated()["product"]) == [row["product"] for row in letters(6)]
-    metadata, first, evolved = opened.metadata(), opened.initial("maple"), opened.evolution("maple")
+    metadata, first, evolved = opened.metadata(), opened.initial("maple"), opened.lineage("maple")
     assert metadata.rows is not None
     assert metadata.label_counts is None
     assert set(metadata.rows["product"]) <= {*PRODUCTS, "other"}
@@ -65,7 +65,7 @@ def test_the_loaders_read_what_every_stage_released(project: Checkout) -> None:
 
 def test_the_loaders_name_the_stage_that_has_not_run(project: Checkout) -> None:
     with pytest.raises(MissingInputError, match="evolve@augpe"):
-        Artifacts(project.path).evolution("augpe")
+        Artifacts(project.path).lineage("augpe")
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_a_second_run_with_settings_that_affect_no_output_does_and_charges_nothi
     project: Checkout,
 ) -> None:
     before = project.charges()
-    project.change("finetune", checkpoint_every=7, micro_batch_tokens=512)
+    project.change("training", checkpoint_every=7, micro_batch_tokens=512)
     assert set(project.repro()) == ALWAYS
     assert project.charges() == before
 

@@ -121,7 +121,7 @@ def test_a_killed_sweep_resumes(project: Checkout) -> None:
     assert not ledger(project, "release").entries()
     for folder in ("full", "weak"):
         point = Artifacts(sweep / f"{folder}-epsilon-1-seed-1")
-        assert point.evolution("maple").note.publishable is False
+        assert point.lineage("maple").note.publishable is False
         assert not point.roots.published.exists()
     for closed in ("reports/internal", "data/private"):
         assert (project.path / closed).stat().st_mode & 0o077 == 0

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sugarbush.data.records import Record
-from sugarbush.data.split import ContributionBounder, Parts, Splitter
+from sugarbush.data.split import ContributionBounder, SplitRecords, Splitter
 from sugarbush.errors import InputError
 from sugarbush.privacy.data_types import Private
 from tests.settings import params
@@ -25,7 +25,7 @@ def records_of(users: list[str]) -> list[Record]:
     ]
 
 
-def parts_of(records: list[Record], at_most: int) -> Parts:
+def parts_of(records: list[Record], at_most: int) -> SplitRecords:
     try:
         bound = ContributionBounder(records=at_most, key=KEY)
         return split(records, SETTINGS, bound=bound)[0]

@@ -17,7 +17,7 @@ from research.leakage import grid as leakage_grid
 from research.leakage import measure
 from research.leakage.canaries import CANDIDATES, Canary
 from research.leakage.figures import accounting, over_gamma, summarised
-from research.leakage.grid import Grid, ModelKind, TrainingMethod, load_grid, points
+from research.leakage.grid import LeakageGrid, ModelKind, TrainingMethod, load_grid, points
 from research.leakage_points import Points
 from sugarbush.errors import InputError, LedgerError, ParamsError
 from sugarbush.privacy.events import NonPrivate
@@ -73,7 +73,7 @@ def fields(tmp_path):
 
 @pytest.fixture
 def grid(fields):
-    return Grid.model_validate(fields)
+    return LeakageGrid.model_validate(fields)
 
 
 @pytest.mark.parametrize("name", GRIDS)
@@ -96,7 +96,7 @@ def test_a_point_is_another_one_when_anything_it_follows_from_has_changed(
     point = next(points(grid))
 
     def key(*, file="0", **changes):
-        return point.key(Grid.model_validate(fields | changes), file=file)
+        return point.key(LeakageGrid.model_validate(fields | changes), file=file)
 
     before = key()
     own = fields["models"]["gpt2"]
@@ -212,10 +212,10 @@ def test_arms_named_twice_odd_widths_and_names_that_leave_the_folder_are_refused
 def test_noise_for_fewer_misses_than_the_labels_allow_is_refused(fields, tmp_path, state):
     # If none of 60 labelled secrets leaves a trace, the upper bound of their share is 6.0%. It has
     # a confidence of 97.5%, because the bound for the public views must hold at the same time.
-    low = Grid.model_validate(fields | {"gammas": [0.0, 0.05]})
+    low = LeakageGrid.model_validate(fields | {"gammas": [0.0, 0.05]})
     with pytest.raises(ParamsError, match=r"gamma=0\.05 is given.*0\.0596"):
         leakage.Laboratory(tmp_path, low).delta_2("one")
-    enough = Grid.model_validate(fields | {"gammas": [0.0, 0.06]})
+    enough = LeakageGrid.model_validate(fields | {"gammas": [0.0, 0.06]})
     leakage.Laboratory(tmp_path, enough).delta_2("one")
 
 

@@ -50,10 +50,12 @@ def test_every_private_arm_has_a_point_at_each_epsilon_and_seed() -> None:
 
 def test_arms_have_equal_evolutions_but_for_what_they_say_themselves() -> None:
     found = {point.arm: point.params for point in points_of(sweep_of())}
-    assert found["maple"].evolve.maple.candidates == found["public"].evolve.public.candidates == 40
-    assert found["maple"].evolve.maple.rounds == 2
-    assert found["weak"].evolve.maple.rounds == 1
-    assert found["public"].evolve.public.rounds == 0
+    assert (
+        found["maple"].methods.maple.candidates == found["public"].methods.public.candidates == 40
+    )
+    assert found["maple"].methods.maple.rounds == 2
+    assert found["weak"].methods.maple.rounds == 1
+    assert found["public"].methods.public.rounds == 0
     assert {params.evaluate.clusters for params in found.values()} == {5}
 
 
@@ -147,7 +149,7 @@ def test_an_arm_without_noise_has_one_point_a_seed_and_epsilon_infinity() -> Non
     assert [p.name for p in found] == [
         "nonprivate-epsilon-inf-seed-1", "nonprivate-epsilon-inf-seed-2",
     ]  # fmt: skip
-    assert found[0].params.evolve.nonprivate.candidates == 40
+    assert found[0].params.methods.nonprivate.candidates == 40
     assert found[0].params.released == ()
 
 

@@ -83,7 +83,7 @@ def new_project(folder: Path, **changes: Any) -> Checkout:
         folder / "checkout", folder / "state", records=60,
         methods=["maple"], embedding__model="tiny", prepare__id_column="id", **changes,
     )  # fmt: skip
-    made.change("evolve", maple=SMALL_EVOLUTION | {"rounds": ROUNDS})
+    made.change("methods.maple", **SMALL_EVOLUTION | {"rounds": ROUNDS})
     made.git("commit", "--quiet", "--all", "--message=rounds")
     return made
 

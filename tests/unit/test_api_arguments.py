@@ -121,7 +121,7 @@ def test_a_wrong_argument_is_refused_and_charges_nothing(
     [
         ("params.yaml: release.texts: is wrong", "texts: is wrong"),
         ("generator.pool.sources: x.csv is", "sb.Pool(sources): x.csv is"),
-        ("Set evolve.mosaic.candidates: 9", "Set sb.Mosaic(candidates=9)"),
+        ("Set methods.mosaic.candidates: 9", "Set sb.Mosaic(candidates=9)"),
         ("settings: embedding.speed is unknown", "settings: embedding.speed is unknown"),
         ("/a/release.json and release.json: wrong", "/a/release.json and release.json: wrong"),
         ("Lower privacy.epsilon", "Lower sb.Privacy(epsilon)"),

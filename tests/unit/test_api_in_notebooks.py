@@ -70,11 +70,6 @@ def test_a_pool_takes_a_column_and_texts_with_addresses_but_not_one_text() -> No
             sb.Pool(texts=value)
 
 
-def test_a_pool_without_texts_keeps_the_cache_keys_of_earlier_versions() -> None:
-    assert "texts" not in sb.Pool().identity()
-    assert sb.Pool(texts=["a"]).identity() != sb.Pool(texts=["b"]).identity()
-
-
 def test_private_records_in_a_pool_of_texts_are_refused(tmp_path: Path) -> None:
     copies = [text.lower() + " and the lamp was broken too" for text in FRAME["message"]]
     frame = FRAME.assign(message=copies)

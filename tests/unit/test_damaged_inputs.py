@@ -25,7 +25,7 @@ from sugarbush.data.records import usable
 from sugarbush.data.schema import Attribute, Schema, load_schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError, LedgerError, ParamsError, SchemaError, StorageError
-from sugarbush.generators.openai.batch_jobs import Job, jobs_with, save_job
+from sugarbush.generators.openai.batch_jobs import BatchJob, jobs_with, save_job
 from sugarbush.generators.openai.cost import read_journal
 from sugarbush.generators.openai.endpoint import read_completion
 from sugarbush.generators.openai.failures import explain
@@ -246,7 +246,7 @@ ODD_JOBS: list[Callable[[dict[str, Any]], Any]] = [
 def test_a_damaged_batch_file_is_refused(
     odd: Callable[[dict[str, Any]], Any], tmp_path: Path
 ) -> None:
-    job = Job(name="b", base_url="u", model="m", id=None, keys=("k",))
+    job = BatchJob(name="b", base_url="u", model="m", id=None, keys=("k",))
     save_job(tmp_path, job)
     assert jobs_with(tmp_path, ["k"]) == (job,)
     path = tmp_path / "b.json"

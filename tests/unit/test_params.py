@@ -1,4 +1,3 @@
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -7,29 +6,27 @@ import pytest
 import yaml
 
 from sugarbush.data.settings import PrepareSettings
-from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
-from sugarbush.evaluation.settings import EvaluateSettings
-from sugarbush.evolution.settings import EvolutionSettings, PromptContent
-from sugarbush.generators.openai.settings import OpenAI
-from sugarbush.methods.augpe import AugPE
 from sugarbush.evolution.inputs import ReleaseSettings
+from sugarbush.evolution.settings import PromptContent
+from sugarbush.methods.augpe import AugPE
+from sugarbush.methods.crt import CRT
+from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public
+from sugarbush.methods.settings import MethodsSection
 from sugarbush.pipeline.settings import (
     ProjectSettings,
     default_fields,
     load_params,
     parse_params,
 )
-from sugarbush.settings import RemovedSettingWarning, Section, meanings
-from sugarbush.training.dpsgd.settings import FinetuneSettings, Lora, Yue2023
-from tests.settings import params, settings
+from sugarbush.settings import meanings
+from sugarbush.training.dpsgd.settings import Lora, Yue2023
+from tests.settings import method_in, params, settings
 
 ROOT = Path(__file__).parents[2]
-FIXTURES = ROOT / "tests" / "fixtures"
-
 
 # Settings with a section for every generator.
 COMPLETE = parse_params(
@@ -56,109 +53,10 @@ def test_the_settings_of_a_new_project_are_short_and_are_the_examples() -> None:
     assert ProjectSettings().privacy.dataset == "example"
 
 
-def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
-    old = yaml.safe_load((FIXTURES / "params_0_1.yaml").read_text())
-    endpoint = old["extract_metadata"].pop("llm")
-    assert old.pop("methods") == ["maple"]  # the default was another one
-    assert old["crt"].pop("detectors") == ["regex"]  # the default was another one
-    assert old["report"].pop("texts") == 300  # the default was another one
-    assert old["privacy"].pop("cap") == 4.0  # the default is the cap that the ledger stores
-    assert parse_params(old) == COMPLETE
-    whole = copy.deepcopy(old)
-    whole["extract_metadata"]["llm"] = endpoint
-    assert not parse_params(whole).extract_metadata.label_endpoint.trusted
-    new = default_fields()
-    # Since 0.1, `llm` is null unless a project needs an endpoint for labels. Then it must name a
-    # model.
-    assert new["extract_metadata"].pop("llm") is None
-    assert new["generator"].pop("simulator") == {"any_texts": False}
-    assert new["generator"]["pool"].pop("texts") == []
-    assert new["initialise"].pop("again") == 0.2
-    assert new["report"].pop("accept_poor") is False
-    assert new["prepare"].pop("accept_overlap") is False
-    assert new.pop("run") == {"cluster": "local"}
-    assert new["privacy"].pop("different_from") == []
-    assert new["privacy"].pop("allow_large_delta") is False
-    assert new["generator"]["huggingface"].pop("form") == "auto"
-    for name in ("openai", "huggingface"):
-        assert new["generator"][name].pop("model") == "required"
-        del old["generator"][name]["model"]
-    # Removed settings are still accepted, but have no effect.
-    for name in EvaluateSettings.removed_settings:
-        del old["evaluate"][name]
-    for method in ("maple", "augpe", "public", "nonprivate"):
-        for name in EvolutionSettings.removed_settings:
-            del old["evolve"][method][name]
-    for name in FinetuneSettings.removed_settings:
-        del old["finetune"][name]
-    for name in OpenAI.removed_settings:
-        del old["generator"]["openai"][name]
-    for section in ("generate", "crt"):
-        del old[section]["texts"]
-    assert new.pop("methods") == ["mosaic"]
-    assert new["report"].pop("texts") == 5000
-    assert new["crt"].pop("detectors") == ["regex", "learned"]
-    assert new["crt"].pop("must_find") == []
-    assert new.pop("audit") == {"enabled": False}
-    assert new["evaluate"].pop("show") is True
-    assert new["privacy"].pop("cap") is None
-    assert new.pop("release") == {"texts": None}
-    assert new["evolve"].pop("mosaic")["candidates_per_record"] == 2
-    for name in EmbeddingSettings.removed_settings:
-        del old["embedding"][name]
-    assert new == old
-
-
-def test_settings_that_were_removed_still_load() -> None:
-    old = settings(
-        evolve__maple__contrast=3,
-        evolve__maple__expansion=4,
-        generate__texts=200,
-        crt__texts=5,
-        evolve__maple__final="density",
-        evolve__maple__selection="sample",
-        finetune__precision="bfloat16",
-        embedding__precision="bfloat16",
-        synthesize_metadata__engine="mst",
-    )
-    old["generator"]["openai"] |= {"deadline_s": 60, "batch_poll_s": 30}
-    with pytest.warns(RemovedSettingWarning) as shown:
-        assert parse_params(old) == parse_params(settings())
-    texts = [str(one.message) for one in shown]
-    assert "deadline_s of OpenAI: removed; has no effect" in texts  # the other one has its default
-    assert len(texts) == len(set(texts))
-
-
-def test_settings_that_cache_keys_are_made_of_keep_their_values() -> None:
-    """If these values changed, finished results would be drawn and charged again.
-
-    The detectors of crt did change: their patterns are part of its key as well.
-    """
-    params = ProjectSettings()
-    detectors = params.crt.model_copy(update={"detectors": ("regex",)})
-    pinned = json.loads((FIXTURES / "cache_keys_0_1.json").read_text())
-    sections: dict[str, Section] = {
-        "maple": params.evolve.maple, "augpe": params.evolve.augpe,
-        "public": params.evolve.public, "nonprivate": params.evolve.nonprivate,
-        "initialise": params.initialise, "synthesize_metadata": params.synthesize_metadata,
-        "embedding": params.embedding, "dpft": params.finetune.dpft,
-        "yue2023": params.finetune.yue2023, "lora": params.finetune.lora,
-        "crt": detectors, "pretrain": params.pretrain,
-    }  # fmt: skip
-    assert {  # compared as JSON, because 512 and 512.0 are equal but have different digests
-        name: json.dumps(
-            {
-                **section.model_dump(mode="json", exclude={"must_find", "again"}),
-                **section.removed_settings,
-            },
-            sort_keys=True,
-        )
-        for name, section in sections.items()
-    } == {name: json.dumps(fields, sort_keys=True) for name, fields in pinned.items()}
-
-
 def test_every_setting_and_every_section_has_a_meaning_of_one_line() -> None:
-    for name, meaning, is_section in meanings(ProjectSettings()):
+    every = {name: {} for name in default_fields()["methods"]}
+    methods = MethodsSection.model_validate(every)
+    for name, meaning, is_section in meanings(ProjectSettings.model_construct(methods=methods)):
         assert meaning, name
         assert is_section or len(meaning) <= 100, name
 
@@ -176,22 +74,31 @@ def test_settings_from_code_derive_what_those_from_a_file_do() -> None:
     of_code = ProjectSettings(prepare=PrepareSettings.model_validate(given))
     assert of_code == parse_params({"prepare": given})
     assert of_code.privacy.dataset == ""
-    assert of_code.evolve.maple.prompt is PromptContent.METADATA
+    assert method_in(of_code, Maple).prompt is PromptContent.METADATA
 
 
 def test_kernel_herding_is_known_by_both_of_its_names() -> None:
-    both = [params(evolve__maple__selection=name) for name in ("herded", "kernel_herding")]
+    both = [params(methods__maple__selection=name) for name in ("herded", "kernel_herding")]
     assert both[0] == both[1]
     for own in both:  # cache keys contain the former name of this setting
-        assert own.evolve.maple.settings_in_use()["selection"] == "herded"
-        assert own.evolve.maple.key_settings()["selection"] == "herded"
+        assert method_in(own, Maple).settings_in_use()["selection"] == "herded"
+        assert method_in(own, Maple).key_settings()["selection"] == "herded"
 
 
 def test_what_does_not_affect_the_output_is_left_out_of_what_a_stage_depends_on() -> None:
-    one = params().finetune
-    other = params(finetune__processes=2, finetune__device="cpu").finetune
+    one = params().training
+    other = params(training__processes=2, training__device="cpu").training
     assert one.output_settings() == other.output_settings()
-    assert one.output_settings() != params(finetune__lora__epochs=2).finetune.output_settings()
+    other = params(training__sampling__temperature=0.7).training
+    assert one.output_settings() != other.output_settings()
+
+
+def test_a_setting_with_the_value_of_the_preset_changes_nothing() -> None:
+    preset = DPFT(preset="lora")
+    assert preset.training == Lora()
+    assert DPFT(preset="lora", epochs=20).output_settings() == preset.output_settings()
+    assert DPFT(preset="lora", epochs=21).output_settings() != preset.output_settings()
+    assert (preset.training.lora_rank, DPFT(lora_rank=0).training.lora_rank) == (8, None)
 
 
 @pytest.mark.parametrize(
@@ -210,12 +117,15 @@ def test_what_does_not_affect_the_output_is_left_out_of_what_a_stage_depends_on(
         ("privacy.unit", "user", "needs prepare.user_column"),
         ("privacy.records_per_user", 3, "needs `unit: user`"),
         ("prepare.user_column", "author", "protects each record and not the user"),
-        ("evolve.maple.rounds", -1, "greater than or equal to 0"),
-        ("evolve.augpe.selection", "kernel_herding", "needs by_label: false"),
-        ("evolve.maple.noise_multipler", 4.0, "not a known setting"),
+        ("methods.maple.rounds", -1, "greater than or equal to 0"),
+        ("methods", {"augpe": {"selection": "kernel_herding"}}, "needs by_label: false"),
+        ("methods.maple.noise_multipler", 4.0, "not a known setting"),
         ("synthesize_metadata.engine", "magic", "engine"),
-        ("methods", [], "methods"),
-        ("methods", ["maple", "maple"], "twice"),
+        ("methods", {}, "such as `methods: {mosaic: {}}`"),
+        ("methods", None, "such as `methods: {mosaic: {}}`"),
+        ("methods", {"mapel": {}}, "methods.mapel: did you mean maple?"),
+        ("methods", {"maple": {"round": 3}}, "methods.maple.round is not a known setting; did you"),
+        ("methods", {"maple": 3}, "methods.maple"),
         ("prepare", None, "prepare"),
     ],
 )
@@ -226,6 +136,34 @@ def test_a_setting_that_cannot_be_is_refused_by_name(
     assert complaint in message
     assert setting.partition(".")[0] in message
     assert message.startswith("params.yaml")
+
+
+def test_a_list_of_methods_is_refused_with_the_mapping_to_write() -> None:
+    message = message_of({"methods": ["maple", "public"]})
+    assert message.endswith("such as `methods: {maple: {}, public: {}}`.")
+    assert "\n" not in message
+
+
+def test_a_method_without_settings_may_be_empty() -> None:
+    own = parse_params({"methods": {"public": None, "maple": {"rounds": 3}}})
+    assert [method.name for method in own.chosen] == ["public", "maple"]
+    assert own.methods == parse_params({"methods": {"public": {}, "maple": {"rounds": 3}}}).methods
+
+
+def test_at_most_150_settings_of_which_a_new_project_shows_20() -> None:
+    def count(value: Any) -> int:
+        return sum(map(count, value.values())) if isinstance(value, dict) and value else 1
+
+    fields = default_fields()
+    evolving = ("maple", "augpe", "public", "nonprivate", "mosaic")
+    of_private_evolution = sum(count(fields["methods"][name]) for name in evolving)
+    assert count(fields) - of_private_evolution <= 115
+    assert count(yaml.safe_load((ROOT / "params.yaml").read_text())) <= 20
+
+
+def test_one_seed_is_the_seed_of_all_public_choices() -> None:
+    names = [name for name, _, _ in meanings(ProjectSettings())]
+    assert [name for name in names if name.endswith("seed")] == ["seed"]
 
 
 def test_an_unknown_key_gets_a_suggestion() -> None:
@@ -281,9 +219,9 @@ def test_four_settings_are_enough_for_ones_own_data() -> None:
     assert params.privacy.dataset == "tickets"
     assert params.privacy.purpose.value == "release"
     assert params.prepare.donated is None
-    assert params.crt.labelled is None
-    assert params.crt.known is None  # `known` of the example is not used for other data
-    assert params.evolve.maple.prompt.value == "metadata"
+    crt = method_in(params, CRT)
+    assert (crt.labelled, crt.known) == (None, None)  # files of the example are for no other data
+    assert method_in(params, Maple).prompt.value == "metadata"
 
 
 def test_the_examples_ledger_is_never_charged_for_ones_own_data() -> None:
@@ -306,7 +244,7 @@ def test_own_donated_examples_are_shown() -> None:
     fields["prepare"]["donated"] = "given.csv"
     params = parse_params(fields)
     assert params.prepare.donated == "given.csv"
-    assert params.evolve.maple.prompt.value == "both"
+    assert method_in(params, Maple).prompt.value == "both"
 
 
 def test_the_endpoint_for_labels_shares_limits_and_nothing_else() -> None:

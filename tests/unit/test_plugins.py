@@ -98,20 +98,20 @@ def test_settings_name_a_method_a_generator_and_an_encoder_of_another_package(
     install: Install,
 ) -> None:
     install()
-    found = parse_params(with_toys(evolve__toy={"texts": 7}))
+    found = parse_params(with_toys(methods__toy={"texts": 7}))
     assert found.chosen[0].model_dump() == {"texts": 7}
     assert found.generator.chosen.name == found.embedding.model == "toy"
 
 
 def test_a_method_without_a_section_has_its_defaults(install: Install) -> None:
     install()
-    found = parse_params({"methods": ["toy"]})
+    found = parse_params({"methods": {"toy": {}}})
     assert found.chosen[0].model_dump() == default_fields()["evolve"]["toy"] == {"texts": 20}
 
 
 def test_a_new_version_of_its_package_makes_a_method_s_stages_stale(install: Install) -> None:
     install()
-    found = parse_params({"methods": ["toy", "maple"]}).output_settings()["by_method"]
+    found = parse_params({"methods": {"toy": {}, "maple": {}}}).output_settings()["by_method"]
     assert found["toy"] == {"texts": 20, "package": "toy-package 1.0"}
     assert "package" not in found["maple"]
 
@@ -124,7 +124,7 @@ def test_a_plug_in_that_evolves_shows_no_examples_where_none_are_donated(
         "from sugarbush.methods.maple import Maple\nclass Toy(Maple):\n    name = 'toy'\n"
     )
     own = {"file": "letters.csv", "donated": None}
-    method = parse_params({"methods": ["toy"], "prepare": own}).chosen[0]
+    method = parse_params({"methods": {"toy": {}}, "prepare": own}).chosen[0]
     assert method.model_dump(mode="json")["prompt"] == "metadata"
 
 
@@ -146,10 +146,10 @@ def test_a_metric_of_another_package_is_among_the_installed_ones(install: Instal
         ({"methods": ["toi"]}, "'toi' is not an installed method. Known: augpe, crt, dpft, maple,"),
         ({"generator__provider": "toi"}, "generator.provider: 'toi' is not an installed generator"),
         (
-            {"evolve__toy": {"text": 1}},
-            "evolve.toy.text is not a known setting; did you mean texts?",
+            {"methods__toy": {"text": 1}},
+            "methods.toy.text is not a known setting; did you mean texts?",
         ),
-        ({"evolve__quux": {}}, "evolve: quux is not a known setting, and not an installed method"),
+        ({"methods__quux": {}}, "evolve: quux is not a known setting, and not an installed method"),
         (
             {"generator__quux": {}},
             "generator.quux: is not a setting, and 'quux' is not an installed",
@@ -235,7 +235,7 @@ class TestAProject:
         assert made_by["generator"] == {"provider": "toy"}
         assert made_by["encoder"] == "toy"
         assert made_by["software"]["toy-package"] == "1.0"
-        assert made_by["settings"]["evolve"] == {"toy": {"texts": 12}}
+        assert made_by["settings"]["methods"] == {"toy": {"texts": 12}}
         assert "toy" in ran["page"]
 
     @pytest.mark.parametrize(

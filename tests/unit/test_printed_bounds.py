@@ -26,7 +26,7 @@ from sugarbush.audits.one_run import Outcome
 from sugarbush.cli import audits, budgets, checks, runs
 from sugarbush.errors import InvariantError, ParamsError, PrivacyError
 from sugarbush.paths import Roots
-from sugarbush.pipeline.audit import Finding
+from sugarbush.pipeline.audit import AuditFinding
 from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import method_folder
@@ -34,7 +34,7 @@ from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as epsilon_of
 from sugarbush.privacy.budget import BudgetRequest, make_plan
 from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, PoissonGaussian
-from sugarbush.privacy.gaussian_dp import GaussianDpFilter
+from sugarbush.privacy.gaussian_dp_filter import GaussianDpFilter
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.card import card_json, card_markdown, release_card
@@ -215,7 +215,7 @@ def test_refused_settings_are_named_with_no_bound_below_the_truth() -> None:
 
 
 def test_an_audit_prints_lower_bounds_rounded_down() -> None:
-    found = Finding(
+    found = AuditFinding(
         mechanism="votes",
         fault=None,
         claimed_epsilon=1.234564,

@@ -21,7 +21,7 @@ def staged(folder: Path) -> set[str]:
 def project(tmp_path: Path) -> Path:
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     (tmp_path / ".gitignore").write_text("/data/private\n")
-    (tmp_path / "params.yaml").write_text("methods: [mosaic]\n")
+    (tmp_path / "params.yaml").write_text("methods: {mosaic: {}}\n")
     (tmp_path / "data/public").mkdir(parents=True)
     (tmp_path / "data/public/schema.yaml").write_text("subject: letters\n")
     return tmp_path

@@ -31,7 +31,7 @@ _SHOP_KINDS = {AttributeKind.PRODUCT, AttributeKind.ISSUE, AttributeKind.RESOLUT
 _MORE_ATTEMPTS = 4
 
 
-class Simulator:
+class SimulatorWriter:
     """Writes texts from the attributes, the examples or the parent of a request.
 
     Guarantee: a text depends only on the seed and its own request. The simulator has general

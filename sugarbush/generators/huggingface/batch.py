@@ -28,7 +28,7 @@ from transformers.cache_utils import DynamicLayer
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.huggingface.model import LocalModel
-from sugarbush.generators.huggingface.settings import HuggingFace
+from sugarbush.generators.huggingface.settings import TOP_P, HuggingFace
 from sugarbush.generators.prompts import SEPARATOR
 
 _TAIL_TOKENS = 6  # the separator has at most five tokens, so the last six are searched for it
@@ -37,14 +37,16 @@ _LIKELIEST = 512  # all tokens of a row are sorted only if its nucleus has more 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class PromptRow:
     """A prompt's tokens, and one public random number in [0, 1) for each token of the answer."""
 
     ids: list[int]
     uniforms: NDArray[np.float64]
 
 
-def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> list[Completion]:
+def write_batch(
+    local: LocalModel, rows: Sequence[PromptRow], params: HuggingFace
+) -> list[Completion]:
     """Return the model's completion of each prompt.
 
     Raises GeneratorError, with the setting to change, if the device has too little memory for the
@@ -262,7 +264,7 @@ class _Sampler(LogitsProcessor):
             scores,
             self._uniforms[:, step],
             temperature=self._params.temperature,
-            top_p=self._params.top_p,
+            top_p=TOP_P,
         )
         return torch.full_like(scores, -math.inf).scatter_(1, tokens[:, None], 0.0)
 
@@ -286,7 +288,7 @@ class _Ends(StoppingCriteria):
         return self.ended
 
 
-def _completion(local: LocalModel, row: Row, tokens: list[int]) -> Completion:
+def _completion(local: LocalModel, row: PromptRow, tokens: list[int]) -> Completion:
     tokens = tokens[: len(row.uniforms)]
     length = next((i for i, token in enumerate(tokens) if token in local.end_ids), None)
     return Completion(

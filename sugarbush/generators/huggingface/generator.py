@@ -28,9 +28,9 @@ from pathlib import Path
 
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
-from sugarbush.generators.huggingface.batch import Row, pack, write_batch
+from sugarbush.generators.huggingface.batch import PromptRow, pack, write_batch
 from sugarbush.generators.huggingface.model import LocalModel, load_model
-from sugarbush.generators.huggingface.settings import HuggingFace
+from sugarbush.generators.huggingface.settings import TOP_P, HuggingFace
 from sugarbush.generators.interface import NO_REQUESTS, Answer, Request, released_requests
 from sugarbush.generators.prompts import SEPARATOR, continuation, render
 from sugarbush.privacy.data_types import Released
@@ -149,7 +149,7 @@ class HuggingFaceGenerator:
             model=local.fingerprint,
             dtype=str(local.model.dtype),
             temperature=self._params.temperature,
-            top_p=self._params.top_p,
+            top_p=TOP_P,
             prompt=prompt.ids.tolist(),
             max_tokens=prompt.limit,
             seed=self._seed,
@@ -191,9 +191,9 @@ class HuggingFaceGenerator:
                 advance(len(missing))
         return written
 
-    def _row(self, prompt: _Prompt, attempt: int) -> Row:
+    def _row(self, prompt: _Prompt, attempt: int) -> PromptRow:
         rng = public_rng(self._seed, PROVIDER, prompt.request.sample, attempt)
-        return Row(ids=prompt.ids.tolist(), uniforms=rng.random(prompt.limit))
+        return PromptRow(ids=prompt.ids.tolist(), uniforms=rng.random(prompt.limit))
 
 
 def _list_limit(local: LocalModel, request: Request) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ from sugarbush.settings import NOT_IN_OUTPUT
 
 if TYPE_CHECKING:
     from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+
+TOP_P: Final = 0.95  # probability of nucleus sampling
 
 
 class HuggingFace(GeneratorSettings):
@@ -40,20 +42,11 @@ class HuggingFace(GeneratorSettings):
     """Type of the weights; auto: bfloat16 on a GPU, float32 on a CPU."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
     """Sampling temperature."""
-    top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
-    """Probability of nucleus sampling."""
     max_tokens: Annotated[int, Field(ge=1)] = 256
     """Maximum number of tokens in an answer."""
     batch_tokens: Annotated[int, Field(ge=64), NOT_IN_OUTPUT] = 16384
     """Maximum number of tokens in a batch (prompts plus answers). A smaller number needs less
     memory."""
-
-    def output_settings(self) -> dict[str, Any]:
-        """Leave out `form: auto`, because results of version 0.3 had no such setting."""
-        fields = super().output_settings()
-        if self.form == "auto":
-            del fields["form"]
-        return fields
 
     def alternatives(self, *, examples: bool) -> tuple[GeneratorSettings, ...]:
         """Return both forms of prompts, if the model has a chat template and there are examples."""

@@ -29,7 +29,7 @@ from tenacity import stop_after_attempt
 
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.batch_jobs import (
-    Job,
+    BatchJob,
     job_lock,
     job_path,
     jobs_with,
@@ -127,7 +127,7 @@ class BatchApi:
                     waiting.pop(key, None)
 
     @asynccontextmanager
-    async def _polling(self, job: Job) -> AsyncIterator[None]:
+    async def _polling(self, job: BatchJob) -> AsyncIterator[None]:
         """Hold the lock for polling a batch. If another run holds the lock, wait."""
         lock = job_lock(self.folder, job)
         said = False
@@ -161,9 +161,9 @@ class BatchApi:
             chosen[call.key] = call
         return chosen
 
-    async def _submit(self, mine: dict[str, Call]) -> tuple[FileLock, Job, Batch]:
+    async def _submit(self, mine: dict[str, Call]) -> tuple[FileLock, BatchJob, Batch]:
         """Submit a new batch inside `Meter.alone`. Return the lock, the job and the batch."""
-        job = Job(
+        job = BatchJob(
             name=uuid.uuid4().hex,
             base_url=self.params.address,
             model=self.params.model,
@@ -187,7 +187,7 @@ class BatchApi:
             raise
         return lock, job, batch
 
-    async def _created(self, job: Job, mine: dict[str, Call]) -> tuple[Job, Batch]:
+    async def _created(self, job: BatchJob, mine: dict[str, Call]) -> tuple[BatchJob, Batch]:
         try:
             content = b"".join(_line(call, self.params) for call in mine.values())
             file = await self.client.files.create(
@@ -214,7 +214,7 @@ class BatchApi:
         self.say(f"batch {batch.id}: {len(mine)} calls submitted")
         return job, batch
 
-    async def _resume(self, job: Job, mine: dict[str, Call]) -> set[str]:
+    async def _resume(self, job: BatchJob, mine: dict[str, Call]) -> set[str]:
         """Collect a batch of an earlier run. Return an empty set for a batch that does not
         exist."""
         if job.id is not None:
@@ -228,7 +228,7 @@ class BatchApi:
         self.say(f"batch {batch.id}: resuming the batch of an earlier run")
         return await self._finish(job, batch, mine)
 
-    async def _finish(self, job: Job, batch: Batch, mine: dict[str, Call]) -> set[str]:
+    async def _finish(self, job: BatchJob, batch: Batch, mine: dict[str, Call]) -> set[str]:
         """Receive the answers of a batch. Return the keys of all answered or refused calls."""
         while batch.status not in _ENDED:
             await asyncio.sleep(POLL_S)

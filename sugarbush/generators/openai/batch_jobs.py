@@ -26,11 +26,11 @@ FOLDER = "batches"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class BatchJob:
     """A batch that is submitted, or is about to be submitted.
 
     `id` is None until the endpoint has assigned an id. `worst_cost` is the maximum total cost of
-    all calls. Job files of version 0.1 contain no account and no cost.
+    all calls.
     """
 
     name: str
@@ -38,27 +38,27 @@ class Job:
     model: str
     id: str | None
     keys: tuple[str, ...]
-    account: str = ""
-    worst_cost: float = 0.0
+    account: str
+    worst_cost: float
 
 
-def jobs_in(folder: Path) -> tuple[Job, ...]:
+def jobs_in(folder: Path) -> tuple[BatchJob, ...]:
     """Return all batches that no run has collected. Raises StorageError for a damaged file."""
     found = (load_job(path) for path in sorted(folder.glob("*.json")))
     return tuple(job for job in found if job is not None)
 
 
-def jobs_with(folder: Path, keys: Collection[str]) -> tuple[Job, ...]:
+def jobs_with(folder: Path, keys: Collection[str]) -> tuple[BatchJob, ...]:
     """Return the batches that contain a call with one of `keys`."""
     wanted = set(keys)
     return tuple(job for job in jobs_in(folder) if wanted & set(job.keys))
 
 
-def load_job(path: Path) -> Job | None:
+def load_job(path: Path) -> BatchJob | None:
     """Read a job file. Return None if another run has just removed the file."""
     try:
         fields = json.loads(path.read_text())
-        job = Job(**{**fields, "keys": tuple(map(str, fields["keys"]))})
+        job = BatchJob(**{**fields, "keys": tuple(map(str, fields["keys"]))})
         if not 0 <= job.worst_cost < math.inf:
             raise ValueError("the cost must be finite and not negative")
         return job
@@ -71,19 +71,19 @@ def load_job(path: Path) -> Job | None:
         ) from None
 
 
-def job_path(folder: Path, job: Job) -> Path:
+def job_path(folder: Path, job: BatchJob) -> Path:
     """Return the path of a batch's job file."""
     return folder / f"{job.name}.json"
 
 
-def save_job(folder: Path, job: Job) -> None:
+def save_job(folder: Path, job: BatchJob) -> None:
     """Write the job file of a batch."""
     make_owner_only(folder)
     with atomic_file(job_path(folder, job)) as path:
         path.write_text(json.dumps(asdict(job)))
 
 
-def remove_job(folder: Path, job: Job) -> None:
+def remove_job(folder: Path, job: BatchJob) -> None:
     """Remove the job file and the lock file of a batch.
 
     Another run may wait for the lock. That run then sees from the missing job file that the batch
@@ -93,7 +93,7 @@ def remove_job(folder: Path, job: Job) -> None:
     job_path(folder, job).with_suffix(".lock").unlink(missing_ok=True)
 
 
-def job_lock(folder: Path, job: Job) -> FileLock:
+def job_lock(folder: Path, job: BatchJob) -> FileLock:
     """Return the lock for polling a batch. The lock of a dead process is free again."""
     make_owner_only(folder)
     return FileLock(job_path(folder, job).with_suffix(".lock"))

@@ -112,7 +112,8 @@ def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
         "messages": [{"role": "user", "content": call.prompt}],
         params.token_limit: params.max_tokens,
         "temperature": params.temperature,
-        "top_p": params.top_p,
+        # Without top_p, some servers would use a default of the model.
+        "top_p": None if params.temperature is None else 1.0,
         "reasoning_effort": params.reasoning_effort,
         "seed": call.seed if params.send_seed else None,
         "response_format": call.response_format,

@@ -24,7 +24,7 @@ from sugarbush.generators.openai.endpoint import Call, call_body, complete, open
 from sugarbush.generators.openai.failures import (
     FAULTS,
     CallError,
-    Verdict,
+    NextStep,
     asked_wait_s,
     call_error,
     explain,
@@ -164,7 +164,7 @@ class Endpoints:
 
     def _is_left_out(self, endpoint: Endpoint, error: Exception) -> bool:
         """Return whether `endpoint` refuses every call while another endpoint accepts calls."""
-        refuses = verdict_on(error) is Verdict.STOP
+        refuses = verdict_on(error) is NextStep.STOP
         endpoint.refuses = endpoint.refuses or refuses
         if all(e.refuses for e in self._endpoints):
             return False

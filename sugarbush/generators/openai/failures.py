@@ -70,7 +70,7 @@ FAULTS = (
 )
 
 
-class Verdict(Enum):
+class NextStep(Enum):
     """The decision after a failed attempt."""
 
     RETRY = auto()
@@ -78,20 +78,20 @@ class Verdict(Enum):
     STOP = auto()
 
 
-def verdict_on(error: BaseException) -> Verdict:
+def verdict_on(error: BaseException) -> NextStep:
     """Return the decision after `error`."""
     match error:
         case openai.APIStatusError(status_code=401 | 402 | 404):
-            return Verdict.STOP
+            return NextStep.STOP
         case openai.APIStatusError(status_code=429) if error.code in _QUOTA_CODES:
-            return Verdict.STOP
+            return NextStep.STOP
         case openai.APIStatusError(status_code=408 | 409 | 429):
-            return Verdict.RETRY
+            return NextStep.RETRY
         case openai.APIStatusError(status_code=status):
-            return Verdict.RETRY if status >= 500 else Verdict.SKIP
+            return NextStep.RETRY if status >= 500 else NextStep.SKIP
         case UnreadableAnswerError():
-            return Verdict.SKIP
-    return Verdict.RETRY if isinstance(error, FAULTS) else Verdict.STOP
+            return NextStep.SKIP
+    return NextStep.RETRY if isinstance(error, FAULTS) else NextStep.STOP
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
@@ -118,7 +118,7 @@ def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
 
     The function retries only failures with the verdict RETRY, and raises the last failure.
     """
-    retry = retry_if_exception(lambda error: verdict_on(error) is Verdict.RETRY)
+    retry = retry_if_exception(lambda error: verdict_on(error) is NextStep.RETRY)
     return AsyncRetrying(retry=retry, wait=wait_s, stop=stop, reraise=True, **options)
 
 
@@ -131,10 +131,10 @@ def wait_s(state: RetryCallState) -> float:
 
 def call_error(error: Exception, params: EndpointSettings) -> CallError | StopError:
     """Turn a failure into an error for the operator."""
-    kinds: dict[Verdict, type[CallError | StopError]] = {
-        Verdict.STOP: StopError,
-        Verdict.SKIP: RejectedError,
-        Verdict.RETRY: CallError,
+    kinds: dict[NextStep, type[CallError | StopError]] = {
+        NextStep.STOP: StopError,
+        NextStep.SKIP: RejectedError,
+        NextStep.RETRY: CallError,
     }
     return kinds[verdict_on(error)](explain(error, params))
 
@@ -199,7 +199,7 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
                 "has no chat completions at this path. Set base_url to the part before "
                 "/chat/completions. This part usually ends in /v1."
             )
-        case 402 | 429 if verdict_on(error) is Verdict.STOP:
+        case 402 | 429 if verdict_on(error) is NextStep.STOP:
             problem = "says that the account has no quota left. Raise the quota, and run again."
         case 429:
             problem = (
@@ -213,9 +213,9 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
             )
         case 400 | 422:
             problem = (
-                "does not accept the request. If the message below names a field, set temperature, "
-                "top_p or reasoning_effort to null, `send_seed: false`, or `token_limit: "
-                "max_completion_tokens`."
+                "does not accept the request. If the message below names a field, set temperature "
+                "(also for top_p) or reasoning_effort to null, `send_seed: false`, or "
+                "`token_limit: max_completion_tokens`."
             )
         case _:
             problem = "could not answer."

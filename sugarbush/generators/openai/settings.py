@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
@@ -48,7 +48,6 @@ class EndpointSettings(Section):
 
     setting: ClassVar[str]
     """The name of the section in messages."""
-    removed_settings: ClassVar[Mapping[str, Any]] = {"deadline_s": 600, "batch_poll_s": 30}
     reads_private_text: ClassVar[bool] = False
     """Whether the endpoint receives private text. No message quotes such an endpoint."""
 
@@ -61,9 +60,7 @@ class EndpointSettings(Section):
     mode: Annotated[CallMode, NOT_IN_OUTPUT] = CallMode.DIRECT
     """direct: one HTTP call for each request. batch: files of calls, which are cheaper but slow."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 1.0
-    """Sampling temperature; null: not sent."""
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
-    """Probability of nucleus sampling; null: not sent."""
+    """Sampling temperature; null: not sent. All tokens are possible (top_p is 1)."""
     max_tokens: Annotated[int, Field(ge=1)] = 512
     """Maximum number of tokens in an answer."""
     token_limit: Annotated[Literal["max_tokens", "max_completion_tokens"], NOT_IN_OUTPUT] = (
@@ -133,7 +130,6 @@ class EndpointSettings(Section):
             "base_url": self.base_url,
             "model": self.model,
             "temperature": self.temperature,
-            "top_p": self.top_p,
             "max_tokens": self.max_tokens,
             "reasoning_effort": self.reasoning_effort,
         }

@@ -31,7 +31,6 @@ from sugarbush.errors import InputError
 from sugarbush.evaluation import mauve
 from sugarbush.evaluation.evaluate import installed_metrics
 from sugarbush.evaluation.interface import FINAL, REAL, MetricSettings, MetricValue, Sample, label
-from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.population import NO_CODE, Population, load_population
 from sugarbush.methods.interface import Method
 from sugarbush.paths import Roots, atomic_file, checkout_root, make_private
@@ -41,7 +40,7 @@ from sugarbush.pipeline.released import (
     donated_frame,
     final_folder,
     first_folder,
-    read_labels,
+    load_labels,
     read_lineage,
     read_release,
 )
@@ -75,11 +74,9 @@ def run(project: Project) -> None:
     released = [method for method in methods if not method.stays_private]
     shown = [release_id(project, method) for method in released]
     note_shown(project.state, f"{project.settings.privacy.purpose}-{project.dataset}", shown)
-    wanted, schema = project.settings.evaluate, project.schema
+    wanted, schema, seed = project.settings.evaluate, project.schema, project.settings.seed
     train, heldout = (
-        project.private.real_texts(
-            schema.names, part=part, limit=wanted.max_texts, seed=wanted.seed
-        )
+        project.private.real_texts(schema.names, part=part, limit=wanted.max_texts, seed=seed)
         for part in (TRAIN, HELDOUT)
     )
     if len(heldout.texts) < 2:
@@ -104,13 +101,13 @@ def run(project: Project) -> None:
         public=project.settings.generator.chosen.public_texts(project.base),
         settings=MetricSettings(
             domain=schema.domain,
-            clusters=wanted.clusters or clusters_for(count, len(heldout.texts)),
+            clusters=clusters_for(count, len(heldout.texts)),
             resamples=wanted.bootstrap,
-            seed=wanted.seed,
+            seed=seed,
         ),
         metrics=installed_metrics(),
     )
-    figures = list(real_figures(evaluator, train.codes, count=count, params=wanted))
+    figures = list(real_figures(evaluator, train.codes, count=count, seed=seed))
     by_texts = defaultdict[int, list[MetricValue]](list)
     counted: dict[str, dict[str, list[int]]] = {}
     populations = [
@@ -121,13 +118,13 @@ def run(project: Project) -> None:
     for method, number, everything in with_progress(
         populations, len(populations), what="evaluation", unit="sets of texts"
     ):
-        chosen = _chosen(len(everything), count, wanted.seed, method.name, number)
+        chosen = _chosen(len(everything), count, seed, method.name, number)
         population = everything.take(chosen)
         sample = read(population.texts, public)
         figures += evaluator.texts(sample, method=method.name, round_=number)
         if number == FINAL:
             figures += evaluator.copies(sample, method=method.name)
-            codes = read_labels(final_folder(project.roots, method), schema).codes
+            codes = load_labels(final_folder(project.roots, method), schema).codes
             labelled = replace(sample, codes=codes[chosen])
             figures += evaluator.downstream(labelled, method=method.name)
             counted[method.name] = _counts(sample.codes, schema)
@@ -137,7 +134,7 @@ def run(project: Project) -> None:
         add_sizes(
             by_texts,
             evaluator,
-            evaluator.train.limited(max(by_texts), rng=public_rng(wanted.seed, REAL)),
+            evaluator.train.limited(max(by_texts), rng=public_rng(seed, REAL)),
             method=REAL,
         )
     write_figures(project, figures, counted, by_texts)
@@ -173,17 +170,16 @@ def equal_count(project: Project) -> int:
     settings, names = project.settings, project.schema.names
     finals = (final_folder(project.roots, m) / "lineage.parquet" for m in settings.measured)
     sizes = [len(load_population(final, names)) for final in finals]
-    most = settings.evaluate.texts or settings.evaluate.max_texts
-    return min([most, *(size for size in sizes if size)])
+    return min([settings.evaluate.max_texts, *(size for size in sizes if size)])
 
 
 def real_figures(
-    evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: EvaluateSettings
+    evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, seed: int
 ) -> tuple[MetricValue, ...]:
     """Measure `count` random real training texts as if they were synthetic. `codes` (n, a) contains
     the original codes of the training texts. The classifiers are trained on these codes."""
     texts, given = (
-        sample.limited(count, rng=public_rng(params.seed, REAL))
+        sample.limited(count, rng=public_rng(seed, REAL))
         for sample in (evaluator.train, replace(evaluator.train, codes=codes))
     )
     return (

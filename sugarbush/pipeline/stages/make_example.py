@@ -22,12 +22,11 @@ _MADE_OF = "made_of.json"
 
 def run(project: Project) -> None:
     """Write the example if it does not exist."""
-    target, settings = project.roots.public / "example", project.settings.make_example
-    made_of = {"settings": settings.model_dump(mode="json"), "code": code_digest(_CODE)}
+    target, made_of = project.roots.public / "example", {"code": code_digest(_CODE)}
     if _read_json(target / _MADE_OF) == made_of:
         return
     with atomic_directory(target) as folder:
-        write_example(folder, settings)
+        write_example(folder)
         (folder / _MADE_OF).write_text(json.dumps(made_of) + "\n")
 
 

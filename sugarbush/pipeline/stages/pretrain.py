@@ -17,14 +17,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from sugarbush.data.schema import Schema
-from sugarbush.examples.simulator.writer import Simulator
+from sugarbush.examples.simulator.writer import SimulatorWriter
 from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.pool_files import load_pool
@@ -41,11 +41,18 @@ from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.data import examples_of, plain_examples
 from sugarbush.training.dpsgd.language_modelling import Example, perplexity
 from sugarbush.training.dpsgd.ordinary import train_on_public
-from sugarbush.training.dpsgd.settings import TINY, PretrainSettings
+from sugarbush.training.dpsgd.settings import TINY, PretrainSettings, TrainingSettings
 from sugarbush.training.dpsgd.train import Decay, Learning
 
 NAME = "pretrain"
+EXAMPLES: Final = 10  # donated examples that the simulator reads before each text
 _CHECKED = 200  # number of texts for testing a model, excluded from training
+_DONATED_COPIES: Final = 2  # copies of each donated example in the training texts
+_HEADS: Final = 4
+_BATCH_SIZE: Final = 16
+# A constant, because the weights depend on the order of additions.
+_MICRO_BATCH_TOKENS: Final = 2048
+_LEARNING_RATE: Final = 2e-3
 
 
 def run(project: Project) -> None:
@@ -56,13 +63,13 @@ def run(project: Project) -> None:
 
 def write_models(folder: Path, project: Project) -> None:
     """Write public texts, train a tokenizer and models on them, and measure their perplexity."""
-    settings, schema = project.settings.pretrain, project.schema
+    settings, schema, seed = project.settings.pretrain, project.schema, project.settings.seed
     examples_given = project.donated()
     given: tuple[str, ...] = ()
     given_codes = np.empty((0, len(schema.names)), dtype=np.int64)
     if examples_given is not None:
         given, given_codes = examples_given.texts, examples_given.codes
-    texts, codes = simulated(schema, settings, given, given_codes)
+    texts, codes = simulated(schema, settings.texts, given, given_codes, seed=seed)
     others = _others(project.base, settings)
     tokenizer = models.train_tokenizer([*texts, *others, *given], vocabulary=settings.vocabulary)
     length = settings.max_length
@@ -70,15 +77,16 @@ def write_models(folder: Path, project: Project) -> None:
         *examples_of(texts, codes, schema=schema, tokenizer=tokenizer, max_length=length),
         *plain_examples(others, tokenizer=tokenizer, max_length=length),
     ]
-    held, kept = _split([example for (example,) in examples], settings.seed)
-    kept += settings.donated_copies * [
+    held, kept = _split([example for (example,) in examples], seed)
+    kept += _DONATED_COPIES * [
         example
         for (example,) in examples_of(
             given, given_codes, schema=schema, tokenizer=tokenizer, max_length=length
         )
     ]
     made_of = digest_of(
-        settings=settings.model_dump(mode="json", exclude={"device"}),
+        settings=settings.model_dump(mode="json"),
+        seed=seed,
         texts=texts,
         codes=codes.tolist(),
         others=others,
@@ -88,13 +96,13 @@ def write_models(folder: Path, project: Project) -> None:
     for kind in wanted_models(project):
         own = folder / LSTM if kind == LSTM else folder
         own.mkdir(exist_ok=True)
-        model = _trained(kind, tokenizer, kept, settings)
+        model = _trained(kind, tokenizer, kept, settings, project.settings.training, seed=seed)
         described = {
             "digest": made_of,
             "examples": len(kept),
             "tokens": int(sum(len(example.tokens) for example in kept)),
             "weights": sum(p.numel() for p in model.parameters()),
-            "perplexity_on_public_text": perplexity(model, held, batch_size=settings.batch_size),
+            "perplexity_on_public_text": perplexity(model, held, batch_size=_BATCH_SIZE),
         }
         save(model.to(torch.device("cpu")), tokenizer, own)
         (own / "pretrain.json").write_text(json.dumps(described, indent=1) + "\n")
@@ -107,33 +115,39 @@ def wanted_models(project: Project) -> list[str]:
 
 
 def _trained(
-    kind: str, tokenizer: Any, examples: Sequence[Example], settings: PretrainSettings
+    kind: str,
+    tokenizer: Any,
+    examples: Sequence[Example],
+    settings: PretrainSettings,
+    training: TrainingSettings,
+    *,
+    seed: int,
 ) -> Any:
-    device = open_device(settings.device)
+    device = open_device(training.device)
     if kind == LSTM:
         add_mask_token(tokenizer)
-        model: Any = LstmModel(vocabulary=len(tokenizer), seed=settings.seed)
+        model: Any = LstmModel(vocabulary=len(tokenizer), seed=seed)
     else:
         shape = models.ModelShape(
-            layers=settings.layers, width=settings.width, heads=settings.heads,
+            layers=settings.layers, width=settings.width, heads=_HEADS,
             context=settings.max_length,
         )  # fmt: skip
-        model = models.new_model(tokenizer, shape, seed=settings.seed)
+        model = models.new_model(tokenizer, shape, seed=seed)
     model.to(device)
     train_on_public(
         model,
         examples,
         learning=Learning(
-            learning_rate=settings.learning_rate,
+            learning_rate=_LEARNING_RATE,
             decay=Decay.LINEAR,
             warmup_steps=20,
             weight_decay=0.01,
         ),
         epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        micro_batch_tokens=settings.micro_batch_tokens,
+        batch_size=_BATCH_SIZE,
+        micro_batch_tokens=_MICRO_BATCH_TOKENS,
         bfloat16=device.type == "cuda",
-        seed=settings.seed,
+        seed=seed,
         report=_say,
     )
     return model
@@ -147,23 +161,24 @@ def _others(base: Path, settings: PretrainSettings) -> tuple[str, ...]:
 
 def simulated(
     schema: Schema,
-    settings: PretrainSettings,
+    count: int,
     examples: Sequence[str] = (),
     example_codes: NDArray[np.int64] | None = None,
+    *,
+    seed: int = 1,
+    shown: int = EXAMPLES,
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Sample public codes (n, d) uniformly, and write a text for each row with the simulator. Each
-    text imitates the `settings.examples` examples with the nearest codes. Shapes: `examples` (m,),
-    `example_codes` (m, d). Requests contain no values for the bucket `other`."""
-    rng = public_rng(settings.seed, "codes")
-    columns = [rng.integers(size, size=settings.texts) for size in schema.domain.values()]
+    """Sample public codes (n, d) uniformly, and write a text for each of the `count` rows with the
+    simulator. Each text imitates the `shown` examples with the nearest codes. Shapes: `examples`
+    (m,), `example_codes` (m, d). Requests contain no values for the bucket `other`."""
+    rng = public_rng(seed, "codes")
+    columns = [rng.integers(size, size=count) for size in schema.domain.values()]
     codes = np.stack(columns, axis=1)
-    shown = np.empty((settings.texts, 0), dtype=np.int64)
+    nearest = np.empty((count, 0), dtype=np.int64)
     if example_codes is not None:
-        shown = choose_examples(
-            codes, example_codes, k=settings.examples, rng=public_rng(settings.seed, "near")
-        )
+        nearest = choose_examples(codes, example_codes, k=shown, rng=public_rng(seed, "near"))
     buckets = {attribute.name: attribute.other for attribute in schema.attributes}
-    writer = Simulator(seed=settings.seed)
+    writer = SimulatorWriter(seed=seed)
     texts = tuple(
         writer.write(
             RandomRequest(
@@ -177,7 +192,7 @@ def simulated(
                 sample=number,
             )
         )
-        for number, (row, near) in enumerate(zip(codes.tolist(), shown.tolist(), strict=True))
+        for number, (row, near) in enumerate(zip(codes.tolist(), nearest.tolist(), strict=True))
     )
     return texts, codes
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from sugarbush.errors import PrivacyError
 from sugarbush.evaluation.interface import read_values
 from sugarbush.evolution.parts import Lineage, Scored
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
-from sugarbush.generators.interface import Usage, cost_of
+from sugarbush.generators.interface import Embed, Usage, cost_of
 from sugarbush.methods.interface import Method
 from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, require
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of
@@ -42,8 +42,8 @@ from sugarbush.pipeline.released import (
     donated_frame,
     final_folder,
     first_folder,
+    load_labels,
     methods_of_releases,
-    read_labels,
     read_ledger_ids,
     read_lineage,
     read_metadata,
@@ -76,8 +76,6 @@ from sugarbush.report.verdict import Verdict
 
 NAME = "report"
 
-Encode = Callable[[Sequence[str]], NDArray[np.float32]]
-
 
 def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
     """Load the agreement between extracted attributes and the labels of the donated examples."""
@@ -86,11 +84,11 @@ def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
     return tuple(Agreement(**row) for row in rows)
 
 
-def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData:
+def method_of(project: Project, method: Method, *, encode: Embed) -> MethodData:
     """Collect a method's rounds, its final texts with their lineage, and their cost."""
     schema, folder = project.schema, final_folder(project.roots, method)
     ids = read_ledger_ids(folder)
-    lineage, labels = read_lineage(folder, schema), read_labels(folder, schema)
+    lineage, labels = read_lineage(folder, schema), load_labels(folder, schema)
     final, rounds = lineage.final, lineage.rounds
     texts = _texts(lineage, labels, project.settings.report.texts)
     return MethodData(
@@ -131,7 +129,7 @@ def _verdict(project: Project, method: Method, lineage: Lineage, labels: Labels)
     )
 
 
-def _map(final: Population, encode: Encode) -> EmbeddingMap:
+def _map(final: Population, encode: Embed) -> EmbeddingMap:
     """Project the final texts to two dimensions. The axes are computed from these texts."""
     embeddings = encode(final.texts)
     return EmbeddingMap(points=synthetic_projection(embeddings)(embeddings), written=final.rounds)
@@ -206,12 +204,12 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
 
 def internal_of(project: Project) -> InternalData:
     """Collect the values for the internal page. These values are computed on real texts."""
-    roots, schema, settings = project.roots, project.schema, project.settings.evaluate
+    roots, schema, settings = project.roots, project.schema, project.settings
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
     codes = {part: project.private.real_codes(schema.names, part=part) for part in (TRAIN, HELDOUT)}
     read = json.loads(require(roots.internal / "read.json", left_by="evaluate").read_text())
     real = project.private.real_texts(
-        schema.names, part=HELDOUT, limit=settings.max_texts, seed=settings.seed
+        schema.names, part=HELDOUT, limit=settings.evaluate.max_texts, seed=settings.seed
     )
     sizes = roots.internal / "by_texts.json"
     by_texts = json.loads(sizes.read_text()) if sizes.exists() else {}
@@ -299,7 +297,7 @@ def _require_same_bounds(folder: Path, privacy: PrivacySettings) -> None:
 def _methods_of_earlier_runs(project: Project) -> list[Method]:
     """Return the installed methods of the other folders of data/released, for their remarks."""
     settings = project.settings
-    names = methods_of_releases(project.roots, settings.privacy) - set(settings.methods)
+    names = methods_of_releases(project.roots, settings.privacy) - set(settings.methods.by_name)
     return [settings.method(name) for name in plugin_names(METHODS) if name in names]
 
 

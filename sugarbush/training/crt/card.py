@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from sugarbush.privacy.accounting import rounded_down, rounded_up
-from sugarbush.privacy.binomial import Share
+from sugarbush.privacy.binomial import BoundedShare
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.training.crt.confidentiality import bayesian, uniform
 from sugarbush.training.crt.recall import RecallMeasurement
@@ -73,8 +73,8 @@ def confidentiality_card(
             "Whatever the policy does not define as a secret, such as authorship.",
             "A secret in a sentence of the texts that are given as known to all.",
             "Secrets from another source than the labelled secrets, which measured gamma.",
-            "Kinds of secrets without a label, and kinds that crt.must_find leaves out. The gamma "
-            "of each kind holds alone, and not for all kinds at once.",
+            "Kinds of secrets without a label, and kinds that methods.crt.must_find leaves out. "
+            "The gamma of each kind holds alone, and not for all kinds at once.",
             "Secrets in the labelled texts: they determine gamma and so the noise. A redactor that "
             "was tuned with them may also reveal them by what it masks in other texts.",
         ],
@@ -105,7 +105,7 @@ def _recall(measured: RecallMeasurement) -> dict[str, Any]:
     }
 
 
-def _share(share: Share) -> dict[str, float]:
+def _share(share: BoundedShare) -> dict[str, float]:
     return {
         "count": share.count,
         "total": share.total,

@@ -20,6 +20,7 @@ from scipy.optimize import brentq
 
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.accounting import Relation, epsilon, rounded_up
+from sugarbush.privacy.budget import noise_upwards
 from sugarbush.privacy.events import Event, PoissonGaussian
 
 _SMALLEST_DELTA = 1e-18
@@ -84,7 +85,7 @@ def bayesian(
         raise ParamsError(
             f"delta_2={rounded_up(delta_2)} is not below delta={rounded_up(delta)}: the "
             "conservative policy leaves too many secrets in the public part. Leave "
-            "crt.conservative out, or label more texts."
+            "methods.crt.conservative out, or label more texts."
         )
     if gamma == 0:
         return Guarantee(epsilon=0.0, delta=delta_2)
@@ -136,13 +137,14 @@ def noise_for(
 
     if target <= 0 or excess(math.log(_LARGEST_NOISE)) > 0:
         raise ParamsError(
-            f"no noise gives a Bayesian epsilon of {target} at gamma={gamma}. Raise crt.epsilon."
+            f"no noise gives a Bayesian epsilon of {target} at gamma={gamma}. Raise "
+            "methods.crt.epsilon."
         )
     low = math.log(0.3)
     if excess(low) <= 0:
-        return math.exp(low)
+        return 0.3
     found = brentq(excess, low, math.log(_LARGEST_NOISE), xtol=2.5e-4)
-    return math.exp(found + 5e-4)
+    return noise_upwards(math.exp(found + 5e-4))
 
 
 def agreed_gamma(given: float | None, *, measured: float | None) -> float:
@@ -159,7 +161,7 @@ def agreed_gamma(given: float | None, *, measured: float | None) -> float:
     if measured is None and given < 1:
         raise ParamsError(
             f"gamma={rounded_up(given)} is given, but nothing was measured. Name labelled texts in "
-            "crt.labelled, or leave gamma out."
+            "methods.crt.labelled, or leave gamma out."
         )
     if measured is not None and given < measured:
         raise ParamsError(

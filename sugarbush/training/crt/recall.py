@@ -34,7 +34,7 @@ from typing import Any
 from sugarbush.data.reading import read_rows
 from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, printable
-from sugarbush.privacy.binomial import Share, share
+from sugarbush.privacy.binomial import BoundedShare, share
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.findings import PublicPolicy
 from sugarbush.training.crt.redact import Policy
@@ -58,7 +58,7 @@ class LabelledText:
 
 
 def load_labelled(
-    path: Path, *, text_column: str, disjoint: bool = True, setting: str = "crt.labelled"
+    path: Path, *, text_column: str, disjoint: bool = True, setting: str = "methods.crt.labelled"
 ) -> list[LabelledText]:
     """Load the texts of a file with a column `spans`: a list of start, end and label, or its JSON.
 
@@ -136,12 +136,12 @@ class RecallMeasurement:
     sample: str
     confidence: float
     confidence_each: float
-    missed: Share
-    traced: Share
-    missed_by_label: dict[str, Share]
-    traced_by_label: dict[str, Share]
-    precision: Share
-    public: Share | None
+    missed: BoundedShare
+    traced: BoundedShare
+    missed_by_label: dict[str, BoundedShare]
+    traced_by_label: dict[str, BoundedShare]
+    precision: BoundedShare
+    public: BoundedShare | None
     left_out: int = 0
     left_out_labels: tuple[str, ...] = ()
 
@@ -229,7 +229,7 @@ def measure(
     )
 
 
-def _by_label(found: dict[Secret, bool], *, confidence: float) -> dict[str, Share]:
+def _by_label(found: dict[Secret, bool], *, confidence: float) -> dict[str, BoundedShare]:
     by_label: dict[str, list[bool]] = defaultdict(list)
     for secret, value in found.items():
         by_label[secret.label].append(value)
@@ -256,8 +256,8 @@ def of_kinds(
     found = {label.casefold() for label in present}
     if absent := [label for label in must_find if label.casefold() not in found]:
         raise InputError(
-            f"{name}: has no label {shown_labels(absent)}, which crt.must_find names; there are "
-            f"{shown_labels(present) or 'none'}"
+            f"{name}: has no label {shown_labels(absent)}, which methods.crt.must_find names; "
+            f"there are {shown_labels(present) or 'none'}"
         )
     return [
         replace(one, spans=tuple(span for span in one.spans if span[2].casefold() in wanted))

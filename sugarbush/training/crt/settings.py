@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
 from sugarbush.data.settings import EXAMPLE_FOLDER
-from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Positive, Share
+from sugarbush.settings import Count, Positive, Section, Share
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
-from sugarbush.training.dpsgd.settings import TINY, NoisyStepsSettings
+from sugarbush.training.dpsgd.settings import TINY, BatchSize, Tokens
 
 LSTM = "lstm"  # `model: lstm` is the LSTM of stage pretrain
 
 
-class CrtSettings(NoisyStepsSettings):
+class CrtSettings(Section):
     """Confidentially Redacted Training gives confidentiality, not DP. The generated texts stay
     private."""
-
-    removed_settings: ClassVar[Mapping[str, Any]] = {"texts": 100}
 
     model: str = TINY
     """First model: tiny or lstm (both of stage pretrain), or a GPT-2 or Llama by name."""
@@ -41,16 +38,13 @@ class CrtSettings(NoisyStepsSettings):
     """Share of distinct secrets that the detectors miss; null: the measured upper bound, or 1."""
     epsilon: Positive = 1.0
     """Bayesian epsilon for replacing one secret by a mask."""
-    max_length: Annotated[int, Field(ge=16)] = 96
-    batch_size: Annotated[float, Field(ge=1)] = 256
+    max_length: Tokens = 96
+    """Maximum number of tokens of a text."""
+    batch_size: BatchSize = 256
+    """Expected number of records in a step."""
     epochs: Positive = 1.0
+    """Expected number of passes over the records."""
     learning_rate: Positive = 1e-3
-    repeatable_steps: Annotated[int, Field(ge=0)] = 4
-    micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096
-    """Number of tokens computed at once. A larger number needs more memory and less time."""
-    checkpoint_every: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 4
-    """Number of steps between checkpoints."""
-    device: Annotated[str, NOT_IN_OUTPUT] = "auto"
-    """auto, cpu or cuda."""
-    seed: int = 1
-    """Seed of the sampled texts."""
+    """Learning rate."""
+    repeatable_steps: Count = 4
+    """Number of steps that may run twice after a crash; they are charged beforehand."""

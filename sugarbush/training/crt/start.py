@@ -14,14 +14,12 @@ from sugarbush.training.crt import lstm
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.settings import LSTM, CrtSettings
 from sugarbush.training.crt.units import add_mask_token, give_room_for_mask
-from sugarbush.training.device import open_device
 from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.settings import TINY
 
 
-def load_start(pretrained: Path, settings: CrtSettings) -> tuple[Any, Any]:
-    """Load the model `crt.model` and its tokenizer. Raises ParamsError and MissingInputError."""
-    device = open_device(settings.device)
+def load_start(pretrained: Path, settings: CrtSettings, *, device: torch.device) -> tuple[Any, Any]:
+    """Load the first model and its tokenizer. Raises ParamsError and MissingInputError."""
     if settings.model == LSTM:
         return lstm.load(_made(pretrained, settings), device=device)
     start = str(_made(pretrained, settings)) if settings.model == TINY else settings.model
@@ -29,7 +27,7 @@ def load_start(pretrained: Path, settings: CrtSettings) -> tuple[Any, Any]:
 
 
 def check_start(settings: CrtSettings) -> None:
-    """Check that the model `crt.model` can be loaded and reads texts of `crt.max_length`.
+    """Check that the first model can be loaded and reads texts of `max_length` tokens.
 
     The models of stage pretrain are not checked. Raises ParamsError.
     """
@@ -41,7 +39,7 @@ def special_tokens(pretrained: Path, settings: CrtSettings) -> tuple[str, ...]:
     """Return the mask, and the special tokens of the first model's tokenizer, as text."""
     own = settings.model in (TINY, LSTM)
     name = str(_made(pretrained, settings)) if own else settings.model
-    tokenizer = models.load_tokenizer(name, section="crt")
+    tokenizer = models.load_tokenizer(name, section="methods.crt")
     return tuple(dict.fromkeys([MASK, *tokenizer.all_special_tokens]))
 
 
@@ -57,7 +55,7 @@ def digest_of_start(pretrained: Path, settings: CrtSettings) -> str:
 def load_trained(folder: Path, *, device: torch.device) -> tuple[Any, Any]:
     """Load a model that `save` wrote, and its tokenizer."""
     if (folder / "config.json").exists():
-        return models.load(str(folder), device=device, section="crt")
+        return models.load(str(folder), device=device, section="methods.crt")
     return lstm.load(folder, device=device)
 
 
@@ -68,8 +66,8 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def _with_mask(start: str, settings: CrtSettings, device: torch.device) -> tuple[Any, Any]:
-    model, tokenizer = models.load(start, device=device, section="crt")
-    models.refuse_beyond_context(model, settings.max_length, section="crt")
+    model, tokenizer = models.load(start, device=device, section="methods.crt")
+    models.refuse_beyond_context(model, settings.max_length, section="methods.crt")
     add_mask_token(tokenizer)
     give_room_for_mask(model, tokenizer)
     return model, tokenizer

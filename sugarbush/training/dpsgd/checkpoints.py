@@ -120,13 +120,7 @@ class Checkpoints:
         optimizer.load_state_dict(state["optimizer"])
 
     def _count(self, begun: RunStart) -> Path:
-        path = self._counts / f"draws-{begun.ledger_id}"
-        before = self.folder / path.name
-        if not path.exists() and before.exists():
-            # Old runs of CRT may have the count beside the checkpoints.
-            with atomic_file(path) as temporary:
-                temporary.write_bytes(before.read_bytes())
-        return path
+        return self._counts / f"draws-{begun.ledger_id}"
 
     def _steps(self) -> list[int]:
         found = [_STEP.fullmatch(path.name) for path in self.folder.iterdir()]

@@ -166,7 +166,8 @@ class PerRecordClipper:
         if output.shape[0] != self._records:
             raise PrivacyError(
                 f"a {type(module).__name__} of the model does not keep its records on the first "
-                "axis, so they cannot be clipped one by one. Set finetune.model to another model."
+                "axis, so they cannot be clipped one by one. Set methods.dpft.model to another "
+                "model."
             )
         # While the pass is recorded, no weight requires a gradient. Without the anchor, autograd
         # would stop before the lowest trainable module.
@@ -189,7 +190,8 @@ class PerRecordClipper:
             if problem is not None:
                 raise PrivacyError(
                     f"a trainable {type(module).__name__} {problem}, so its gradients cannot be "
-                    "clipped exactly. Set finetune.model to a GPT-2 or Llama, or train it by LoRA."
+                    "clipped exactly. Set methods.dpft.model to a GPT-2 or Llama, or train it by "
+                    "LoRA."
                 )
 
 

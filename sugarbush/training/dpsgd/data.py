@@ -99,8 +99,8 @@ def refuse_long_codes(schema: Schema, tokenizer: Any, max_length: int) -> None:
     taken = len(token_ids(tokenizer, [control_codes(longest)])[0])
     if taken + _LEAST_TEXT > max_length:
         raise ParamsError(
-            f"params.yaml: finetune.max_length={max_length} leaves no room for a text after the "
-            f"schema's control codes, which take up to {taken} tokens. Raise max_length."
+            f"params.yaml: methods.dpft.max_length={max_length} leaves no room for a text after "
+            f"the schema's control codes, which take up to {taken} tokens. Raise max_length."
         )
 
 

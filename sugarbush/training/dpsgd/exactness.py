@@ -11,17 +11,17 @@ from torch import Tensor, nn
 
 from sugarbush.errors import PrivacyError
 from sugarbush.training.dpsgd.clipping import STABILISER, Clipper
-from sugarbush.training.dpsgd.language_modelling import Losses
+from sugarbush.training.dpsgd.language_modelling import LossFunction
 
 
-def check(
+def require_exact(
     model: nn.Module,
     clipper: Clipper,
-    losses_of: Losses,
+    losses_of: LossFunction,
     *,
     together: Any,
     alone: Sequence[Any],
-    advice: str = "Set finetune.model to another model.",
+    advice: str = "Set methods.dpft.model to another model.",
 ) -> None:
     """Raise PrivacyError if norms or clipped sum differ from the results of a loop over the
     records.
@@ -53,7 +53,7 @@ def check(
 
 
 def _gradients(
-    model: nn.Module, parameters: Sequence[nn.Parameter], losses_of: Losses, record: Any
+    model: nn.Module, parameters: Sequence[nn.Parameter], losses_of: LossFunction, record: Any
 ) -> list[Tensor]:
     (loss,) = losses_of(model, record)
     found = torch.autograd.grad(loss, list(parameters), allow_unused=True, materialize_grads=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
 from transformers import GenerationConfig
@@ -18,7 +18,11 @@ from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.randomness import seed_of
 from sugarbush.training.device import enough_memory
 from sugarbush.training.dpsgd.data import token_ids
-from sugarbush.training.dpsgd.settings import GenerateSettings
+from sugarbush.training.dpsgd.settings import SamplingSettings
+
+TOP_K: Final = 50  # a token is sampled from at most this many tokens, as in Yue et al. 2023
+TOP_P: Final = 0.9  # and from tokens with this total probability
+ATTEMPTS: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +39,11 @@ def generate(
     prompts: Released[Sequence[str]],
     *,
     tokenizer: Any,
-    settings: GenerateSettings,
+    settings: SamplingSettings,
+    seed: int,
     max_length: int,
     after_end: bool = False,
+    attempts: int = ATTEMPTS,
 ) -> Released[Generation]:
     """Write one text after each of `prompts`, in their order. Calls with equal seeds return equal
     texts.
@@ -45,11 +51,11 @@ def generate(
     `max_length` is in tokens, including the tokens of the prompt. Prompts are plain text. With
     `after_end`, the end token comes before each prompt, and a prompt may be empty. A text is
     written again if it is empty or only repeats its prompt. Raises GeneratorError when some texts
-    are still empty after `settings.attempts` draws.
+    are still empty after `attempts` draws.
     """
     texts: list[str] = [""] * len(prompts.value)
     redrawn = tokens = 0
-    for attempt in range(settings.attempts):
+    for attempt in range(attempts):
         missing = [place for place, text in enumerate(texts) if not text]
         redrawn += len(missing) if attempt else 0
         for number, batch in enumerate(_batches(missing, prompts.value, tokenizer, settings)):
@@ -59,7 +65,7 @@ def generate(
                 tokenizer,
                 settings,
                 max_length=max_length,
-                seed=seed_of(settings.seed, "generate", attempt, number),
+                seed=seed_of(seed, "generate", attempt, number),
                 after_end=after_end,
             )
             for place, text in zip(batch, drawn.texts, strict=True):
@@ -68,7 +74,7 @@ def generate(
     if not all(texts):
         raise GeneratorError(
             f"the fine-tuned model left {texts.count('')} of {len(texts)} texts empty in "
-            f"{settings.attempts} draws each. The model learned too little: train for more epochs, "
+            f"{attempts} draws each. The model learned too little: train for more epochs, "
             "or at a larger privacy.epsilon."
         )
     generation = Generation(texts=tuple(texts), redrawn=redrawn, tokens=tokens)
@@ -76,7 +82,7 @@ def generate(
 
 
 def _batches(
-    places: Sequence[int], prompts: Sequence[str], tokenizer: Any, settings: GenerateSettings
+    places: Sequence[int], prompts: Sequence[str], tokenizer: Any, settings: SamplingSettings
 ) -> Iterator[list[int]]:
     """Yield batches of indices. All prompts of a batch have the same length, so that no prompt
     needs padding."""
@@ -96,7 +102,7 @@ def _continue(
     model: Any,
     prompts: Sequence[str],
     tokenizer: Any,
-    settings: GenerateSettings,
+    settings: SamplingSettings,
     *,
     max_length: int,
     seed: int,
@@ -107,15 +113,17 @@ def _continue(
     ids = torch.tensor([[*start, *own] for own in token_ids(tokenizer, prompts)], device=device)
     config = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=True,
-        top_k=settings.top_k,
-        top_p=settings.top_p,
+        top_k=TOP_K,
+        top_p=TOP_P,
         temperature=settings.temperature,
         max_length=max_length,
         use_cache=True,
         eos_token_id=end,
         pad_token_id=end,  # fills the rows of finished texts; the padding is removed below
     )
-    memory = enough_memory(device, setting="generate.batch_size", value=settings.batch_size)
+    memory = enough_memory(
+        device, setting="training.sampling.batch_size", value=settings.batch_size
+    )
     with memory, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         model.eval()

@@ -47,7 +47,7 @@ class TokenBatch:
         )
 
 
-Losses = Callable[[nn.Module, Any], Tensor]
+LossFunction = Callable[[nn.Module, Any], Tensor]
 
 
 def pad_together(examples: Sequence[Example]) -> TokenBatch:

@@ -46,7 +46,9 @@ class ModelShape:
 TINY = ModelShape(layers=4, width=256, heads=4, context=256)
 
 
-def load(name_or_path: str, *, device: torch.device, section: str = "finetune") -> tuple[Any, Any]:
+def load(
+    name_or_path: str, *, device: torch.device, section: str = "methods.dpft"
+) -> tuple[Any, Any]:
     """Load a causal language model in float32 without dropout, and its tokenizer.
 
     A name that is not in Hugging Face's cache is downloaded. Code that comes with a model is never
@@ -125,7 +127,7 @@ def _refusal(name_or_path: str, section: str, problem: str) -> ParamsError:
     return ParamsError(f"params.yaml: {section}.model={name_or_path!r} {problem}")
 
 
-def refuse_beyond_context(model: Any, max_length: int, *, section: str = "finetune") -> None:
+def refuse_beyond_context(model: Any, max_length: int, *, section: str = "methods.dpft") -> None:
     """Raise ParamsError if texts of `max_length` tokens are longer than the model can read.
 
     Without this check, training would fail at the first long text, after the charge.
@@ -196,7 +198,7 @@ def with_lora(model: Any, *, rank: int) -> Any:
     ]
     if not blocks:
         raise ParamsError(
-            "params.yaml: finetune.lora_rank is set, but the model has no blocks of the GPT-2 "
+            "params.yaml: methods.dpft.lora_rank is set, but the model has no blocks of the GPT-2 "
             "or Llama kind. Set lora_rank to null to train all weights."
         )
     config = LoraConfig(

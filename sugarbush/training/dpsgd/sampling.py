@@ -36,7 +36,7 @@ def make_schedule(*, batch_size: float, epochs: float, unit_count: float) -> Sch
     if not unit_count >= 1:
         raise ParamsError(
             f"the DP record count is {unit_count:.0f} records or users, too few to fine-tune on. "
-            "Set finetune.records, or leave dpft out of methods."
+            "Set methods.dpft.records, or leave dpft out of methods."
         )
     rate = min(1.0, batch_size / unit_count)
     return Schedule(

@@ -255,12 +255,12 @@ def require_exact_clipping(
     model.train()
     clipping = performance.clipping
     device = next(model.parameters()).device
-    advice = "Set finetune.model to another model."
+    advice = "Set methods.dpft.model to another model."
     if clipping is not Clipping.BOOK_KEEPING:
-        advice = f"Set `finetune.clipping: {Clipping.BOOK_KEEPING.value}`."
+        advice = f"Set `training.clipping: {Clipping.BOOK_KEEPING.value}`."
     try:
         with open_clipper(model, clip_norm, clipping) as clipper:
-            exactness.check(
+            exactness.require_exact(
                 model,
                 clipper,
                 record_losses,
@@ -272,7 +272,7 @@ def require_exact_clipping(
         raise
     except Exception as error:  # torch and Opacus raise errors of many types
         raise PrivacyError(
-            f"`finetune.clipping: {clipping.value}` cannot clip this model: a trial on two public "
+            f"`training.clipping: {clipping.value}` cannot clip this model: a trial on two public "
             f"records failed ({type(error).__name__}). {advice}"
         ) from error
 
@@ -351,7 +351,7 @@ def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
     if last == 0:
         raise PrivacyError(
             f"{checkpoints.folder}: all charged steps have run, and none reached a checkpoint. "
-            "Lower finetune.checkpoint_every, and remove the folder to train again, with a new "
+            "Lower training.checkpoint_every, and remove the folder to train again, with a new "
             "charge."
         )
     return first, last
@@ -375,5 +375,5 @@ def _require_finite(model: nn.Module) -> None:
     check costs no budget."""
     if not all(bool(p.isfinite().all()) for p in model.parameters() if p.requires_grad):
         raise FailureError(
-            "fine-tuning diverged: the weights are not finite. Lower finetune.learning_rate."
+            "fine-tuning diverged: the weights are not finite. Lower methods.dpft.learning_rate."
         )

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from sugarbush.examples import corpus
-from sugarbush.examples.corpus import Record, example_records
+from sugarbush.examples.corpus import ExampleRecord, example_records
 from sugarbush.examples.data_files import load_yaml, words
 from sugarbush.examples.grammar import Grammar, unmark
 from sugarbush.examples.seeded_random import SeededRandom
@@ -243,7 +243,7 @@ def _simulator_texts() -> tuple[tuple[str, tuple[tuple[int, int, str], ...]], ..
     return tuple((record["text"], _with_staff(record)) for record in records)
 
 
-def _with_staff(record: Record) -> tuple[tuple[int, int, str], ...]:
+def _with_staff(record: ExampleRecord) -> tuple[tuple[int, int, str], ...]:
     own = [(s["start"], s["end"], s["label"]) for s in record["spans"]]
     staff = ((m.start(), m.end(), NAME) for m in _DESK_STAFF.finditer(record["text"]))
     own += [

@@ -24,9 +24,9 @@ import yaml
 from rich.console import Console
 
 from sugarbush.cli.budgets import show_budget
-from sugarbush.cli.checks import check
+from sugarbush.cli.checks import run_checks
 from sugarbush.cli.estimates import show_estimate
-from sugarbush.cli.shows import show
+from sugarbush.cli.shows import show_stage
 from sugarbush.errors import ParamsError
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.accounting import within
@@ -136,14 +136,14 @@ def test_equal_seeds_give_equal_texts_and_another_costs_nothing(own: Checkout) -
     first = texts.read_bytes()
     run_pipeline(own, "generate")
     assert texts.read_bytes() == first
-    own.change("generate", seed=2)
+    own.change(seed=2)
     run_pipeline(own, "generate")
     assert texts.read_bytes() != first
     assert own.charges() == before
 
 
 @pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # a warning inside DVC
-@pytest.mark.parametrize("ask", [check, show_budget, show_estimate])
+@pytest.mark.parametrize("ask", [run_checks, show_budget, show_estimate])
 def test_the_command_knows_the_method(
     own: Checkout, ask: Callable[[Project, Console], None]
 ) -> None:
@@ -155,7 +155,7 @@ def test_the_command_knows_the_method(
 
 def test_texts_that_the_model_cannot_read_are_refused_before_the_charge(own: Checkout) -> None:
     before = own.charges()
-    own.change("finetune", dpft={**_preset(own, "dpft"), "max_length": 65})
+    own.change("methods.dpft", max_length=65)
     with pytest.raises(ParamsError, match="64 tokens"):
         run_pipeline(own, "finetune")
     assert own.charges() == before
@@ -165,7 +165,7 @@ def test_the_model_is_shown_and_its_private_figures_only_when_asked(project: Che
     shown = []
     for internal in (False, True):
         console = Console(record=True, width=200, file=io.StringIO())
-        show(project.path, "model", method=None, rows=1, internal=internal, console=console)
+        show_stage(project.path, "model", method=None, rows=1, internal=internal, console=console)
         shown.append(console.export_text())
     assert all('"noise_multiplier"' in text for text in shown)
     assert ["texts_cut" in text for text in shown] == [False, True]
@@ -178,8 +178,8 @@ def test_a_killed_training_resumes_on_the_charge_that_it_began_with(own: Checkou
     With a DP count of under 30 records it would end before it is killed.
     """
     before, began = len(own.charges()), time.time()
-    preset = {**_preset(own, "dpft"), "epochs": 6, "records": 119, "repeatable_steps": 30}
-    own.change("finetune", dpft=preset, checkpoint_every=5)
+    own.change("methods.dpft", epochs=6, records=119, repeatable_steps=30)
+    own.change("training", checkpoint_every=5)
     private = own.path / "data/private/finetune"
     with subprocess.Popen(
         FINETUNE, cwd=own.path, env=own.environment, stdout=subprocess.DEVNULL
@@ -204,7 +204,8 @@ def test_a_killed_training_resumes_on_the_charge_that_it_began_with(own: Checkou
 def test_two_processes_train_one_model_on_one_charge(own: Checkout) -> None:
     """The stage is started as DVC starts it. It replaces its own process by torchrun."""
     before = len(own.charges())
-    own.change("finetune", processes=2, dpft={**_preset(own, "dpft"), "epochs": 3})
+    own.change("methods.dpft", epochs=3)
+    own.change("training", processes=2)
     own.run(*FINETUNE)
     assert len(own.charges()) == before + 1
     card = json.loads((own.path / MODEL / "model_card.json").read_text())
@@ -221,8 +222,8 @@ def test_a_preset_trains_a_model_that_is_given_by_its_path(own: Checkout, preset
     """
     model = own.path / "gpt2"
     shutil.copytree(own.path / "data/public/pretrained", model)
-    changed = {**_preset(own, preset), "model": str(model), "epochs": 4, "max_length": 48}
-    own.change("finetune", preset=preset, **{preset: changed})
+    changed = {"model": str(model), "epochs": 4, "max_length": 48}
+    own.change(methods={"dpft": {"preset": preset, **changed}})
     run_pipeline(own, "finetune", "generate")
     card = json.loads((own.path / MODEL / "model_card.json").read_text())
     assert (card["starts_from"], card["steps_taken"], card["sampling_rate"]) == ("gpt2", 4, 1.0)
@@ -231,15 +232,10 @@ def test_a_preset_trains_a_model_that_is_given_by_its_path(own: Checkout, preset
 
 
 def test_a_method_that_trains_nothing_gets_a_marker(own: Checkout) -> None:
-    own.change(methods=["public"])
+    own.change(methods={"public": {}})
     run_pipeline(own, "finetune")
     written = (own.path / "data/released/finetune/public").iterdir()
     assert [path.name for path in written] == ["not_needed.txt"]
-
-
-def _preset(checkout: Checkout, name: str) -> dict[str, object]:
-    fields = yaml.safe_load((checkout.path / "params.yaml").read_text())
-    return dict(fields["finetune"][name])
 
 
 def _draws(state: Path) -> int:

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from sugarbush.cli.main import app
 from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError, PoorRehearsalError
-from sugarbush.generators.openai.cost import journal_path, read_journal
 from sugarbush.evolution.starts import METADATA
+from sugarbush.generators.openai.cost import journal_path, read_journal
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.rehearsal import TEXTS
 from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata

@@ -146,7 +146,7 @@ def test_yes_goes_on_and_is_remembered(bench: Start, folder: Path) -> None:
 
 
 def test_without_donated_texts_quality_is_not_judged(bench: Start, folder: Path) -> None:
-    changes = {"prepare__donated": None, "evolve__maple__prompt": "metadata"}
+    changes = {"prepare__donated": None, "methods__maple__prompt": "metadata"}
     code, said = command("check", bench=bench(behave=letter), **changes)
     assert code == 0, said
     assert "rehearsal fair: quality cannot be judged without donated texts" in said

@@ -12,7 +12,7 @@ import pytest
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.examples.corpus import example_records, example_schema
-from sugarbush.examples.simulator.writer import Simulator
+from sugarbush.examples.simulator.writer import SimulatorWriter
 from sugarbush.generators.interface import RandomRequest, Request, VariationRequest
 from sugarbush.privacy.data_types import Released
 
@@ -21,7 +21,7 @@ SUBJECT = example_schema()["subject"]
 
 
 def _written(*requests: Request) -> list[str]:
-    return [str(a.text) for a in Simulator(seed=1).generate(Released(requests)).value]
+    return [str(a.text) for a in SimulatorWriter(seed=1).generate(Released(requests)).value]
 
 
 @pytest.mark.slow

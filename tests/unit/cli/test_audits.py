@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from sugarbush.cli import audits
 from sugarbush.cli.main import app
-from sugarbush.pipeline.audit import Finding, Size, audit
+from sugarbush.pipeline.audit import AuditFinding, Size, audit
 from sugarbush.pipeline.noise_faults import Fault, broken_noise
 
 
@@ -55,7 +55,7 @@ def test_a_missed_control_is_named_as_a_weakness_of_the_audit(
 ) -> None:
     """At epsilon 4 a false alarm is impossible: 20 right guesses of 20 give a bound of 1.6."""
 
-    def without_fault(name: str, *, fault: Fault | None, epsilon: float, **_: Any) -> Finding:
+    def without_fault(name: str, *, fault: Fault | None, epsilon: float, **_: Any) -> AuditFinding:
         found = audit(name, epsilon=epsilon, size=Size(canaries=1000, guesses=20))
         return replace(found, fault=fault)
 

@@ -65,7 +65,7 @@ def test_the_command_raises_the_stored_cap_and_shows_the_raise(
 
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
-    settings = "methods: [public]\nprivacy: {dataset: tickets, purpose: release}\n"
+    settings = "methods: {public: {}}\nprivacy: {dataset: tickets, purpose: release}\n"
     (tmp_path / "params.yaml").write_text(settings + "prepare: {file: letters.jsonl}\n")
     ledger_in(tmp_path / "state", cap=1.5).charge(*RUN, stage="evolve", run="r")
     monkeypatch.setattr(budgets, "would_spend", lambda project: True)

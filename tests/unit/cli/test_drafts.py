@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from sugarbush.cli.drafts import draft
+from sugarbush.cli.drafts import write_draft
 from sugarbush.cli.main import app
 from sugarbush.data.schema import load_schema
 from sugarbush.embedding.encoder import Encoder
@@ -56,7 +56,7 @@ def drafted(folder: Path, donated: str | None = "donated.jsonl") -> str:
         privacy__dataset="letters",
     )
     said = io.StringIO()
-    draft(
+    write_draft(
         Project(folder, settings=settings), subject="letters to a shop",
         output=folder / "schema.yaml", seed=1, console=Console(file=said, width=200),
     )  # fmt: skip

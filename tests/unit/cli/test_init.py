@@ -328,12 +328,12 @@ def test_update_writes_generated_files_only_and_keeps_the_old_ones(folder: Path)
     gone = project_files()["tasks/evolve.py"].replace('"evolve"', '"crt"')
     (folder / "tasks/crt.py").write_text(gone)
     (folder / "tasks/own.py").write_text("mine")
-    (folder / "params.yaml").write_text("methods: [augpe]\n")
+    (folder / "params.yaml").write_text("methods: {augpe: {}}\n")
     said = init("--update").output
     assert (folder / "dvc.yaml").read_text() == project_files()["dvc.yaml"]
     assert (folder / "dvc.yaml.old").read_text() == "stages: {}\n"
     assert (folder / "tasks/evolve.py").read_text() == project_files()["tasks/evolve.py"]
-    assert (folder / "params.yaml").read_text() == "methods: [augpe]\n"
+    assert (folder / "params.yaml").read_text() == "methods: {augpe: {}}\n"
     assert (folder / "tasks/own.py").read_text() == "mine"
     assert not (folder / "tasks/crt.py").exists()
     for name in ("dvc.yaml", "tasks/evolve.py", "tasks/crt.py"):

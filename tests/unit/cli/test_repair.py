@@ -17,8 +17,9 @@ from sugarbush.cli import budgets
 from sugarbush.errors import LedgerError, ParamsError
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import write_release
+from sugarbush.privacy.entries import ACCEPTED, SEALED
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PlannedEvents
-from sugarbush.privacy.ledger import ACCEPTED, SEALED, Ledger
+from sugarbush.privacy.ledger import Ledger
 from tests.settings import params
 
 INVENTED = {

@@ -1,16 +1,12 @@
 import shutil
-import warnings
 from pathlib import Path
 
 import pytest
 import yaml
 from ruamel.yaml import YAML
-from typer.testing import CliRunner
 
-from sugarbush.cli.main import app
 from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.errors import ParamsError
-from sugarbush.settings import RemovedSettingWarning
 from tests.settings import ROOT
 
 
@@ -22,30 +18,17 @@ def project(tmp_path: Path) -> Path:
 
 def test_one_setting_is_changed_and_the_comments_stay(project: Path) -> None:
     before = (project / "params.yaml").read_text()
-    changed = changed_settings(project, assignments=["evolve.maple.rounds=3"])
-    assert changed.names == ("evolve.maple.rounds",)
+    changed = changed_settings(project, assignments=["methods.maple.rounds=3"])
+    assert changed.names == ("methods.maple.rounds",)
     write_settings(project, changed)
     after = (project / "params.yaml").read_text()
     assert yaml.safe_load(after)["evolve"]["maple"]["rounds"] == 3
     assert after.count("#") == before.count("#")
 
 
-def test_a_removed_setting_is_one_line_without_a_path_of_the_code(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(project)
-    with (project / "params.yaml").open("a") as file:
-        file.write("\ncrt: {texts: 5}\n")
-    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
-    with pytest.warns(RemovedSettingWarning) as shown:
-        CliRunner().invoke(app, ["settings"])
-    line = warnings.formatwarning(shown[0].message, Warning, "settings.py", 61)
-    assert line == "sugarbush: texts of CrtSettings: removed; has no effect\n"
-
-
 def test_an_overlay_holds_only_what_it_changes(project: Path) -> None:
     overlay = project / "mine.yaml"
-    overlay.write_text("privacy: {dataset: mine}\nmethods: [augpe]\n")
+    overlay.write_text("privacy: {dataset: mine}\nmethods: {augpe: {}}\n")
     changed = changed_settings(project, overlay=overlay)
     assert set(changed.names) == {"privacy.dataset", "methods"}
     write_settings(project, changed)

@@ -35,7 +35,7 @@ def test_every_installed_generator_and_method_is_listed() -> None:
     printed = output_of().stdout
     for name in ("pool.sources", "openai.model", "huggingface.model", "provider"):
         assert f"\ngenerator.{name} " in printed
-    for name in ("evolve.maple", "evolve.augpe", "evolve.nonprivate", "finetune.dpft", "crt"):
+    for name in ("methods.maple", "methods.augpe", "methods.nonprivate", "finetune.dpft", "crt"):
         assert re.search(rf"^{re.escape(name)} +\S", printed, re.MULTILINE), name
 
 
@@ -50,16 +50,16 @@ def test_a_method_of_another_package_is_listed(monkeypatch: pytest.MonkeyPatch) 
         pipeline_settings, "method_class", lambda name: Other if name == "other" else Maple
     )
     monkeypatch.setattr(pipeline_settings, "_every_generator", dict)
-    printed = output_of("evolve.other").stdout
+    printed = output_of("methods.other").stdout
     assert "A method of another package." in printed
-    assert "evolve.other.rounds" in printed
+    assert "methods.other.rounds" in printed
 
 
 def test_one_section_is_printed_with_its_values_here(folder: Path) -> None:
     (folder / "params.yaml").write_text("evolve: {augpe: {rounds: 3}}\n")
-    lines = output_of("evolve.augpe").stdout.splitlines()
-    assert all(line.startswith(("evolve.augpe", "setting", " ")) for line in lines)
-    (rounds,) = [line for line in lines if line.startswith("evolve.augpe.rounds ")]
+    lines = output_of("methods.augpe").stdout.splitlines()
+    assert all(line.startswith(("methods.augpe", "setting", " ")) for line in lines)
+    (rounds,) = [line for line in lines if line.startswith("methods.augpe.rounds ")]
     assert "10 (here: 3)" in rounds
     assert "Number of rounds of private votes" in rounds
 
@@ -72,6 +72,6 @@ def test_the_endpoint_for_labels_names_what_it_shares(folder: Path) -> None:
 
 
 def test_an_unknown_section_is_refused() -> None:
-    refused = output_of("evolve.mapel")
+    refused = output_of("methods.mapel")
     assert refused.exit_code != 0
-    assert "'evolve.mapel' is not a section or a setting" in refused.output
+    assert "'methods.mapel' is not a section or a setting" in refused.output

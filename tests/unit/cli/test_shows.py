@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from sugarbush.cli.shows import show
+from sugarbush.cli.shows import show_stage
 from tests.settings import ROOT
 
 
@@ -20,5 +20,5 @@ def test_a_text_that_looks_like_markup_is_shown_as_it_is(tmp_path: Path) -> None
     pd.DataFrame({"text": [text]}).to_parquet(folder / "candidates.parquet")
     printed = io.StringIO()
     console = Console(file=printed, width=100)
-    show(tmp_path, "initial", method="maple", rows=1, internal=False, console=console)
+    show_stage(tmp_path, "initial", method="maple", rows=1, internal=False, console=console)
     assert text in printed.getvalue()

@@ -73,7 +73,7 @@ def test_check_shows_a_misspelling_only_with_internal(project: Project) -> None:
     said = {}
     for internal in (False, True):
         console = Console(file=io.StringIO(), width=200)
-        checks.check(project, console, internal=internal)
+        checks.run_checks(project, console, internal=internal)
         said[internal] = console.file.getvalue()  # type: ignore[attr-defined]
     assert "lamps" not in said[False] and "spelling" not in said[False]
     assert "not DP: do not share" in said[True]

@@ -28,7 +28,6 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError, StorageError
 from sugarbush.randomness import public_rng
-from sugarbush.settings import RemovedSettingWarning
 
 WORDS = ["parcel", "refund", "invoice", "lamp", "late", "broken", "clerk", "sofa", "thanks"]
 FLOAT_NOISE = 2e-6  # tolerance for each component of a vector; components are about 0.05
@@ -312,18 +311,6 @@ def test_texts_share_a_batch_only_if_no_position_changes_a_bit(
     assert embed(texts) == expected
     assert embed(texts[7:] + texts[:3]) == {text: expected[text] for text in texts[7:] + texts[:3]}
     assert (max(network.shapes) > 1) == (device in batched_on)
-
-
-def test_the_precision_of_older_settings_has_no_effect() -> None:
-    """The setting was removed because, in bfloat16, the vote of a record depended on other texts in
-    its batch."""
-    with pytest.warns(RemovedSettingWarning, match="precision"):
-        old = EmbeddingSettings.model_validate({"precision": "bfloat16"})
-    assert old == EmbeddingSettings()
-    assert old.cache_key() == {"model": "bundled", "max_tokens": 128, "precision": "auto"}
-    assert next(
-        iter(encode._load_network(encode.model_folder("bundled"))[0].parameters())
-    ).dtype is (torch.float32)
 
 
 def test_a_model_may_be_a_folder() -> None:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sugarbush.examples.settings import MakeExampleSettings
 
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.examples.corpus import (
     SCHEMA_FILE,
-    Record,
+    ExampleRecord,
     example_records,
     example_schema,
     write_example,
 )
 from sugarbush.examples.data_files import load_yaml
-from sugarbush.examples.settings import MakeExampleSettings
 
 SETTINGS = MakeExampleSettings(records=5600, donated=50, seed=1)
 LABELS = {"NAME", "ADDRESS", "PHONE", "ORDER_NUMBER", "TRACKING_NUMBER"}
@@ -37,12 +37,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def corpus(folder: Path) -> list[Record]:
+def corpus(folder: Path) -> list[ExampleRecord]:
     return [json.loads(line) for line in (folder / "corpus.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
-def donated(folder: Path) -> list[Record]:
+def donated(folder: Path) -> list[ExampleRecord]:
     return [json.loads(line) for line in (folder / "donated.jsonl").read_text().splitlines()]
 
 
@@ -56,11 +56,11 @@ def tenure_label(months: int) -> str:
     return label
 
 
-def _value(record: Record, name: str) -> str:
+def _value(record: ExampleRecord, name: str) -> str:
     return tenure_label(record[name]) if name == "tenure_months" else str(record[name])
 
 
-def _information(records: list[Record], a: str, b: str) -> float:
+def _information(records: list[ExampleRecord], a: str, b: str) -> float:
     """Return the mutual information of two attributes, in nats."""
     n = len(records)
     both = Counter((_value(r, a), _value(r, b)) for r in records)
@@ -69,24 +69,26 @@ def _information(records: list[Record], a: str, b: str) -> float:
 
 
 def test_the_corpus_has_the_requested_records_and_no_text_twice(
-    corpus: list[Record], donated: list[Record]
+    corpus: list[ExampleRecord], donated: list[ExampleRecord]
 ) -> None:
     assert (len(corpus), len(donated)) == (5600, 50)
     assert len({r["text"] for r in corpus + donated}) == 5650
     assert len({r["id"] for r in corpus + donated}) == 5650
 
 
-def test_enough_private_records_remain_without_the_held_out_ones(corpus: list[Record]) -> None:
+def test_enough_private_records_remain_without_the_held_out_ones(
+    corpus: list[ExampleRecord],
+) -> None:
     assert len(corpus) * 0.85 > 4700
 
 
-def test_texts_are_short_enough_to_embed_whole(corpus: list[Record]) -> None:
+def test_texts_are_short_enough_to_embed_whole(corpus: list[ExampleRecord]) -> None:
     words = [len(r["text"].split()) for r in corpus]
     assert 60 <= sum(words) / len(words) <= 76
     assert max(words) < 130
 
 
-def test_spans_are_at_their_values_and_every_label_is_frequent(corpus: list[Record]) -> None:
+def test_spans_are_at_their_values_and_every_label_is_frequent(corpus: list[ExampleRecord]) -> None:
     labels = Counter()
     for record in corpus:
         for span in record["spans"]:
@@ -97,7 +99,7 @@ def test_spans_are_at_their_values_and_every_label_is_frequent(corpus: list[Reco
     assert min(labels.values()) > 500
 
 
-def test_every_code_in_a_text_is_a_span(corpus: list[Record]) -> None:
+def test_every_code_in_a_text_is_a_span(corpus: list[ExampleRecord]) -> None:
     """Dockets, waybills and telephone numbers have fixed forms, so patterns find all of them.
 
     Each must be a labelled span.
@@ -111,7 +113,7 @@ def test_every_code_in_a_text_is_a_span(corpus: list[Record]) -> None:
         assert found == marked
 
 
-def test_margins_are_skewed_and_some_values_are_rare(corpus: list[Record]) -> None:
+def test_margins_are_skewed_and_some_values_are_rare(corpus: list[ExampleRecord]) -> None:
     products = Counter(r["product"] for r in corpus)
     assert products.most_common(1)[0][1] > 0.2 * len(corpus)
     assert 0 < min(products.values()) < 0.01 * len(corpus)
@@ -129,7 +131,7 @@ def test_margins_are_skewed_and_some_values_are_rare(corpus: list[Record]) -> No
     ],
 )
 def test_dependent_attributes_have_mutual_information(
-    corpus: list[Record], a: str, b: str, least: float
+    corpus: list[ExampleRecord], a: str, b: str, least: float
 ) -> None:
     # If two attributes of these sizes were independent, 5,600 records would give less than 0.01
     # nats. The bias of the estimate is (cells - 1) / 2n, at most 72 / 11,200, and its standard
@@ -137,19 +139,19 @@ def test_dependent_attributes_have_mutual_information(
     assert _information(corpus, a, b) > least
 
 
-def test_independent_attributes_have_no_mutual_information(corpus: list[Record]) -> None:
+def test_independent_attributes_have_no_mutual_information(corpus: list[ExampleRecord]) -> None:
     assert _information(corpus, "region", "tenure_months") < 0.01
 
 
 def test_donated_examples_have_the_frequent_products_of_the_corpus(
-    corpus: list[Record], donated: list[Record]
+    corpus: list[ExampleRecord], donated: list[ExampleRecord]
 ) -> None:
     common = {p for p, n in Counter(r["product"] for r in corpus).items() if n > 0.15 * len(corpus)}
     assert common <= {r["product"] for r in donated}
 
 
 def test_the_schema_has_all_eight_attributes_and_every_value(
-    schema: Schema, corpus: list[Record]
+    schema: Schema, corpus: list[ExampleRecord]
 ) -> None:
     assert schema.names == ATTRIBUTES
     for attribute in schema.attributes:
@@ -168,7 +170,9 @@ def test_the_schema_has_every_source_of_an_attribute(schema: Schema) -> None:
     assert sources == {"column": 5, "bins": 1, "keywords": 1, "zero_shot": 1}
 
 
-def test_keywords_find_the_resolution_of_every_text(schema: Schema, corpus: list[Record]) -> None:
+def test_keywords_find_the_resolution_of_every_text(
+    schema: Schema, corpus: list[ExampleRecord]
+) -> None:
     keywords = schema.attribute("resolution").keywords
     assert keywords is not None
     for record in corpus:
@@ -177,7 +181,7 @@ def test_keywords_find_the_resolution_of_every_text(schema: Schema, corpus: list
         assert found == [record["resolution"]]
 
 
-def test_tenures_are_in_the_bins_of_the_schema(schema: Schema, corpus: list[Record]) -> None:
+def test_tenures_are_in_the_bins_of_the_schema(schema: Schema, corpus: list[ExampleRecord]) -> None:
     attribute = schema.attribute("tenure_months")
     for record in corpus[:300]:
         months = record["tenure_months"]

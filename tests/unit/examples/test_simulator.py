@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 
 from sugarbush.examples.seeded_random import SeededRandom
-from sugarbush.examples.simulator.writer import Simulator
+from sugarbush.examples.simulator.writer import SimulatorWriter
 from sugarbush.generators.answer_checks import check
 from sugarbush.generators.interface import RandomRequest, Request, VariationRequest
 from sugarbush.privacy.data_types import Released
@@ -58,7 +58,7 @@ def _vary(sample: int = 0, **fields: object) -> VariationRequest:
 
 
 def _texts(*requests: Request, seed: int = 1) -> list[str]:
-    answers = Simulator(seed=seed).generate(Released(requests)).value
+    answers = SimulatorWriter(seed=seed).generate(Released(requests)).value
     assert all(answer.problem is None for answer in answers)
     return [str(answer.text) for answer in answers]
 
@@ -258,7 +258,7 @@ def test_another_process_writes_the_same_text() -> None:
         f"print(Simulator(seed=1).write(RandomRequest(subject={SUBJECT!r}, sample=3)), end='')"
     )
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    expected = Simulator(seed=1).write(RandomRequest(subject=SUBJECT, sample=3))
+    expected = SimulatorWriter(seed=1).write(RandomRequest(subject=SUBJECT, sample=3))
     assert printed.stdout.decode() == expected
 
 
@@ -286,4 +286,6 @@ def test_the_simulator_reads_no_code_and_no_data_of_the_example_shop() -> None:
 
 
 def test_answers_have_the_ledger_ids_of_the_requests() -> None:
-    assert Simulator(seed=1).generate(Released((_ask(1),), ("entry",))).ledger_ids == ("entry",)
+    assert SimulatorWriter(seed=1).generate(Released((_ask(1),), ("entry",))).ledger_ids == (
+        "entry",
+    )

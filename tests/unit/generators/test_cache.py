@@ -118,7 +118,7 @@ def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path) -> No
 
 
 def test_a_folder_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
-    """The answers may be about private texts, and an older version may have made the folder."""
+    """The answers may be about private texts."""
     (tmp_path / FOLDER).mkdir(mode=0o755)
     (tmp_path / FOLDER).chmod(0o755)
     with open_cache(tmp_path):

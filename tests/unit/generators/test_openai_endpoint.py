@@ -18,7 +18,13 @@ from tenacity import RetryCallState
 from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.errors import ParamsError
 from sugarbush.generators.openai.endpoint import read_completion, read_key
-from sugarbush.generators.openai.failures import Verdict, explain, retry_after_s, verdict_on, wait_s
+from sugarbush.generators.openai.failures import (
+    NextStep,
+    explain,
+    retry_after_s,
+    verdict_on,
+    wait_s,
+)
 from sugarbush.generators.openai.generator import OpenAiGenerator
 from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.pipeline.settings import load_params
@@ -79,18 +85,18 @@ def test_no_header_can_break_the_reading_of_it(milliseconds: str, seconds: str) 
 @pytest.mark.parametrize(
     ("error", "verdict"),
     [
-        *[(status_error(status), Verdict.RETRY) for status in (408, 409, 429, 500, 502, 503, 529)],
-        *[(status_error(status), Verdict.SKIP) for status in (400, 403, 413, 415, 422)],
-        *[(status_error(status), Verdict.STOP) for status in (401, 402, 404)],
-        (status_error(429, code="insufficient_quota"), Verdict.STOP),
-        (openai.APIConnectionError(request=REQUEST), Verdict.RETRY),
-        (openai.APITimeoutError(request=REQUEST), Verdict.RETRY),
-        (TimeoutError(), Verdict.RETRY),
-        (KeyError("a fault of ours"), Verdict.STOP),
+        *[(status_error(status), NextStep.RETRY) for status in (408, 409, 429, 500, 502, 503, 529)],
+        *[(status_error(status), NextStep.SKIP) for status in (400, 403, 413, 415, 422)],
+        *[(status_error(status), NextStep.STOP) for status in (401, 402, 404)],
+        (status_error(429, code="insufficient_quota"), NextStep.STOP),
+        (openai.APIConnectionError(request=REQUEST), NextStep.RETRY),
+        (openai.APITimeoutError(request=REQUEST), NextStep.RETRY),
+        (TimeoutError(), NextStep.RETRY),
+        (KeyError("a fault of ours"), NextStep.STOP),
     ],
     ids=lambda value: getattr(value, "name", None) or f"{type(value).__name__}",
 )
-def test_what_may_pass_is_tried_again_and_nothing_else(error: Exception, verdict: Verdict) -> None:
+def test_what_may_pass_is_tried_again_and_nothing_else(error: Exception, verdict: NextStep) -> None:
     assert verdict_on(error) is verdict
 
 

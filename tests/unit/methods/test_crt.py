@@ -10,7 +10,6 @@ from sugarbush.training.crt.confidentiality import bayesian
 from sugarbush.training.crt.patterns import RegexDetector
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.screening import screen
-from sugarbush.training.crt.settings import CrtSettings
 
 DELTA = 1e-5
 
@@ -24,8 +23,8 @@ def test_all_steps_and_delta_2_are_within_the_epsilon_of_the_settings(
     screened = screen(
         Private(texts), policy=Policy([RegexDetector()]), conservative=None, known=frozenset()
     )
-    settings = CrtSettings(epsilon=2.0, batch_size=10, epochs=2, repeatable_steps=repeatable_steps)
-    mechanism = CRT(training=settings).mechanism(screened, gamma=0.1, delta=DELTA, delta_2=delta_2)
+    method = CRT(epsilon=2.0, batch_size=10, epochs=2, repeatable_steps=repeatable_steps)
+    mechanism = method.mechanism(screened, gamma=0.1, delta=DELTA, delta_2=delta_2)
     assert mechanism.event.as_dict()["count"] == mechanism.steps + repeatable_steps
     reached = bayesian(mechanism.event, gamma=0.1, delta=DELTA, delta_2=delta_2)
     assert 1.9 < reached.epsilon <= 2.0

@@ -13,7 +13,7 @@ import pytest
 from sugarbush.pipeline import audit as audit_module
 from sugarbush.pipeline import noise_faults
 from sugarbush.pipeline.audit import MECHANISMS, Size, audit, size_for
-from sugarbush.pipeline.canary_runs import CanaryRun, Coins, Observation
+from sugarbush.pipeline.canary_runs import CanaryRun, CanaryScores, Coins
 from sugarbush.pipeline.noise_faults import Fault, broken_noise
 from sugarbush.privacy import mechanisms
 from sugarbush.randomness import public_rng
@@ -103,10 +103,10 @@ def observations(attacks: int, *, mus: tuple[float, ...]) -> CanaryRun:
     """A mechanism that shows nearly all coins. Its runs claim `mus`, one after the other."""
     claims = iter(mus)
 
-    def run(included: Coins, *, epsilon: float, delta: float) -> Observation:
+    def run(included: Coins, *, epsilon: float, delta: float) -> CanaryScores:
         noise = public_rng(0, "observations").normal(0, 0.3, (attacks, len(included)))
         mu = next(claims)
-        return Observation(scores=included + noise, epsilon=10 * mu, mu=mu)
+        return CanaryScores(scores=included + noise, epsilon=10 * mu, mu=mu)
 
     return run
 

@@ -21,7 +21,7 @@ from sugarbush.pipeline.graph import STAGES
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
-from tests.integration.project import Checkout
+from tests.integration.project import SMALL_EVOLUTION, Checkout
 from tests.pipelines import copied, opened, run_pipeline, write_persons
 from tests.unit.pipeline.small_project import write_project
 
@@ -52,7 +52,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
         privacy__records_per_user=AT_MOST,
         privacy__shares={"metadata": 0.3, "synthesis": 0.7},
         prepare__user_column="writer",
-        finetune__dpft__records=60,
+        methods__dpft__records=60,
     )
     write_persons(checkout.path)
     run_pipeline(checkout, "fingerprint", "prepare")
@@ -104,7 +104,7 @@ def test_each_later_stage_refuses_after_each_stage_boundary(
     stages refuse, and the ledger is unchanged. Then set the settings back, and run the stage.
     """
     checkout = copied(prepared, tmp_path)
-    checkout.change(methods=["maple"])
+    checkout.change(methods={"maple": SMALL_EVOLUTION})
     boundaries = LATER if case == "fewer records" else LATER[:2]
     for index, name in enumerate(boundaries):
         with changed(checkout, case) as said:

@@ -52,7 +52,7 @@ def test_for_a_person_of_several_records_votes_get_so_many_times_the_noise() -> 
 
 def test_scores_get_the_noise_of_votes_in_their_own_unit() -> None:
     votes = plan_of().of("votes:maple")
-    plan = plan_of(evolve__maple__selection="herded")
+    plan = plan_of(methods__maple__selection="herded")
     scores = plan.of("votes:maple")
     assert scores.sensitivity == RESOLUTION
     assert scores.stddev == pytest.approx(RESOLUTION * votes.stddev, rel=0.01)
@@ -64,19 +64,19 @@ def test_public_spends_nothing() -> None:
 
 
 def test_a_method_without_rounds_leaves_its_share_to_the_metadata() -> None:
-    plan = plan_of(evolve__maple__rounds=0)
+    plan = plan_of(methods__maple__rounds=0)
     assert {a.name for a in plan.allocations} == {"metadata"}
     assert 0.99 <= plan.epsilon <= 1.0
 
 
 def test_augpe_without_labels_gives_all_to_its_votes() -> None:
-    plan = plan_of(methods=["augpe"], evolve__augpe__by_label=False)
+    plan = plan_of(methods=["augpe"], methods__augpe__by_label=False)
     assert [a.name for a in plan.allocations] == ["votes:augpe"]
 
 
 def test_more_rounds_than_the_budget_can_carry_are_refused() -> None:
     with pytest.raises(ParamsError, match=r"evolve\.maple\.rounds=200000"):
-        plan_of(evolve__maple__rounds=200_000)
+        plan_of(methods__maple__rounds=200_000)
 
 
 def test_more_records_of_a_person_than_label_counts_can_carry_are_refused() -> None:

@@ -86,7 +86,7 @@ def test_check_and_budget_find_a_corpus_with_another_name_and_charge_nothing(
     monkeypatch.setattr(checks, "restore_lock", lambda base: None)
     monkeypatch.setattr(checks, "check_generator", lambda project: None)
     with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
-        checks.check(other, Console(file=io.StringIO()))
+        checks.run_checks(other, Console(file=io.StringIO()))
     assert {path: path.read_bytes() for path in state.rglob("*.jsonl")} == before
     same = project(tmp_path / "first")
     assert known_corpus(same, corpus_findings(same)) is None

@@ -18,7 +18,7 @@ from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
 from sugarbush.report.dp_table import table_view
 from sugarbush.tables.dp_table import DpTable
-from sugarbush.tables.engines import synthesize
+from sugarbush.tables.engines import synthesize_table
 from sugarbush.tables.settings import Engine
 from tests.settings import params
 
@@ -48,7 +48,7 @@ def made(folder: Path, engine: Engine) -> DpTable:
     )  # fmt: skip
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
-    table = synthesize(
+    table = synthesize_table(
         Private(codes),
         SCHEMA.domain,
         mu=1.0,

@@ -9,8 +9,8 @@ from tests.settings import params
 
 
 def settings_digest(**changes: Any) -> str:
-    changed = {f"evolve__maple__{name}": value for name, value in changes.items()}
-    return digest_of(settings=params(**changed).evolve.maple.settings_in_use())
+    changed = {f"methods__maple__{name}": value for name, value in changes.items()}
+    return digest_of(settings=params(**changed).methods.maple.settings_in_use())
 
 
 def test_scores_are_another_draw_than_votes_and_so_are_scores_of_another_width() -> None:

@@ -151,7 +151,7 @@ def test_the_kept_plan_is_used_for_equal_settings_only(
     for changes in (
         {"privacy__epsilon": 2.0},
         {"privacy__delta": 1e-7},
-        {"evolve__maple__rounds": 3},
+        {"methods__maple__rounds": 3},
         {"methods": ["augpe"]},
     ):
         plan()
@@ -162,7 +162,9 @@ def test_the_kept_plan_is_used_for_equal_settings_only(
 
 
 def policy(base: Path, **changes: Any) -> str:
-    fingerprint.run(Project(base, settings=own(methods=["crt"], crt__known=None, **changes)))
+    fingerprint.run(
+        Project(base, settings=own(methods=["crt"], methods__crt__known=None, **changes))
+    )
     return (base / "data/stamps/policy.json").read_text()
 
 
@@ -171,7 +173,7 @@ def test_the_stamp_of_private_labels_is_a_random_name(base: Path) -> None:
     seen = []
     for count in (3, 3, 4, 3):
         (base / "labels.jsonl").write_text(as_lines(letters(count)))
-        seen.append(policy(base, crt__labelled="labels.jsonl"))
+        seen.append(policy(base, methods__crt__labelled="labels.jsonl"))
     assert seen[0] == seen[1]
     assert len(set(seen)) == 3
 
@@ -192,8 +194,8 @@ def test_a_redactor_that_is_trained_again_in_its_folder_makes_crt_stale(
                 if used == "conservative"
                 else ["regex", "data/private/redactor"]
             }
-            changes = {f"crt__{name}": value for name, value in fields.items()}
-            seen.add((used, policy(base, crt__labelled="donated.jsonl", **changes)))
+            changes = {f"methods__crt__{name}": value for name, value in fields.items()}
+            seen.add((used, policy(base, methods__crt__labelled="donated.jsonl", **changes)))
     assert len(seen) == 4
 
 

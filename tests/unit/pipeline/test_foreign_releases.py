@@ -114,7 +114,7 @@ def test_every_stage_and_command_refuses_before_any_charge(base: Path, foreign: 
                     stage.run(project, method)
     assert needed > 9
     with pytest.raises(LedgerError, match="release"):
-        checks.check(Project(base), Console(file=io.StringIO()))
+        checks.run_checks(Project(base), Console(file=io.StringIO()))
     with pytest.raises(LedgerError, match="release"):
         runs.run(base, force=False, only_example=False)
     assert Project(base).ledger().entries() == ()
@@ -132,17 +132,6 @@ def test_a_release_of_another_state_folder_in_dvc_lock_is_refused(base: Path, st
     with pytest.raises(LedgerError, match="SUGARBUSH_STATE") as refused:
         refuse(base)
     assert stage in str(refused.value) and "delete dvc.lock" in str(refused.value)
-
-
-def test_a_name_of_an_earlier_version_is_known(base: Path) -> None:
-    """Earlier versions stored the present names alone."""
-    mine = Project(base).snapshots.of("train_texts", digest="a")
-    (path,) = (base.parent / "state/snapshots").glob("*.json")
-    fields = json.loads(path.read_text())
-    del fields["given"]
-    path.write_text(json.dumps(fields))
-    write_lock(base, mine)
-    refuse(base)
 
 
 def test_stages_of_dvc_lock_that_released_nothing_are_accepted(base: Path) -> None:

@@ -16,18 +16,18 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from sugarbush.methods.generating import GeneratingMethod
 
 from sugarbush import registry
 from sugarbush.data.private_store import CorpusInMemory
 from sugarbush.data.schema import Schema
+from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.generators.interface import Price
 from sugarbush.generators.pool_files import PoolSource
 from sugarbush.methods import dpft
 from sugarbush.methods.dpft import DPFT
-from sugarbush.methods.generating import GeneratingMethod
 from sugarbush.methods.interface import Method, MethodInputs
-from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
 from sugarbush.pipeline.graph import STAGES, stage_named
@@ -225,7 +225,7 @@ def base_settings(**changes: Any) -> ProjectSettings:
         methods=EVERY_METHOD,
         privacy__purpose="benchmark",
         privacy__epsilon=4.0,
-        finetune__dpft__model="folder/gpt2",
+        methods__dpft__model="folder/gpt2",
         generator__pool__sources=[source],
         extract_metadata__llm={"model": "reader"},
         **changes,
@@ -370,10 +370,10 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
     assert counted >= {
         ("metadata", "synthesize_metadata.seed"),
         ("metadata", "privacy.epsilon"),
-        ("maple", "evolve.maple.rounds"),
+        ("maple", "methods.maple.rounds"),
         ("maple", "embedding.model"),
         ("augpe", "synthesize_metadata.label"),
-        ("nonprivate", "evolve.nonprivate.rounds"),
+        ("nonprivate", "methods.nonprivate.rounds"),
         ("nonprivate", "initialise.length.words"),
         ("public", "generator.openai.model"),
         ("dpft", "finetune.dpft.learning_rate"),
@@ -414,7 +414,7 @@ def test_the_number_of_records_per_user_is_in_every_cache_key_and_makes_prepare_
             methods=["mosaic", "maple", "augpe", "dpft"],
             privacy__purpose="benchmark",
             privacy__epsilon=4.0,
-            finetune__dpft__model="folder/gpt2",
+            methods__dpft__model="folder/gpt2",
             privacy__unit="user",
             privacy__records_per_user=records,
             prepare__user_column="writer",

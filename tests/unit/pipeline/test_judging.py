@@ -22,7 +22,7 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import PoorReleaseError
 from sugarbush.evaluation.mauve import mauve
-from sugarbush.evolution.evolve import Evolution
+from sugarbush.evolution.parts import Lineage
 from sugarbush.evolution.population import Population
 from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots
@@ -108,12 +108,10 @@ def verdict_and_mauve(name: str, released: list[str]) -> tuple[Verdict, float]:
     final = Population.first(released, codes=np.zeros((len(released), 1), dtype=np.int64))
     reader = LabelReader(schema=schema, embed=embed, examples=donated)
     found = judge(
-        Evolution(rounds=(), final=final, usage=Usage(), ledger_ids=()),
+        Lineage(final=final, usage=Usage(), ledger_ids=()),
         reader.read(final.texts, final.codes),
         reader=reader,
         wanted=len(released),
-        stddev=None,
-        chosen_by_scores=False,
     )
     exact = mauve(embed(held_out), embed(released), clusters=12, seed=1)
     return found, exact

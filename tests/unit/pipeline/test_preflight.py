@@ -37,20 +37,20 @@ def test_a_model_that_can_be_clipped_is_ready(
     tmp_path: Path, rank: int | None, clipping: str
 ) -> None:
     ready = params(
-        methods=["dpft"], finetune__dpft__model=folder_of(tmp_path, "gpt2"),
-        finetune__dpft__max_length=64, finetune__dpft__lora_rank=rank, finetune__clipping=clipping,
+        methods=["dpft"], methods__dpft__model=folder_of(tmp_path, "gpt2"),
+        methods__dpft__max_length=64, methods__dpft__lora_rank=rank, training__clipping=clipping,
     )  # fmt: skip
     ready.method("dpft").preflight(SCHEMA)
 
 
 def test_a_model_that_has_no_clipping_rule_is_refused(tmp_path: Path) -> None:
     bert = params(
-        methods=["dpft"], finetune__dpft__model=folder_of(tmp_path, "bert"),
-        finetune__dpft__max_length=64, finetune__dpft__lora_rank=None,
+        methods=["dpft"], methods__dpft__model=folder_of(tmp_path, "bert"),
+        methods__dpft__max_length=64, methods__dpft__lora_rank=None,
     )  # fmt: skip
     with pytest.raises(PrivacyError, match=r"no clipping rule.*finetune\.model"):
         bert.method("dpft").preflight(SCHEMA)
 
 
 def test_opacus_is_ready_for_the_tiny_model() -> None:
-    params(methods=["dpft"], finetune__clipping="opacus").method("dpft").preflight(SCHEMA)
+    params(methods=["dpft"], training__clipping="opacus").method("dpft").preflight(SCHEMA)

@@ -126,6 +126,7 @@ def with_row(row: dict[str, Any]) -> str:
         (jsonl(rows()).encode() + b'{"text": "\xff"}', ".jsonl", ["line 61", "UTF-8", "byte"]),
         (jsonl([{"body": CANARY}]), ".jsonl", ["no column 'text'"]),
         ("id,text\n1,x\n", ".csv", ["no column 'topic'"]),
+        (jsonl([{"id": "1", "text": CANARY}]), ".jsonl", ["no column 'topic'", "attribute"]),
         ("id,text,topic\n1,x,a\n2,y\n", ".csv", ["row 3", "2 cells"]),
         ('id,text,topic\n1,"x,a\n', ".csv", ["row 2", "not csv"]),
         # as in a spreadsheet: the header is row 1, a text of three lines is one row

@@ -137,7 +137,7 @@ def test_no_public_file_of_a_release_names_a_private_folder(
         report__accept_poor=True,
     )
     fields = yaml.safe_load((base / "params.yaml").read_text())
-    fields["finetune"]["dpft"]["model"] = str(own / "start")
+    fields["methods"]["dpft"]["model"] = str(own / "start")
     for name in ("file", "donated", "schema"):
         given = base / fields["prepare"][name]
         given.rename(own / given.name)

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import sugarbush as sb
-from sugarbush.cli.checks import check
+from sugarbush.cli.checks import run_checks
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.errors import InputError
 from sugarbush.pipeline.project import Project
@@ -102,11 +102,11 @@ def pool(file: str, **changes: Any) -> dict[str, Any]:
 
 
 def refusal(project: Project) -> str:
-    """Return the message of stage prepare. `check` must refuse too, and no file is written."""
+    """Return the message of stage prepare. `run_checks` must refuse too, and no file is written."""
     with pytest.raises(InputError) as raised:
         prepare.run(project)
     with pytest.raises(InputError) as also:
-        check(project, Console(file=io.StringIO()))
+        run_checks(project, Console(file=io.StringIO()))
     assert str(raised.value) == str(also.value)
     assert CANARY not in str(raised.value)
     assert not list((project.base / "data").glob("private/prepared/*"))

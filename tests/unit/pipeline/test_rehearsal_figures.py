@@ -13,7 +13,13 @@ from sugarbush.data.schema import Schema
 from sugarbush.evolution.targets import Donated, Targets
 from sugarbush.generators.interface import Answer, Problem
 from sugarbush.pipeline.rehearsal_figures import AttributeReader, measure, public_kinds
-from sugarbush.pipeline.rehearsal_verdict import Figures, Grade, Lengths, ShownAttribute, judge
+from sugarbush.pipeline.rehearsal_verdict import (
+    Figures,
+    Lengths,
+    RehearsalGrade,
+    ShownAttribute,
+    judge_rehearsal,
+)
 
 WORDS = ("lamp", "chair", "kettle", "late", "broken", "parcel", "money", "week")
 SCHEMA = Schema.model_validate(
@@ -111,38 +117,46 @@ def test_kinds_count_different_texts_and_name_values_without_a_text() -> None:
     assert kinds["product"] == {"lamp": 10, "chair": 10}  # nothing teaches `sofa`
     missing = {"product": kinds["product"] | {"sofa": 0}}
     found = Figures(**{**vars(GOOD), "kinds": missing})
-    verdict = judge(found, max_dropped_share=0.2, compared=True)
-    assert verdict.grade is Grade.FAIR
+    verdict = judge_rehearsal(found, max_dropped_share=0.2, compared=True)
+    assert verdict.grade is RehearsalGrade.FAIR
     assert verdict.reasons == ("the public texts have no text of: product sofa",)
 
 
 @pytest.mark.parametrize(
     ("change", "grade", "reason"),
     [
-        ({}, Grade.GOOD, "40 of 40 answers are usable"),
-        ({"usable": 35, "different": 35, "problems": {"empty": 5}}, Grade.FAIR, "5 empty"),
-        ({"usable": 30, "different": 30, "problems": {"refusal": 10}}, Grade.POOR, "10 refusal"),
-        ({"different": 28}, Grade.FAIR, "12 of 40 texts repeat"),
-        ({"different": 10}, Grade.POOR, "30 of 40 texts repeat"),
-        ({"far": 0.45}, Grade.FAIR, "18 of 40 texts are unlike"),
-        ({"far": 0.9}, Grade.POOR, "36 of 40 texts are unlike"),
-        ({"far": 0.45, "donated": 8}, Grade.GOOD, "usable"),
-        ({"spread": 0.4}, Grade.FAIR, "too like one another"),
-        ({"spread": 0.1}, Grade.POOR, "too like one another"),
-        ({"lengths": Lengths(low=30, median=40, high=50)}, Grade.FAIR, "have 40 words"),
-        ({"lengths": Lengths(low=80, median=90, high=99)}, Grade.POOR, "have 90 words"),
+        ({}, RehearsalGrade.GOOD, "40 of 40 answers are usable"),
+        ({"usable": 35, "different": 35, "problems": {"empty": 5}}, RehearsalGrade.FAIR, "5 empty"),
+        (
+            {"usable": 30, "different": 30, "problems": {"refusal": 10}},
+            RehearsalGrade.POOR,
+            "10 refusal",
+        ),
+        ({"different": 28}, RehearsalGrade.FAIR, "12 of 40 texts repeat"),
+        ({"different": 10}, RehearsalGrade.POOR, "30 of 40 texts repeat"),
+        ({"far": 0.45}, RehearsalGrade.FAIR, "18 of 40 texts are unlike"),
+        ({"far": 0.9}, RehearsalGrade.POOR, "36 of 40 texts are unlike"),
+        ({"far": 0.45, "donated": 8}, RehearsalGrade.GOOD, "usable"),
+        ({"spread": 0.4}, RehearsalGrade.FAIR, "too like one another"),
+        ({"spread": 0.1}, RehearsalGrade.POOR, "too like one another"),
+        ({"lengths": Lengths(low=30, median=40, high=50)}, RehearsalGrade.FAIR, "have 40 words"),
+        ({"lengths": Lengths(low=80, median=90, high=99)}, RehearsalGrade.POOR, "have 90 words"),
         (
             {"attributes": (ShownAttribute(name="mood", shown=0.3, chance=0.3, texts=40),)},
-            Grade.FAIR,
+            RehearsalGrade.FAIR,
             "requested value of: mood (30%, by chance 30%)",
         ),
     ],
 )
-def test_each_figure_decides_the_grade(change: dict[str, Any], grade: Grade, reason: str) -> None:
-    verdict = judge(Figures(**{**vars(GOOD), **change}), max_dropped_share=0.2, compared=True)
+def test_each_figure_decides_the_grade(
+    change: dict[str, Any], grade: RehearsalGrade, reason: str
+) -> None:
+    verdict = judge_rehearsal(
+        Figures(**{**vars(GOOD), **change}), max_dropped_share=0.2, compared=True
+    )
     assert verdict.grade is grade
     assert reason in verdict.reasons[0]
-    assert bool(verdict.advice) is (grade is Grade.POOR)
+    assert bool(verdict.advice) is (grade is RehearsalGrade.POOR)
 
 
 def test_there_are_at_most_five_reasons_and_the_worst_are_first() -> None:
@@ -150,8 +164,10 @@ def test_there_are_at_most_five_reasons_and_the_worst_are_first() -> None:
         "usable": 35, "different": 10, "problems": {"empty": 5}, "far": 0.4, "spread": 0.4,
         "lengths": Lengths(low=30, median=40, high=50), "kinds": {"mood": {"calm": 0}},
     }  # fmt: skip
-    verdict = judge(Figures(**{**vars(GOOD), **bad}), max_dropped_share=0.2, compared=True)
-    assert verdict.grade is Grade.POOR
+    verdict = judge_rehearsal(
+        Figures(**{**vars(GOOD), **bad}), max_dropped_share=0.2, compared=True
+    )
+    assert verdict.grade is RehearsalGrade.POOR
     assert len(verdict.reasons) == 5
     assert "repeat" in verdict.reasons[0]
 
@@ -159,8 +175,8 @@ def test_there_are_at_most_five_reasons_and_the_worst_are_first() -> None:
 def test_without_donated_texts_the_grade_is_never_good() -> None:
     bare = {"donated": 0, "far": None, "distance": None, "donated_distance": None}
     found = Figures(**{**vars(GOOD), **bare})
-    verdict = judge(found, max_dropped_share=0.2, compared=False)
-    assert verdict.grade is Grade.FAIR
+    verdict = judge_rehearsal(found, max_dropped_share=0.2, compared=False)
+    assert verdict.grade is RehearsalGrade.FAIR
     assert "cannot be judged without donated texts" in verdict.reasons[0]
     off = Figures(**{**vars(found), "off_subject": 0.95})
-    assert judge(off, max_dropped_share=0.2, compared=False).grade is Grade.POOR
+    assert judge_rehearsal(off, max_dropped_share=0.2, compared=False).grade is RehearsalGrade.POOR

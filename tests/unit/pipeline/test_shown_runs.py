@@ -12,13 +12,13 @@ import pytest
 
 from sugarbush.data.schema import Schema
 from sugarbush.errors import StorageError
-from sugarbush.evolution.evolve import Evolution
-from sugarbush.evolution.writer import Writer
+from sugarbush.evolution.inputs import MetadataRelease, ReleaseSettings
+from sugarbush.evolution.parts import Lineage
 from sugarbush.evolution.population import Population, save_population
 from sugarbush.evolution.settings import FirstLength
+from sugarbush.evolution.writer import Writer
 from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import FinalSet
-from sugarbush.evolution.inputs import MetadataRelease, ReleaseSettings
 from sugarbush.methods.public import Public
 from sugarbush.pipeline.shown_runs import note_shown, shown_count
 from sugarbush.pipeline.stages.evaluate import release_id
@@ -93,15 +93,19 @@ def test_a_release_of_the_size_of_the_dp_count_names_the_charge_of_that_count(
 ) -> None:
     """The texts of `public` depend on no record, but their number may depend on the DP count."""
     one = Population.first(("a",), codes=np.zeros((1, 2), int), labels=np.zeros(1, int))
-    evolution = Evolution(rounds=(), final=one, usage=Usage(), ledger_ids=())
+    lineage = Lineage(final=one, usage=Usage(), ledger_ids=())
     writing = Writing(lambda i: f"letter number {i}")
-    inputs = SimpleNamespace(
-        release=ReleaseSettings(texts=texts), texts=texts or 9, first_seed=1, evolve_seed=1,
+    public = SimpleNamespace(
+        release=ReleaseSettings(texts=texts), texts=texts or 9, seed=1,
         metadata=MetadataRelease(rows=np.zeros((3, 2), int), record_count=9.0, ledger_ids=("m",)),
         schema=Schema.model_validate(SCHEMA), donated=None, length=FirstLength(attribute=None),
-        writer=lambda stage: Writer(generator=writing, max_dropped_share=0.5),
-        report=lambda line: None,
     )  # fmt: skip
+    tools = SimpleNamespace(
+        writer=lambda stage: Writer(generator=writing, max_dropped_share=0.5),
+        encode=None,
+        report=lambda line: None,
+    )
+    inputs = SimpleNamespace(public=public, tools=tools)
 
-    made = Public().enlarge(inputs, FinalSet(evolution=evolution, run=""))  # type: ignore[arg-type]
-    assert made.evolution.ledger_ids == (("m",) if texts is None else ())
+    made = Public().enlarge(inputs, FinalSet(lineage=lineage, run=""))  # type: ignore[arg-type]
+    assert made.lineage.ledger_ids == (("m",) if texts is None else ())

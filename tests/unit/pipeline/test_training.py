@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import TRAINING
-from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.accounting import epsilon
@@ -20,7 +20,7 @@ from sugarbush.privacy.events import DpSgdBound, PoissonGaussian
 from sugarbush.training.dpsgd.train import Mechanism
 from tests.settings import params
 
-SETTINGS = {"methods": ["dpft"], "finetune__dpft__batch_size": 256, "finetune__dpft__epochs": 4}
+SETTINGS = {"methods": ["dpft"], "methods__dpft__batch_size": 256, "methods__dpft__epochs": 4}
 
 PERSONS = {
     "privacy__unit": "user",
@@ -68,7 +68,7 @@ def test_training_is_planned_for_a_person_without_more_noise_a_step() -> None:
 
 
 def test_a_setting_takes_the_place_of_the_count() -> None:
-    settings = params(**SETTINGS, finetune__dpft__records=2000)
+    settings = params(**SETTINGS, methods__dpft__records=2000)
     mechanism = mechanism_of(settings, NOTHING_COUNTED)
     assert mechanism.rate == pytest.approx(256 / 2000)
     # These steps are fixed in advance, so their own cost is charged.
@@ -91,11 +91,10 @@ def test_the_charge_does_not_depend_on_the_dp_count_and_the_plan_meets_epsilon(
 
 def test_repeatable_steps_are_paid_for_beforehand() -> None:
     few, many = (
-        mechanism_of(params(**SETTINGS, finetune__dpft__repeatable_steps=steps))
-        for steps in (0, 60)
+        mechanism_of(params(**SETTINGS, methods__dpft__repeatable_steps=steps)) for steps in (0, 60)
     )
     assert many.noise_multiplier > 1.2 * few.noise_multiplier
-    own = params(**SETTINGS, finetune__dpft__records=4000, finetune__dpft__repeatable_steps=10)
+    own = params(**SETTINGS, methods__dpft__records=4000, methods__dpft__repeatable_steps=10)
     mechanism = mechanism_of(own)
     assert isinstance(mechanism.charge, PoissonGaussian)
     assert mechanism.charge.count == mechanism.steps + 10
@@ -107,8 +106,8 @@ def test_the_preset_of_the_paper_is_planned_as_published() -> None:
     the published value 0.774."""
     settings = params(
         methods=["dpft"],
-        finetune__preset="yue2023",
-        finetune__yue2023__records=1.9e6,
+        methods__dpft__preset="yue2023",
+        methods__dpft__records=1.9e6,
         privacy__epsilon=4.0,
         privacy__delta=1 / (1.9e6 * math.log(1.9e6)),
         privacy__shares={"metadata": 1e-4, "synthesis": 1 - 1e-4},
@@ -122,7 +121,7 @@ def test_the_preset_of_the_paper_is_planned_as_published() -> None:
 
 
 def test_the_preset_of_low_rank_factors_is_planned_by_the_dp_count() -> None:
-    settings = params(methods=["dpft"], finetune__preset="lora")
+    settings = params(methods=["dpft"], methods__dpft__preset="lora")
     assert isinstance(plan_of(settings).of(TRAINING).event, DpSgdBound)
     mechanism = mechanism_of(settings)
     assert (mechanism.steps, mechanism.rate) == (78, 1024 / 4000)

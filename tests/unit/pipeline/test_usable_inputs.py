@@ -131,7 +131,7 @@ def settings_of(methods: list[str], purpose: str, **generator: Any) -> Any:
     }
     if purpose != "example":
         fields["prepare"] = {"file": "letters.jsonl", "schema": "s.yaml", "donated": None}
-        fields["evolve"] = {"mosaic": {"prompt": "metadata"}}
+        fields["methods"] = {"mosaic": {"prompt": "metadata"}}
     return parse_params(fields)
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sugarbush.errors import ParamsError
-from sugarbush.methods.dpft import DPFT
 from sugarbush.evolution.inputs import MetadataRelease
+from sugarbush.methods.dpft import DPFT
 from sugarbush.privacy.accounting import Relation, _distribution, delta, epsilon, within
 from sugarbush.privacy.budget import (
     BudgetPlan,

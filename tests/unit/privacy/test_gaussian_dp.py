@@ -11,12 +11,12 @@ from scipy.special import expit, log_ndtr, ndtri, ndtri_exp
 
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.gaussian_dp import (
-    GaussianDpFilter,
     bounded_range_epsilon,
     bounded_range_mu,
     discrete_gaussian_mu,
     discrete_gaussian_stddev,
 )
+from sugarbush.privacy.gaussian_dp_filter import GaussianDpFilter
 from sugarbush.randomness import public_rng
 
 EPSILONS = [1e-6, 1e-4, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]

@@ -17,10 +17,11 @@ from sugarbush.errors import (
     StorageError,
 )
 from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, NonPrivate
 from sugarbush.privacy.fingerprint import FingerprintBuilder, make_dataset_fingerprint
 from sugarbush.privacy.key import state_key
-from sugarbush.privacy.ledger import Entry, Ledger
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 
 VOTE = DiscreteGaussian(stddev=8.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +12,15 @@ import pytest
 from sugarbush.errors import LedgerError, StorageError
 from sugarbush.paths import Roots, atomic_file
 from sugarbush.pipeline.released import charges_of_releases, entries_of_releases, write_release
+from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.fingerprint import make_dataset_fingerprint
 from sugarbush.privacy.key import state_key
-from sugarbush.privacy.ledger import Entry, Ledger
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
-from tests.settings import ROOT, params
+from tests.settings import params
 from tests.stand_ins import KEY, write_key
-
-STATE_0_1 = ROOT / "tests/fixtures/state_0_1/state"
 
 
 def ledger_at(state: Path, dataset: str = "letters", **more: object) -> Ledger:
@@ -208,21 +206,6 @@ def test_a_damaged_charge_of_a_release_cannot_be_repaired_from(tmp_path: Path) -
     path.write_text(path.read_text().replace("discrete_gaussian", "no_such_noise"))
     with pytest.raises(LedgerError, match="damaged"):
         sealed_entries(roots, privacy, tmp_path)
-
-
-def test_a_ledger_of_0_1_is_continued_and_sealed_from_there(tmp_path: Path) -> None:
-    shutil.copytree(STATE_0_1, tmp_path / "state")
-    (path,) = (tmp_path / "state/ledgers/release").glob("*.jsonl")
-    old = path.read_text().splitlines()
-    assert old
-    assert not any("seal" in json.loads(line) for line in old)
-    ledger = ledger_at(tmp_path / "state", path.stem)
-    before = ledger.total()
-    charged(tmp_path / "state", 1, path.stem)
-    assert ledger.total() > before
-    rewrite(ledger, [*old[1:], lines(ledger)[-1]])  # the first seal covers the lines before it
-    with pytest.raises(LedgerError, match="edited"):
-        ledger.total()
 
 
 def test_a_finished_result_whose_charge_is_missing_stops_every_charge(tmp_path: Path) -> None:

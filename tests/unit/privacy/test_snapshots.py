@@ -161,20 +161,6 @@ def test_a_relative_state_of_the_api_is_one_folder_whatever_folder_the_program_e
     assert open_ledger("letters", state=Path("mine")).path == ledger.path
 
 
-def test_lost_names_are_random_again(tmp_path: Path) -> None:
-    """If the file of identifiers is lost, the new identifiers must not be digests.
-
-    Digests would show that two inputs are equal, and older results would be restored.
-    """
-    results = tmp_path / "draws/release-x/evolve-abc/generation-1"
-    results.mkdir(parents=True)
-    file = tmp_path / "snapshots/release-x.json"
-    assert Snapshots(tmp_path, "release-x").of("a", digest="d") == "d"  # results of version 0.2
-    file.unlink()
-    (results / "run").write_text("r")
-    assert Snapshots(tmp_path, "release-x").of("a", digest="d") != "d"
-
-
 @pytest.mark.parametrize("content", ["", "[]", '{"a": 3}', '{"a": {"digest": "d"}}'])
 def test_damaged_names_are_refused_with_what_to_do(tmp_path: Path, content: str) -> None:
     file = tmp_path / "snapshots/release-x.json"

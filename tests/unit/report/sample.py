@@ -17,8 +17,8 @@ from sugarbush.methods.interface import card_remarks
 from sugarbush.methods.maple import Maple
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
-from sugarbush.privacy.ledger import Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.downloads import downloads_beside
@@ -29,7 +29,7 @@ from sugarbush.report.model import (
     InternalData,
     MethodData,
     PublicData,
-    Release,
+    ReleaseFacts,
     RoundData,
     Spend,
     SyntheticText,
@@ -90,7 +90,7 @@ def the_plan() -> BudgetPlan:
     return make_plan(parts, epsilon=1.0, delta=1e-6)
 
 
-def release(**changes: Any) -> Release:
+def release(**changes: Any) -> ReleaseFacts:
     plan = the_plan()
     vote = DiscreteGaussian(stddev=plan.of("votes").stddev)
     fields: dict[str, Any] = {
@@ -118,7 +118,7 @@ def release(**changes: Any) -> Release:
         "settings": {"evolve": {"rounds": 2, "variations": 4}},
         "remarks": card_remarks(Maple(), SCHEMA),
     }
-    return Release(**(fields | changes))
+    return ReleaseFacts(**(fields | changes))
 
 
 def texts(count: int, *, seed: int, method: str, votes: bool) -> tuple[SyntheticText, ...]:
@@ -153,6 +153,7 @@ def public_data(*, count: int = 60, candidates: int = 600, **changes: Any) -> Pu
         signal = rng.pareto(1.6, candidates) * (4 + 3 * number)
         rounds.append(
             RoundData(
+                name="votes",
                 number=number,
                 votes=Released(
                     np.round(signal + rng.normal(0, stddev, candidates)).astype(int),

@@ -7,8 +7,8 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import card_remarks
 from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.entries import CapRaise
 from sugarbush.privacy.events import NonPrivate, PoissonGaussian, event_from_dict
-from sugarbush.privacy.ledger import CapRaise
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.card import card_json, card_markdown, release_card

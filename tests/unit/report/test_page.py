@@ -28,10 +28,11 @@ from sugarbush.report.model import (
     DpCounts,
     InternalData,
     PublicData,
+    ScoredData,
     Spend,
 )
 from sugarbush.report.page import render_internal_page, render_public_page
-from sugarbush.report.plots import vote_ranks
+from sugarbush.report.plots import score_ranks
 from sugarbush.report.statements import in_plain_words
 from sugarbush.report.svg import Axis, thinned
 from sugarbush.report.tables import survivors_table, votes_table
@@ -177,11 +178,26 @@ def test_a_trained_metric_has_a_row_for_each_attribute_and_for_the_majority() ->
 def test_scores_are_not_described_as_votes() -> None:
     data = public_data()
     voted = render_public_page(data)
-    own = replace(data, methods=tuple(replace(m, scored=bool(m.rounds)) for m in data.methods))
-    scored = render_public_page(own)
+    rounds = [tuple(replace(r, name="scores") for r in m.rounds) for m in data.methods]
+    both = zip(data.methods, rounds, strict=True)
+    scored = render_public_page(
+        replace(data, methods=tuple(replace(m, rounds=own) for m, own in both))
+    )
     assert "votes for the nearest candidate" in voted and "scores every candidate" not in voted
     assert "votes for the nearest candidate" not in scored and "scores every candidate" in scored
     assert "Noisy scores by rank" in scored
+
+
+def test_scores_without_rounds_have_a_chart_and_no_survivors() -> None:
+    """A method that scores its candidates once has no round, and nothing survives."""
+    data = public_data()
+    first = data.methods[0].rounds[0]
+    once = ScoredData(name="scores", votes=first.votes, stddev=first.stddev, written=first.written)
+    method = replace(data.methods[0], rounds=(), scored=once)
+    page = render_public_page(replace(data, methods=(method,)))
+    assert "Noisy scores by rank" in page and "<h2>Scores</h2>" in page
+    assert "Survivors" not in page and "<title>round 1</title>" not in page
+    assert votes_table(replace(data, methods=(method,)))["round"].unique().tolist() == [1]
 
 
 def test_the_internal_page_says_first_that_it_is_not_private() -> None:
@@ -283,7 +299,8 @@ def test_the_page_shows_how_many_texts_were_voted_on_and_the_first_texts_of_a_la
     assert "the records voted on 400, and 200 were written afterwards" in page
     (method, *_) = data.methods
     shown = sum(text.final for text in method.texts.value)
-    scored = replace(data, methods=(replace(method, scored=True, final_texts=shown),))
+    rounds = tuple(replace(r, name="scores") for r in method.rounds)
+    scored = replace(data, methods=(replace(method, rounds=rounds, final_texts=shown),))
     page = render_public_page(scored)
     assert "All 60 texts of the release" in page and "the records scored 400" in page
 
@@ -364,7 +381,7 @@ def test_one_candidate_and_no_survivor_make_a_chart() -> None:
     page = render_public_page(replace(data, methods=(replace(data.methods[0], rounds=(lonely,)),)))
     assert "nan" not in re.findall(r'points="(.*?)"', page)
     assert "0 of 1" in page
-    assert "nan" not in vote_ranks([lonely], method="m", scored=False)
+    assert "nan" not in score_ranks([lonely], method="m")
 
 
 def test_attributes_without_a_positive_count_have_no_chart() -> None:
@@ -400,8 +417,10 @@ def test_tables_contain_what_the_charts_show() -> None:
 def test_tables_keep_fractions_of_a_vote_where_records_score() -> None:
     data = public_data()
     (first, *rest) = data.methods
-    scores = tuple(replace(r, votes=r.votes.map(lambda v: v / 4096)) for r in first.rounds)
-    own = replace(data, methods=(replace(first, rounds=scores, scored=True), *rest))
+    scores = tuple(
+        replace(r, name="scores", votes=r.votes.map(lambda v: v / 4096)) for r in first.rounds
+    )
+    own = replace(data, methods=(replace(first, rounds=scores), *rest))
     highest = first.rounds[0].votes.value.max() / 4096
     assert votes_table(own).votes[0] == pytest.approx(highest, abs=5e-4) != int(highest)
 

@@ -21,7 +21,7 @@ from sugarbush.randomness import public_rng
 from sugarbush.tables import marginal_measurer as curator_module
 from sugarbush.tables.aim import aim
 from sugarbush.tables.dp_table import DpTable, Measurement
-from sugarbush.tables.engines import synthesize
+from sugarbush.tables.engines import synthesize_table
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.synthesis import RareValues, draw_rows, finish_singles, with_all_counts
@@ -73,7 +73,7 @@ def table_of(rows: int, domain=None, *, seed: int = 1):
 
 
 def run(table, domain=None, *, folder=None, mu=1.0, engine=Engine.SUGARBUSH, **changes) -> DpTable:
-    return synthesize(
+    return synthesize_table(
         Private(table),
         domain or DOMAIN,
         mu=mu,
@@ -117,7 +117,7 @@ def test_a_refused_charge_reads_no_data(tmp_path):
             pass
 
     with pytest.raises(BudgetExceededError):
-        synthesize(
+        synthesize_table(
             Tripwire([]),
             DOMAIN,
             mu=1.0,
@@ -282,7 +282,7 @@ def test_an_engine_knows_the_table_by_the_curators_answers_alone(engine, mu, mon
 
 @pytest.mark.parametrize("engine", OWN)
 def test_a_unit_of_several_records_gets_noise_for_all_of_them(engine):
-    made = synthesize(
+    made = synthesize_table(
         Private(table_of(500)),
         DOMAIN,
         mu=1.0,

@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 from sugarbush.randomness import public_rng
 from sugarbush.tables.graphical_model import (
     MarkovRandomField,
-    Observation,
+    NoisyMarginal,
     elimination_cliques,
-    estimate,
+    fit_model,
     junction_tree,
     model_megabytes,
 )
@@ -182,12 +182,12 @@ def test_one_way_counts_of_a_sample_are_as_expected_but_for_the_rounding():
 def test_exact_marginals_are_recovered_and_what_they_imply_about_the_rest():
     domain, potentials, joint = _chain()
     observations = [
-        Observation(
+        NoisyMarginal(
             attributes=c, counts=1000 * sum_joint(joint, domain, c), variance=np.ones((4, 4))
         )
         for c in potentials
     ]
-    model = estimate(domain, observations, total=1000.0, enough=0, calibrations=2000)
+    model = fit_model(domain, observations, total=1000.0, enough=0, calibrations=2000)
     for attributes in [*potentials, ("a", "c"), ("a", "d"), ("d", "a")]:
         np.testing.assert_allclose(
             model.marginal(attributes), 1000 * sum_joint(joint, domain, attributes), atol=0.5
@@ -202,7 +202,7 @@ def test_an_estimate_is_the_least_squares_distribution():
     domain = {"a": 3, "b": 2, "c": 2}
     rng = public_rng(5, "noisy")
     observations = [
-        Observation(
+        NoisyMarginal(
             attributes=c,
             counts=rng.normal(8, 6, [domain[x] for x in c]),
             variance=rng.uniform(0.5, 4, [domain[x] for x in c]),
@@ -225,7 +225,7 @@ def test_an_estimate_is_the_least_squares_distribution():
         minimize(loss_at, rng.normal(0, 1, 12), method="BFGS", options={"maxiter": 2000}).fun
         for _ in range(3)
     )
-    model = estimate(domain, observations, total=48.0, enough=0, calibrations=2000)
+    model = fit_model(domain, observations, total=48.0, enough=0, calibrations=2000)
     assert loss_of(model.marginal) == pytest.approx(best, rel=2e-3)
 
 
@@ -234,9 +234,9 @@ def test_one_heavy_value_among_thousands_does_not_draw_everything(with_start):
     """From a uniform start, the linear approximation of the first step is off by large factors."""
     rng = public_rng(4, "heavy")
     counts = np.where(np.arange(6000) == 17, 3000.0, 0.3) + rng.normal(0, 1.4, 6000)
-    seen = Observation(attributes=("town",), counts=counts, variance=np.full(6000, 2.0))
+    seen = NoisyMarginal(attributes=("town",), counts=counts, variance=np.full(6000, 2.0))
     start = MarkovRandomField({"town": 6000}, [("town",)], total=5000.0) if with_start else None
-    model = estimate(
+    model = fit_model(
         {"town": 6000}, [seen], total=5000.0, enough=0.25, calibrations=100, start=start
     )
     assert model.marginal(("town",))[17] == pytest.approx(3000, rel=0.05)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sugarbush.randomness import public_rng
-from sugarbush.tables.graphical_model import MarkovRandomField, Observation, estimate
+from sugarbush.tables.graphical_model import MarkovRandomField, NoisyMarginal, fit_model
 
 VERSION = next((found.version for found in importlib.metadata.distributions(name="mbi")), "")
 pytestmark = [
@@ -61,10 +61,10 @@ def test_an_estimate_is_that_of_mbi(mbi):
         others = tuple(place for place, name in enumerate(domain) if name not in clique)
         exact = truth.sum(axis=others)
         noisy[clique] = exact + rng.normal(0, stddev, exact.shape)
-    ours = estimate(
+    ours = fit_model(
         domain,
         [
-            Observation(attributes=c, counts=y, variance=np.full(y.shape, stddev**2))
+            NoisyMarginal(attributes=c, counts=y, variance=np.full(y.shape, stddev**2))
             for c, y in noisy.items()
         ],
         total=1000.0,

@@ -13,7 +13,7 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
 from sugarbush.tables import smartnoise as engine
-from sugarbush.tables.engines import run_engine, synthesize
+from sugarbush.tables.engines import run_engine, synthesize_table
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.synthesis import draw_rows
@@ -73,7 +73,7 @@ def test_another_version_is_refused_before_anything_is_spent(monkeypatch):
     ledger = mock.create_autospec(Ledger, instance=True)
     monkeypatch.setattr(engine.importlib.metadata, "version", lambda name: "1.0.9")
     with pytest.raises(ParamsError, match=r"needs smartnoise-synth 1\.0\.8, found 1\.0\.9"):
-        synthesize(
+        synthesize_table(
             Private(np.zeros((1, 1), np.int64)),
             {"only": 3},
             mu=0.5,

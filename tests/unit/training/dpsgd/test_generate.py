@@ -15,7 +15,7 @@ from sugarbush.training.dpsgd.data import control_codes, token_ids
 from sugarbush.training.dpsgd.generate import generate
 from sugarbush.training.dpsgd.language_modelling import Example, perplexity
 from sugarbush.training.dpsgd.ordinary import train_on_public, train_without_privacy
-from sugarbush.training.dpsgd.settings import GenerateSettings
+from sugarbush.training.dpsgd.settings import SamplingSettings
 from sugarbush.training.dpsgd.train import Decay, Learning
 from tests.unit.training.dpsgd.small_runs import ledger_in, session_of
 
@@ -24,7 +24,7 @@ PAIRS = {
     control_codes([("about", "a loan")]): "the man asked about a loan",
     control_codes([("about", "the card")]): "it was late",
 }
-WRITING = GenerateSettings(batch_size=4, attempts=4)
+WRITING = SamplingSettings(batch_size=4, attempts=4)
 SETTINGS = {
     "learning": Learning(learning_rate=1e-2, decay=Decay.LINEAR, warmup_steps=5, weight_decay=0.0),
     "epochs": 100,

@@ -293,25 +293,6 @@ def test_an_old_copy_of_the_private_root_does_not_pay_for_steps_twice(
     assert Checkpoints(private, counts=counts).draws == MECHANISM.draws
 
 
-def test_a_count_beside_the_checkpoints_is_moved_once_to_the_folder_of_counts(
-    tmp_path, ledger, monkeypatch
-):
-    """In an earlier version, confidential training stored its count beside its checkpoints."""
-    private, counts = tmp_path / "private" / "run", tmp_path / "state"
-    counts.mkdir()
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_before_step(patch, 1)
-        run(tmp_path, ledger, checkpoints=Checkpoints(private))
-    assert Checkpoints(private).draws == Checkpoints(private, counts=counts).draws == 1
-    shutil.copytree(private, tmp_path / "copy")
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_before_step(patch, 1)
-        run(tmp_path, ledger, checkpoints=Checkpoints(private, counts=counts))
-    shutil.rmtree(private)
-    (tmp_path / "copy").rename(private)
-    assert Checkpoints(private, counts=counts).draws == 2
-
-
 def test_a_run_without_its_count_of_noisy_steps_does_not_continue(tmp_path, ledger):
     run(tmp_path, ledger)
     for count in (tmp_path / "private" / "run").glob("draws-*"):

@@ -1,0 +1,118 @@
+"""Tests that rounded numbers of a plan are on the private side, and are equal on every CPU."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sugarbush.privacy import budget
+from sugarbush.privacy.accounting import epsilon as epsilon_of
+from sugarbush.privacy.budget import (
+    BudgetPlan,
+    BudgetRequest,
+    Subsampling,
+    make_plan,
+    mu_downwards,
+    mu_of,
+    noise_upwards,
+    with_subsampling,
+)
+from sugarbush.privacy.events import DpSgdBound
+
+DELTA = 1e-6
+NUMBERS = st.floats(min_value=1e-9, max_value=1e9)
+REQUESTS = [
+    BudgetRequest(name="table", share=0.1, count=0),
+    BudgetRequest(name="votes", share=0.3, count=3),
+    BudgetRequest(name="training", share=0.6, count=0),
+]
+
+
+@given(number=NUMBERS)
+def test_mu_is_rounded_down_and_noise_is_rounded_up(number: float) -> None:
+    assert number * (1 - 1e-5) < mu_downwards(number) <= number <= noise_upwards(number)
+    assert noise_upwards(number) < number * (1 + 1e-5)
+
+
+@given(number=NUMBERS)
+def test_a_rounded_number_stays_as_it_is(number: float) -> None:
+    for rounded in (mu_downwards, noise_upwards):
+        assert rounded(rounded(number)) == rounded(number)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    epsilon=st.floats(min_value=0.1, max_value=8),
+    weights=st.lists(st.integers(1, 20), min_size=1, max_size=4),
+    counts=st.lists(st.integers(0, 12), min_size=4, max_size=4),
+    records=st.integers(1, 4),
+)
+def test_the_charges_of_a_plan_never_exceed_epsilon(
+    epsilon: float, weights: list[int], counts: list[int], records: int
+) -> None:
+    requests = [
+        BudgetRequest(name=str(i), share=weight / sum(weights), count=counts[i])
+        for i, weight in enumerate(weights)
+    ]
+    plan = make_plan(requests, epsilon=epsilon, delta=DELTA, records_per_unit=records)
+    charged = epsilon_of([allocation.event for allocation in plan.allocations], delta=DELTA)
+    assert 0.99 * epsilon < charged <= epsilon
+    squares = sum(allocation.mu**2 for allocation in plan.allocations)
+    assert squares <= mu_of(epsilon=epsilon, delta=DELTA) ** 2
+    for allocation in plan.allocations:
+        if allocation.count:
+            exact = allocation.sensitivity * math.sqrt(allocation.count) / allocation.mu
+            assert exact <= allocation.stddev
+
+
+def other_cpu(monkeypatch: pytest.MonkeyPatch, change: float) -> None:
+    """Change every computed mu and epsilon by a relative `change`, as another CPU would."""
+    for name in ("mu_of", "epsilon_of"):
+        exact = getattr(budget, name)
+        monkeypatch.setattr(
+            budget, name, lambda *a, exact=exact, **k: exact(*a, **k) * (1 + change)
+        )
+    for name in ("_plan", "with_bound"):
+        monkeypatch.setattr(budget, name, getattr(budget, name).__wrapped__)  # without a cache
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("change", [1e-12, -1e-12])
+def test_another_cpu_plans_the_same_numbers(
+    epsilon: float, change: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = make_plan(REQUESTS, epsilon=epsilon, delta=DELTA)
+    other_cpu(monkeypatch, change)
+    there = make_plan(REQUESTS, epsilon=epsilon, delta=DELTA)
+    assert there.allocations == here.allocations
+    assert there.planned.id == here.planned.id
+    assert all(
+        len(Decimal(repr(a.mu)).normalize().as_tuple().digits) <= 6 for a in here.allocations
+    )
+
+
+def trained(plan: BudgetPlan) -> tuple[BudgetPlan, BudgetPlan]:
+    steps = Subsampling(rate=0.05, steps=100)
+    return (
+        with_subsampling(plan, {"training": steps}, epsilon=1.0),
+        budget.with_bound(plan, "training", steps, epsilon=1.0),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [1e-12, -1e-12])
+def test_another_cpu_plans_the_same_training(
+    change: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan(REQUESTS, epsilon=1.0, delta=DELTA)
+    here = trained(plan)
+    assert isinstance(here[1].of("training").subsampled, DpSgdBound)
+    other_cpu(monkeypatch, change)
+    there = trained(make_plan(REQUESTS, epsilon=1.0, delta=DELTA))
+    assert [one.allocations for one in there] == [one.allocations for one in here]
+    for one in here:
+        assert epsilon_of([a.event for a in one.allocations], delta=DELTA) <= 1.0
