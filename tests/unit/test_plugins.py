@@ -25,7 +25,7 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.evaluate import installed_metrics
-from sugarbush.pipeline.settings import default_fields, parse_params
+from sugarbush.pipeline.settings import parse_params
 from tests.settings import ROOT, settings
 
 TOY = ROOT / "tests" / "fixtures" / "toy_package"
@@ -106,7 +106,7 @@ def test_settings_name_a_method_a_generator_and_an_encoder_of_another_package(
 def test_a_method_without_a_section_has_its_defaults(install: Install) -> None:
     install()
     found = parse_params({"methods": {"toy": {}}})
-    assert found.chosen[0].model_dump() == default_fields()["evolve"]["toy"] == {"texts": 20}
+    assert found.chosen[0].model_dump() == {"texts": 20}
 
 
 def test_a_new_version_of_its_package_makes_a_method_s_stages_stale(install: Install) -> None:
@@ -149,7 +149,7 @@ def test_a_metric_of_another_package_is_among_the_installed_ones(install: Instal
             {"methods__toy": {"text": 1}},
             "methods.toy.text is not a known setting; did you mean texts?",
         ),
-        ({"methods__quux": {}}, "evolve: quux is not a known setting, and not an installed method"),
+        ({"methods__quux": {}}, "methods.quux: 'quux' is not an installed method. Known: augpe,"),
         (
             {"generator__quux": {}},
             "generator.quux: is not a setting, and 'quux' is not an installed",
@@ -172,7 +172,7 @@ def test_an_unknown_encoder_is_named() -> None:
 def test_two_packages_that_register_one_name_are_named(install: Install) -> None:
     install()
     install("other-toys")
-    for changes in ({"methods": ["toy"]}, {"generator": {"provider": "toy"}}):
+    for changes in ({"methods": {"toy": {}}}, {"generator": {"provider": "toy"}}):
         with pytest.raises(ParamsError, match="other-toys and toy-package both register a"):
             parse_params(changes)
 
