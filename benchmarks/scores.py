@@ -19,10 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, sum_scores
+from numpy.typing import NDArray
 
 from benchmarks.voting import product_numpy, unit_vectors
 from sugarbush.evolution.herding import herd
+from sugarbush.evolution.parts import Candidates, Records
+from sugarbush.evolution.scorers import KernelScorer
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.session import PrivacySession
@@ -40,17 +42,21 @@ def main() -> None:
     products: list[float] = []
     scored: list[float] = []
     with tempfile.TemporaryDirectory() as state:
-        voting = VotingSession(
-            embeddings=Private(PrivateEmbeddings(records, np.zeros(RECORDS, dtype=np.int64))),
-            stddev=None,
-            session=PrivacySession(ledger=_ledger(Path(state)), stage="scores", run="1"),
-        )
+        session = PrivacySession(ledger=_ledger(Path(state)), stage="scores", run="1")
+        private = Private[Records](Records.without_codes(records))
+
+        def sums_for(texts: NDArray[np.float32]) -> NDArray[np.int64]:
+            public = Records.without_codes(texts)
+            scored = Candidates(public.embeddings, public.codes, public.labels)
+            scorer = KernelScorer(width=WIDTH)
+            return scorer.total(private, scored, stddev=None, session=session).value
+
         for _ in range(repeats):
             products.append(_seconds(lambda: product_numpy(records, candidates)))
-            scored.append(_seconds(lambda: sum_scores(voting, candidates, width=WIDTH)))
+            scored.append(_seconds(lambda: sums_for(candidates)))
             print(f"product {products[-1]:.2f} s, scores {scored[-1]:.2f} s", flush=True)
         texts, _ = unit_vectors(HERDED, 1)
-        sums = sum_scores(voting, texts, width=WIDTH).value
+        sums = sums_for(texts)
     herding = _seconds(lambda: herd(sums, texts, width=WIDTH, count=HERDED // 4))
     print(f"ratio {min(scored) / min(products):.2f}")
     print(f"herding_s {herding:.1f}")

@@ -25,7 +25,7 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.evaluate import installed_metrics
-from sugarbush.pipeline.settings import default_fields, parse_params
+from sugarbush.pipeline.settings import parse_params
 from tests.settings import ROOT, settings
 
 TOY = ROOT / "tests" / "fixtures" / "toy_package"
@@ -150,6 +150,7 @@ def test_a_metric_of_another_package_is_among_the_installed_ones(install: Instal
             "methods.toy.text is not a known setting; did you mean texts?",
         ),
         ({"methods": ["mapel"]}, "methods.mapel: did you mean maple? 'mapel' is not an installed"),
+        ({"methods__quux": {}}, "methods.quux: 'quux' is not an installed method. Known: augpe,"),
         (
             {"generator__quux": {}},
             "generator.quux: is not a setting, and 'quux' is not an installed",

@@ -100,7 +100,7 @@ def test_a_caller_cannot_change_the_numbers_afterwards() -> None:
 
 
 def test_a_generator_without_released_numbers_says_which_have_them() -> None:
-    with pytest.raises(ParamsError, match=r"SimulatorWriter accepts no released numbers.*huggingface"):
+    with pytest.raises(ParamsError, match=r"SimulatorWriter accepts no released.*huggingface"):
         SimulatorWriter(seed=1).with_released(steering=sb.Released({1: np.ones(3)}))
 
 

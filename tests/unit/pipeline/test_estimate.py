@@ -20,6 +20,7 @@ from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.estimate import estimate
 from sugarbush.registry import METHODS, plugin_names
 from tests.settings import params
+from tests.unit.evolution.test_evolve import encode
 
 SCHEMA = Schema.model_validate(
     {
@@ -75,7 +76,7 @@ def test_the_plan_counts_what_the_methods_ask_for(name: str) -> None:
     population = first_population(targets, tuple(Answer(text="a b") for _ in requests))
     expected = [("initialise", len(requests))]
     if parts.varier is not None:
-        vary = parts.varier.requests(population, schema=SCHEMA, number=1, seed=1)
+        vary = parts.varier.requests(population, schema=SCHEMA, encode=encode, number=1, seed=1)
         expected += [("evolve", len(vary))] * parts.rounds
     calls = [(batch.stage, batch.calls) for batch in planned(name)]
     assert calls == [(f"{stage}@{name}", count) for stage, count in expected]

@@ -16,7 +16,6 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from sugarbush.methods.generating import GeneratingMethod
 
 from sugarbush import registry
 from sugarbush.data.private_store import CorpusInMemory
@@ -29,6 +28,7 @@ from sugarbush.methods import dpft
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import Method, MethodInputs
 from sugarbush.methods.nonprivate import NonPrivatePE
+from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
 from sugarbush.pipeline.graph import STAGES, stage_named
 from sugarbush.pipeline.metadata import MetadataRequest
@@ -156,7 +156,7 @@ class World:
         resolved = fingerprint.resolved_settings(self._project(settings))
         found = {}
         for stage in STAGES:
-            for method in settings.methods if stage.by_method else [""]:
+            for method in [m.name for m in settings.chosen] if stage.by_method else [""]:
                 keys = [key.replace("{method}", method) for key in parameter_keys(stage)]
                 name = f"{stage.name}@{method}" if method else stage.name
                 found[name] = json.dumps([_at(resolved, key) for key in keys], sort_keys=True)
@@ -170,17 +170,14 @@ class World:
 
 def _key_of(method: Method, inputs: MethodInputs) -> Mapping[str, Any]:
     if isinstance(method, NonPrivatePE):
-        catching = _replaced(inputs, open_store=lambda stage, key, **_: key)
-        key: Mapping[str, Any] = method.open_store(catching, forced=False)
+        catching = replace(inputs.private, open_store=lambda stage, key, **_: key)
+        key: Any = method._open_store(replace(inputs, private=catching), None, forced=False)
+        assert isinstance(key, Mapping)
         return key
-    if isinstance(method, GeneratingMethod):
+    if isinstance(method, PartsMethod):
         return method.cache_key(inputs, FIRST)
     assert isinstance(method, DPFT)
     return method._cache_key(inputs, method._mechanism(inputs))
-
-
-def _replaced(inputs: MethodInputs, **changes: Any) -> MethodInputs:
-    return MethodInputs(**{**vars(inputs), **changes})
 
 
 def _at(fields: Mapping[str, Any], key: str) -> Any:
