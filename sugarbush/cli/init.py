@@ -155,7 +155,7 @@ def _generator_changes(own: OwnData) -> dict[str, Any]:
     words = draft_lengths(texts)
     local["max_tokens"] = tokens_for(texts)
     changes["initialise"] = {"length": {"words": list(words)}}
-    changes["evolve"] = {"mosaic": {"examples": examples_for(texts)}}
+    changes["methods"] = {"mosaic": {"examples": examples_for(texts)}}
     return changes
 
 

@@ -156,7 +156,7 @@ class World:
         resolved = fingerprint.resolved_settings(self._project(settings))
         found = {}
         for stage in STAGES:
-            for method in [m.name for m in settings.chosen] if stage.by_method else [""]:
+            for method in settings.methods.by_name if stage.by_method else [""]:
                 keys = [key.replace("{method}", method) for key in parameter_keys(stage)]
                 name = f"{stage.name}@{method}" if method else stage.name
                 found[name] = json.dumps([_at(resolved, key) for key in keys], sort_keys=True)
