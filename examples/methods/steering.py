@@ -10,6 +10,9 @@ The vector is computed in these steps:
 
 The steering uses only the direction of each layer, so it needs no number of records.
 
+The method `steered` asks the local model of the generator twice: for texts of its own, and for the
+release with the vector added to its hidden states.
+
 Guarantee: one discrete Gaussian mechanism of L2 sensitivity 2^20 for one record. The centre and the
 scale come from texts of the model. The texts of the steered generator have the id of the charge.
 """
@@ -18,16 +21,112 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 import sugarbush as sb
+from sugarbush import extend
 from sugarbush.generators import ActivationReader, Generator
-from sugarbush.privacy import noisy_sum
 
 ONE = 2**20
+_SUM = "steering:steered"
+_STAGE = "evolve@steered"
+
+
+class Steered(extend.OneStageMethod):
+    """Writes texts with a local language model that is steered towards the records.
+
+    The generator must be `sb.HuggingFace(model=...)` with the same model.
+
+    >>> [request.record_l2_sensitivity for request in Steered(model="gpt2").budget_requests()]
+    [1048576]
+    """
+
+    name: ClassVar[str] = "steered"
+
+    model: str
+    """The model of the generator, by name or path."""
+    layers: tuple[int, ...] = (0, 1)
+    """Layers whose hidden states are shifted."""
+    alpha: float = 0.5
+    """Length of the vector, in distances of the model's own texts from their mean."""
+    own_texts: extend.AtLeastOne = 64
+    """Number of texts without steering, for the centre and the scale."""
+
+    @property
+    def facts(self) -> extend.MethodFacts:
+        settings = self.model_dump(mode="json") | {"model": self.model.rpartition("/")[2]}
+        return extend.MethodFacts(asks_generator=True, reads_codes=False, card_settings=settings)
+
+    def budget_requests(self) -> tuple[extend.BudgetRequest, ...]:
+        return (extend.BudgetRequest(name=_SUM, count=1, record_l2_sensitivity=ONE),)
+
+    def planned_calls(self, planning: extend.Planning) -> tuple[extend.PlannedCalls, ...]:
+        request = extend.RandomRequest(
+            subject=planning.schema.subject, words=planning.length.longest
+        )
+        batches = (("own texts", self.own_texts), ("texts", planning.texts))
+        return tuple(
+            extend.PlannedCalls(stage=_STAGE, what=what, calls=calls, request=request)
+            for what, calls in batches
+        )
+
+    def evolve(
+        self,
+        inputs: extend.MethodInputs,
+        first: sb.Released[extend.Population] | None,
+        *,
+        forced: bool,
+    ) -> extend.FinalSet:
+        private, public, writer = inputs.private, inputs.public, inputs.tools.writer(_STAGE)
+        asked = sb.Released(self._requests(public, self.own_texts, "own"))
+        own = [str(a.text) for a in writer.write(asked, what="own texts").value if a.text]
+        settings, stddev = sb.HuggingFace(model=self.model), private.budget.of(_SUM).stddev
+        reader = ActivationReader(settings, self.layers, prompt=f"{public.schema.subject}:")
+        key = {
+            "version": 1,
+            **private.cache_key(),
+            "settings": self.model_dump(mode="json"),
+            "generator": public.generator,
+            "seed": public.seed,
+            "privacy": public.privacy.promise,
+            "stddev": stddev,
+        }
+        centre, scale = own_states(own, reader)
+        with private.open_store("evolve-steered", key, forced=forced) as store:
+
+            def draw() -> sb.Released[NDArray[np.int64]]:
+                texts = private.corpus.records().map_batch(lambda records: records.texts)
+                session = private.session(stage=_STAGE, run=store.run)
+                return noisy_direction(texts, reader, centre, scale, stddev=stddev, session=session)
+
+            total = store.array("direction", draw)
+        direction = Direction(layers=self.layers, total=total, scale=scale)
+        steered_writer = writer.with_released(steering=direction.vectors(self.alpha))
+        requests = sb.Released(self._requests(public, public.texts, "steered"))
+        answers = steered_writer.write(requests, what="texts")
+        texts = [str(answer.text) for answer in answers.value if answer.text is not None]
+        codes = np.full((len(texts), len(public.schema.names)), -1)
+        lineage = extend.Lineage(
+            final=extend.Population.first(texts, codes=codes),
+            usage=extend.usage_of(answers.value),
+            ledger_ids=answers.ledger_ids,
+        )
+        return extend.FinalSet(lineage=lineage, run=store.run)
+
+    def _requests(
+        self, public: extend.PublicInputs, count: int, what: str
+    ) -> tuple[extend.Request, ...]:
+        return tuple(
+            extend.RandomRequest(
+                subject=public.schema.subject,
+                words=public.length.of(i),
+                sample=extend.seed_of(public.seed, what, i) >> 1,
+            )
+            for i in range(count)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +155,11 @@ def steered(
     *,
     layers: Sequence[int],
     alpha: float,
-    mu: float,
+    stddev: float,
     session: sb.PrivacySession,
 ) -> Generator:
-    """Return `generator`, steered towards `texts`. Guarantee: mu-GDP for one unit."""
-    direction = learn(texts, own_texts, reader, layers=layers, mu=mu, session=session)
+    """Return `generator`, steered towards `texts`. The guarantee is that of `learn`."""
+    direction = learn(texts, own_texts, reader, layers=layers, stddev=stddev, session=session)
     return generator.with_released(steering=direction.vectors(alpha))
 
 
@@ -70,27 +169,46 @@ def learn(
     reader: ActivationReader,
     *,
     layers: Sequence[int],
-    mu: float,
+    stddev: float,
     session: sb.PrivacySession,
 ) -> Direction:
     """Return the direction from the model's `own_texts`, public or released, to `texts`.
 
-    Guarantee: mu-GDP for one unit. The accounting is exact for discrete noise. Raises
+    Guarantee: one `noisy_sum` with noise `stddev` and L2 sensitivity ONE for one record. Raises
     BudgetExceededError before the draw.
     """
+    centre, scale = own_states(own_texts, reader)
+    total = noisy_direction(texts, reader, centre, scale, stddev=stddev, session=session)
+    return Direction(layers=tuple(layers), total=total, scale=scale)
+
+
+def own_states(
+    own_texts: Sequence[str], reader: ActivationReader
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the mean (l, h) of the states of the model's own texts, and their spread (l,)."""
     own = reader.read(own_texts)
     centre = own.mean(axis=0)
-    scale = np.median(np.linalg.norm(own - centre, axis=-1), axis=0)
-    rows = texts.map_batch(lambda batch: contributions(reader.read(batch), centre, scale))
-    total = noisy_sum(
-        rows,
+    return centre, np.median(np.linalg.norm(own - centre, axis=-1), axis=0)
+
+
+def noisy_direction(
+    texts: sb.Private[str],
+    reader: ActivationReader,
+    centre: NDArray[np.float32],
+    scale: NDArray[np.float32],
+    *,
+    stddev: float,
+    session: sb.PrivacySession,
+) -> sb.Released[NDArray[np.int64]]:
+    """Return the noisy sum (l * h,) of what the records add. The guarantee is that of `learn`."""
+    return extend.noisy_sum(
+        texts.map_batch(lambda batch: contributions(reader.read(batch), centre, scale)),
         scores=lambda block: [block],
         size=centre.size,
         record_l2_sensitivity=ONE,
-        stddev=ONE * session.records_per_unit / mu,
+        stddev=stddev,
         session=session,
     )
-    return Direction(layers=tuple(layers), total=total, scale=scale)
 
 
 def contributions(
@@ -109,4 +227,4 @@ def scaled(
     """Return vectors (l, h) of length `alpha` times `scale` (l,) in the directions (l * h,)."""
     rows = np.asarray(direction, dtype=np.float64).reshape(len(scale), -1)
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return (alpha * scale[:, None] * rows).astype(np.float32)
+    return np.asarray(alpha * scale[:, None] * rows, dtype=np.float32)

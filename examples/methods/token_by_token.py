@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 import sugarbush as sb
-from sugarbush.privacy import DiscreteGaussian, noisy_histogram
-from sugarbush.randomness import public_rng
+from sugarbush import extend
+from sugarbush.privacy import DiscreteGaussian
 
 START = ""  # before the first word; as a next word, it ends a text
 
@@ -47,24 +48,29 @@ def token_by_token(
     )
     draws = session.planned(event)
     tables = records.map_batch(lambda batch: [_bigrams(text, names) for text in batch])
-    written, ids = [], []
+    written: list[str] = []
+    ids: list[str] = []
     for number in range(texts):
         text = [START]
         for position in range(words):
             last = text[-1]
-            votes = noisy_histogram(
-                tables.map_batch(lambda batch, last=last: [table.get(last, 0) for table in batch]),
+            votes = extend.noisy_histogram(
+                tables.map_batch(partial(_next_of, last)),
                 size=len(names),
                 stddev=stddev,
                 session=draws,
             )
             ids.extend(votes.ledger_ids)
-            rng = public_rng(seed, "token by token", number, position)
+            rng = extend.public_rng(seed, "token by token", number, position)
             text.append(names[_drawn(_likely(votes.value, stddev), rng.random(len(names)))])
             if text[-1] == START:
                 break
         written.append(" ".join(text[1:]).strip())
     return sb.Released(tuple(written), tuple(dict.fromkeys(ids)))
+
+
+def _next_of(word: str, tables: Sequence[dict[str, int]]) -> list[int]:
+    return [table.get(word, 0) for table in tables]
 
 
 def _bigrams(text: str, names: Sequence[str]) -> dict[str, int]:

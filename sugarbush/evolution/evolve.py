@@ -167,7 +167,8 @@ class Rounds:
             number=number,
             seed=self.seed,
         )
-        answers = self.writer.write(Released(requests, parents.ledger_ids), what=f"round {number}")
+        asked = Released(requests, parents.ledger_ids)
+        answers = self.writer.write(asked, what=f"round {number}").value
         population = with_variations(
             parents.value,
             answers,

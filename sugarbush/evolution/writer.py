@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.interface import Answer, Generator, Problem, Request, usage_of
@@ -17,13 +18,22 @@ class Writer:
     generator: Generator
     max_dropped_share: float
 
-    def write(self, requests: Released[tuple[Request, ...]], *, what: str) -> tuple[Answer, ...]:
-        """Return the answers in order. Raises GeneratorError as in `require_usable`."""
+    def write(
+        self, requests: Released[tuple[Request, ...]], *, what: str
+    ) -> Released[tuple[Answer, ...]]:
+        """Return the answers in order, with the ledger ids of the requests and of the generator.
+
+        Raises GeneratorError as in `require_usable`.
+        """
         if not requests.value:
-            return ()
-        answers = self.generator.generate(requests, what=what).value
-        self.require_usable(answers, requested=len(requests.value), what=what)
+            return Released((), requests.ledger_ids)
+        answers = self.generator.generate(requests, what=what)
+        self.require_usable(answers.value, requested=len(requests.value), what=what)
         return answers
+
+    def with_released(self, **numbers: Released[Any]) -> Writer:
+        """Return a writer whose generator uses released numbers (`Generator.with_released`)."""
+        return replace(self, generator=self.generator.with_released(**numbers))
 
     def require_usable(self, answers: Sequence[Answer], *, requested: int, what: str) -> None:
         """Raise GeneratorError if too many answers are missing or unusable.

@@ -185,7 +185,7 @@ class PartsMethod(OneStageMethod):
         self, inputs: MethodInputs, requests: Released[tuple[Request, ...]]
     ) -> tuple[Answer, ...]:
         writer = inputs.tools.writer(f"initialise@{self.name}")
-        return writer.write(requests, what="first texts")
+        return writer.write(requests, what="first texts").value
 
     def _requests(
         self, targets: Targets, inputs: MethodInputs, *, seed: int

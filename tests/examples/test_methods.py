@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import sugarbush as sb
-from examples.methods.steering import ONE, contributions, learn, scaled, steered
+from examples.methods.steering import ONE, Steered, contributions, learn, scaled, steered
 from examples.methods.token_by_token import token_by_token
 from sugarbush.generators import ActivationReader, GeneratorContext, RandomRequest
 from sugarbush.privacy import DiscreteGaussian
@@ -79,7 +80,7 @@ def test_steered_texts_have_the_id_of_one_charge(
     )  # fmt: skip
     session, plain = session_in(tmp_path), model.open(context)
     generator = steered(
-        plain, sb.Private(TEXTS * 20), OWN, reader, layers=LAYERS, alpha=2.0, mu=0.2,
+        plain, sb.Private(TEXTS * 20), OWN, reader, layers=LAYERS, alpha=2.0, stddev=ONE / 0.2,
         session=session,
     )  # fmt: skip
     (entry,) = session.ledger.entries()
@@ -95,7 +96,7 @@ def test_steered_texts_have_the_id_of_one_charge(
 def test_a_steering_beyond_the_cap_is_refused(reader: ActivationReader, tmp_path: Path) -> None:
     session = session_in(tmp_path, cap=0.1)
     with pytest.raises(sb.BudgetExceededError):
-        learn(sb.Private(TEXTS), OWN, reader, layers=LAYERS, mu=0.2, session=session)
+        learn(sb.Private(TEXTS), OWN, reader, layers=LAYERS, stddev=ONE / 0.2, session=session)
     assert not session.ledger.entries()
 
 
@@ -115,3 +116,34 @@ def test_vectors_have_the_length_of_the_scale() -> None:
     scale = np.array([2.0, 4.0], np.float32)
     found = scaled(np.arange(1, 9), scale, alpha=0.25)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), [0.5, 1.0], rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_encoder")
+def test_a_steered_release_has_one_charge_and_is_restored(
+    model: sb.HuggingFace, tmp_path: Path
+) -> None:
+    def release(**changes: Any) -> sb.Release:
+        return sb.synthesize(
+            pd.DataFrame({"message": [f"{text} {i}" for i, text in enumerate(TEXTS * 50)]}),
+            text="message",
+            schema={"subject": "complaints", "attributes": [
+                {"name": "about", "values": ["loan"], "keywords": {"loan": ["loan"]}}]},
+            method=Steered(model=str(model.model), own_texts=6),
+            generator=model,
+            privacy=sb.Privacy(epsilon=1, dataset="complaints"),
+            texts=8,
+            state=tmp_path,
+            accept_poor=True,
+            settings={"generator": {"max_dropped_share": 0.99}},
+            **changes,
+        )  # fmt: skip
+
+    made = release()
+    ledger = sb.open_ledger("complaints", state=tmp_path)
+    (entry,) = ledger.entries()
+    assert isinstance(entry.event, DiscreteGaussian) and entry.event.sensitivity == ONE
+    assert made.ledger_ids == (entry.id,) and made.epsilon <= 1
+    assert made.card is not None and str(tmp_path) not in str(made.card)
+    assert release().texts == made.texts
+    assert len(ledger.entries()) == 1

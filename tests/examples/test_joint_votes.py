@@ -1,8 +1,7 @@
-"""Tests that the example methods run on public names alone, and charge what they declare."""
+"""Tests of the example method `joint`: what it charges, and what its parts decide."""
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,7 @@ import pytest
 import sugarbush as sb
 from examples.methods.joint_votes import Joint, JointVotes, LikeItsCluster
 from sugarbush import extend
-from tests.settings import ROOT
 
-FOLDER = ROOT / "examples" / "methods"
 WORDS = {"lamp": "flickers at night", "chair": "has a broken leg", "kettle": "leaks on the stove"}
 SCHEMA = {
     "subject": "letters",
@@ -26,15 +23,6 @@ def letters(count: int = 240) -> pd.DataFrame:
     products = [list(WORDS)[i % len(WORDS)] for i in range(count)]
     texts = [f"My {p} of order {i} {WORDS[p]}" for i, p in enumerate(products)]
     return pd.DataFrame({"message": texts, "product": products})
-
-
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("[!_]*.py")), ids=lambda path: path.stem)
-def test_an_example_uses_public_names_alone(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("sugarbush"):
-            assert node.module == "sugarbush" and [a.name for a in node.names] == ["extend"]
-        if isinstance(node, ast.Import):
-            assert all(a.name in {"sugarbush"} or "sugarbush" not in a.name for a in node.names)
 
 
 @pytest.mark.slow
