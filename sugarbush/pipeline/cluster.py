@@ -73,7 +73,7 @@ class ProcessPool:
         """Raises StorageError after processes were killed several times in a row."""
         pickled, left, found = cloudpickle.dumps(function), list(range(len(parts))), []
         context = get_context("forkserver")  # a fork copies locks that other threads hold
-        context.set_forkserver_preload(["sugarbush.evolution.voting"])
+        context.set_forkserver_preload(["sugarbush.evolution.scorers"])
         threads = max(1, thread_count() // self.processes)
         for _ in range(_TRIES):
             own = context.SimpleQueue()
