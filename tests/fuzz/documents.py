@@ -32,7 +32,7 @@ _ATTRIBUTES: tuple[dict[str, Any], ...] = (
 _SCHEMA = yaml.safe_dump({"subject": "letters", "attributes": list(_ATTRIBUTES[:3])}).encode()
 # A password in an address: the one thing in the settings that no message may repeat.
 _PARAMS: dict[str, Any] = {
-    "methods": ["maple", "augpe", "dpft"],
+    "methods": {"maple": {"rounds": 2, "selection": "kernel_herding"}, "augpe": {}, "dpft": {}},
     "privacy": {
         "epsilon": 1.0,
         "delta": 1e-6,
@@ -56,7 +56,7 @@ _PARAMS: dict[str, Any] = {
         }
     },
     "extract_metadata": {"llm": {"model": "m", "trusted": True, "base_url": "https://h/v1"}},
-    "evolve": {"maple": {"rounds": 2, "selection": "kernel_herding"}, "seed": 2},
+    "seed": 2,
     "embedding": {"max_tokens": 64},
 }
 _YAML = yaml.safe_dump(_PARAMS).encode()

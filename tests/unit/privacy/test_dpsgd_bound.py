@@ -35,10 +35,11 @@ from sugarbush.privacy.events import (
 )
 from sugarbush.privacy.privacy_loss import from_profile
 from sugarbush.training.dpsgd.sampling import make_schedule
+from sugarbush.training.dpsgd.settings import PRESETS
 from tests.settings import params
 
 DELTA = 1e-6
-PRESET = params().finetune.dpft  # the default preset
+PRESET = PRESETS["dpft"]
 REQUESTS = (
     BudgetRequest(name="table", share=0.1, count=0),
     BudgetRequest(name="training", share=0.9, count=0),
