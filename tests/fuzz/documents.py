@@ -32,6 +32,7 @@ _ATTRIBUTES: tuple[dict[str, Any], ...] = (
 _SCHEMA = yaml.safe_dump({"subject": "letters", "attributes": list(_ATTRIBUTES[:3])}).encode()
 # A password in an address: the one thing in the settings that no message may repeat.
 _PARAMS: dict[str, Any] = {
+    "methods": {"maple": {"rounds": 2, "scorer": "kernel"}, "augpe": {}, "dpft": {}},
     "privacy": {
         "epsilon": 1.0,
         "delta": 1e-6,
@@ -55,7 +56,6 @@ _PARAMS: dict[str, Any] = {
         }
     },
     "extract_metadata": {"llm": {"model": "m", "trusted": True, "base_url": "https://h/v1"}},
-    "methods": {"maple": {"rounds": 2, "scorer": "kernel"}},
     "seed": 2,
     "embedding": {"max_tokens": 64},
 }

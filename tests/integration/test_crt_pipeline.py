@@ -158,7 +158,7 @@ def test_a_conservative_policy_that_nothing_measures_is_refused(project: Checkou
     with opened(project) as inside:
         method = method_of(inside, conservative="plain_words", labelled=None)
         inputs = inside.method_inputs(method, stage="finetune", metadata=MetadataRelease())
-        with pytest.raises(ParamsError, match=r"needs crt\.labelled"):
+        with pytest.raises(ParamsError, match=r"needs methods\.crt\.labelled"):
             method.measured_recall(inputs, Policy([RegexDetector()]), PlainWords())
 
 

@@ -65,11 +65,10 @@ SAME_AS = {
 SHORTER = {"sugarbush audit": "--runs 5", "sugarbush redact": "--detectors regex"}
 SMALL: dict[str, Any] = {
     "privacy": {"cap": 50.0},
-    "make_example": {"records": 300},
     "prepare": {"min_records": 20},
     "synthesize_metadata": {"degree": 1},
-    "evolve": {"mosaic": {"candidates": 24}},
-    "evaluate": {"bootstrap": 0, "clusters": 2},
+    "methods": {"mosaic": {"candidates": 24}},
+    "evaluate": {"bootstrap": 0},
     "release": {"texts": 12},
     "embedding": {"model": "tiny"},  # test_real_complaints has the bundled encoder
 }
@@ -325,7 +324,7 @@ def test_compare_methods(reader: Reader) -> None:
     (figures / "curves.json").write_text(json.dumps(dvc_template()))
     ROWS.to_csv(figures / "exposure_mean_by_gamma.csv", index=False)
     (reader.folder / "scores.yaml").write_text(yaml_of(page, "methods: {maple: {}}"))
-    change_settings(reader.folder, {"evolve": {"maple": SMALL_EVOLUTION}})
+    change_settings(reader.folder, {"methods": {"maple": SMALL_EVOLUTION}})
     with reader:
         reader.follows(page)
 

@@ -44,7 +44,6 @@ SMALL = (
     "release.texts=12",
     "methods.maple.variations=2",
     "evaluate.bootstrap=0",
-    "evaluate.clusters=2",
     "synthesize_metadata.degree=1",
     "privacy.cap=50",
     "generator.provider=simulator",

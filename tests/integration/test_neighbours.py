@@ -26,6 +26,7 @@ from sugarbush.pipeline.released import read_metadata
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as composed
 from sugarbush.privacy.parts import Parts
+from sugarbush.training.dpsgd.settings import CLIP_NORM
 from tests.integration.project import TINY_ENCODER, as_lines, letters
 from tests.stand_ins import write_key
 from tests.unit.audited import IMPORTS_NOISE
@@ -153,13 +154,12 @@ def assert_only_mechanisms_differ(one: Run, other: Run) -> float:
     return largest
 
 
-CLIP_NORM = 1.0
 CASES: dict[str, dict[str, Any]] = {
     "votes": {"methods": ["maple"]},
     "kernel_scores": {"methods": ["maple"], "methods__maple__scorer": "kernel"},
     "mosaic": {"methods": ["mosaic"], "methods__mosaic__candidates": 16, "release__texts": 20},
     "labels": {"methods": ["augpe"]},
-    "dpft": {"methods": ["dpft"], "methods__dpft__clip_norm": CLIP_NORM},
+    "dpft": {"methods": ["dpft"]},
     "user": {
         "methods": ["maple"],
         "privacy__unit": "user",

@@ -60,7 +60,7 @@ def test_the_units_of_training_are_persons(project: Checkout) -> None:
         inputs = inside.method_inputs(
             method, stage="finetune", metadata=read_metadata(inside.roots)
         )
-        start = method.training.chosen
+        start = method.training
         _, tokenizer = _load_start(start, inputs.pretrained, torch.device("cpu"))
         units = method._units(inputs, tokenizer)
     train = pd.read_parquet(project.path / "data/private/prepared/train.parquet")

@@ -105,7 +105,7 @@ def test_every_url_with_a_password_is_recognised(url: str) -> None:
     "place",
     [
         "prepare.donated", "prepare.schema", "run.cluster", "embedding.model", "privacy.dataset",
-        "generator.openai.base_url", "generator.pool.sources", "crt.labelled",
+        "generator.openai.base_url", "generator.pool.sources", "methods.crt.labelled",
     ],
 )  # fmt: skip
 def test_no_command_prints_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:

@@ -51,8 +51,6 @@ PREFECT = {
     ("worker", "start"),
     ("deployment", "run"),
 }
-# Settings of `-S` that no project has by default, and the reasons.
-OTHER_SETTINGS = {"evolve.balanced.rounds": "the page's own method, which is not installed here"}
 NOT_ON_A_REGISTRY = re.compile(r"pip install[^`\n#]*\bsugarbush\b(?!/)")
 
 
@@ -130,7 +128,7 @@ def test_a_printed_command_exists(command: Command) -> None:
     if program == "sugarbush":
         parse_sugarbush(rest)
         for key in settings_of(rest, "-S", "--set"):
-            assert has_setting(key) or key in OTHER_SETTINGS
+            assert has_setting(key)
     elif program == "dvc":
         get_main_parser().parse_args(arguments)
     elif program == "python":

@@ -42,7 +42,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def settings_for(model: Path, **changes: Any) -> HuggingFace:
     fields = {
-        "model": str(model), "device": "cpu", "dtype": "auto", "temperature": 0.8, "top_p": 0.95,
+        "model": str(model), "device": "cpu", "dtype": "auto", "temperature": 0.8,
         "max_tokens": 48, "batch_tokens": 4096,
     }  # fmt: skip
     return HuggingFace.model_validate(fields | changes)

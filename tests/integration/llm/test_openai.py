@@ -427,7 +427,7 @@ def test_optional_fields_are_sent_only_where_set(bench: Start) -> None:
     run = bench()
     run.generator().generate(wishes(1))
     run.generator(
-        temperature=None, top_p=None, send_seed=False, token_limit="max_completion_tokens",
+        temperature=None, send_seed=False, token_limit="max_completion_tokens",
         reasoning_effort="low",
     ).generate(wishes(1))  # fmt: skip
     one, two = run.server.asked

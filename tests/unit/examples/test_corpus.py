@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sugarbush.examples.settings import MakeExampleSettings
 
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.examples.corpus import (
@@ -20,7 +19,6 @@ from sugarbush.examples.corpus import (
 )
 from sugarbush.examples.data_files import load_yaml
 
-SETTINGS = MakeExampleSettings(records=5600, donated=50, seed=1)
 LABELS = {"NAME", "ADDRESS", "PHONE", "ORDER_NUMBER", "TRACKING_NUMBER"}
 TENURES = load_yaml(SCHEMA_FILE.with_name("attributes.yaml"))["tenure_months"]
 ATTRIBUTES = (
@@ -32,7 +30,7 @@ ATTRIBUTES = (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("example")
-    write_example(folder, SETTINGS)
+    write_example(folder)
     return folder
 
 

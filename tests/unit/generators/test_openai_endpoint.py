@@ -231,7 +231,7 @@ class TestParams:
 
 OTHER = {
     "base_url": "http://localhost:9000/v1", "model": "other", "key_variable": "OTHER_KEY",
-    "mode": "batch", "temperature": 0.5, "top_p": 0.5, "max_tokens": 100,
+    "mode": "batch", "temperature": 0.5, "max_tokens": 100,
     "token_limit": "max_completion_tokens", "send_seed": False, "reasoning_effort": "low",
     "concurrency": 2, "requests_per_minute": 5.0, "tokens_per_minute": 9.0, "timeout_s": 3.0,
     "max_retries": 1, "context_tokens": 4000, "max_calls": 5, "max_cost": 2.0,

@@ -35,10 +35,10 @@ from sugarbush.privacy.events import (
 )
 from sugarbush.privacy.privacy_loss import from_profile
 from sugarbush.training.dpsgd.sampling import make_schedule
-from tests.settings import params
+from sugarbush.training.dpsgd.settings import PRESETS
 
 DELTA = 1e-6
-PRESET = params().finetune.dpft  # the default preset
+PRESET = PRESETS["dpft"]
 REQUESTS = (
     BudgetRequest(name="table", share=0.1, count=0),
     BudgetRequest(name="training", share=0.9, count=0),
@@ -220,6 +220,6 @@ def test_a_delta_below_the_rounding_errors_is_refused() -> None:
 
 
 def test_a_count_above_the_planned_one_trains_with_the_planned_steps() -> None:
-    method = DPFT.from_project(params())
+    method = DPFT()
     inputs = [MetadataRelease(record_count=count) for count in (1e7, 1e9)]
     assert len({method._units_of(each, records_per_user=1) for each in inputs}) == 1

@@ -115,7 +115,7 @@ def release(**changes: Any) -> ReleaseFacts:
         "software": {"python": "3.11.7", "opendp": "0.14.1"},
         "created": "2026-11-20",
         "engine": "sugarbush",
-        "settings": {"evolve": {"rounds": 2, "variations": 4}},
+        "settings": {"methods": {"maple": {"rounds": 2, "variations": 4}}},
         "remarks": card_remarks(Maple(), SCHEMA),
     }
     return ReleaseFacts(**(fields | changes))

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -18,6 +19,7 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
+from sugarbush.tables import engines
 from sugarbush.tables import marginal_measurer as curator_module
 from sugarbush.tables.aim import aim
 from sugarbush.tables.dp_table import DpTable, Measurement
@@ -31,16 +33,7 @@ DOMAIN = {"colour": 3, "size": 4, "shape": 2, "age": 6}
 
 
 def settings_of(engine=Engine.SUGARBUSH, **changes):
-    fields = {
-        "engine": engine,
-        "attributes": None,
-        "degree": 2,
-        "max_cells": 10_000,
-        "max_model_mb": 80,
-        "label": None,
-        "seed": 1,
-    }
-    return SynthesizeMetadataSettings(**{**fields, **changes})
+    return SynthesizeMetadataSettings(engine=engine, **changes)
 
 
 def ledger_in(folder: Path, *, cap: float = math.inf) -> Ledger:
@@ -89,7 +82,11 @@ def run(table, domain=None, *, folder=None, mu=1.0, engine=Engine.SUGARBUSH, **c
     [{}, {"degree": 1}, {"degree": 3}, {"max_cells": 10}, {"max_cells": 1}, {"max_model_mb": 1e-6}],
 )
 @pytest.mark.parametrize("mu", [0.01, 1.0, 20.0])
-def test_every_engine_spends_its_share_and_never_more(engine, changes, mu):
+def test_every_engine_spends_its_share_and_never_more(engine, changes, mu, monkeypatch):
+    limits = {"max_cells": 10_000, "max_model_mb": 80} | changes
+    degree = limits.pop("degree", 2)
+    monkeypatch.setattr(engines, "run_engine", partial(engines.run_engine, **limits))
+    changes = {"degree": degree}
     made = run(table_of(400), mu=mu, engine=engine, **changes)
     assert mu * (1 - 1e-9) <= made.mu_spent <= mu
     steps = math.fsum(m.mu**2 + m.selection_mu**2 for m in made.measurements)

@@ -31,7 +31,7 @@ def test_smartnoise_reads_the_measurer_only(capsys):
     a = rng.integers(0, 3, 4000)
     table = np.stack([a % 4, a, rng.integers(0, 2, 4000)], axis=1)
     measurer = MarginalMeasurer(Private(table), domain, mu=0.5)
-    made = run_engine(measurer, SETTINGS.model_copy(update={"max_model_mb": 80}))
+    made = run_engine(measurer, SETTINGS, max_model_mb=80)
 
     assert capsys.readouterr().out == ""
     assert 0.97 * 0.25 <= measurer.mu_squared_spent <= 0.25
@@ -99,7 +99,7 @@ def test_awkward_tables_give_a_row_at_least(domain, records, changes):
     pytest.importorskip("snsynth", reason="the extra 'smartnoise' is not installed")
     table = np.zeros((records, len(domain)), dtype=np.int64)
     measurer = MarginalMeasurer(Private(table), domain, mu=0.5)
-    made = run_engine(measurer, SETTINGS.model_copy(update=changes))
+    made = run_engine(measurer, SETTINGS, **changes)
     rows = draw_rows(made, public_rng(1))
     assert len(rows) == max(1, round(made.record_count))
     assert ((rows >= 0) & (rows < list(domain.values()))).all()

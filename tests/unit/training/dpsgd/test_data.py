@@ -68,7 +68,7 @@ def test_an_example_depends_on_its_own_record_alone(loaded):
 
 
 def test_codes_without_room_for_a_text_are_an_error_that_names_the_setting(loaded):
-    with pytest.raises(ParamsError, match=r"finetune\.max_length=20 leaves no room"):
+    with pytest.raises(ParamsError, match=r"methods\.dpft\.max_length=20 leaves no room"):
         encode(loaded, max_length=20)
 
 

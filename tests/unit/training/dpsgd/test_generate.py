@@ -24,7 +24,7 @@ PAIRS = {
     control_codes([("about", "a loan")]): "the man asked about a loan",
     control_codes([("about", "the card")]): "it was late",
 }
-WRITING = SamplingSettings(batch_size=4, attempts=4)
+WRITING = SamplingSettings(batch_size=4)
 SETTINGS = {
     "learning": Learning(learning_rate=1e-2, decay=Decay.LINEAR, warmup_steps=5, weight_decay=0.0),
     "epochs": 100,
@@ -61,15 +61,17 @@ def trained(saved_model):
     return Released(model, ("paid",)), tokenizer
 
 
-def write(trained, prompts, *, after_end=False, **changes):
+def write(trained, prompts, *, after_end=False, attempts=4, seed=1, **changes):
     model, tokenizer = trained
     return generate(
         model,
         Released(prompts, ("codes",)),
         tokenizer=tokenizer,
         settings=WRITING.model_copy(update=changes),
+        seed=seed,
         max_length=40,
         after_end=after_end,
+        attempts=attempts,
     )
 
 

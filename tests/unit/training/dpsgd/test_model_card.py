@@ -7,8 +7,8 @@ from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import DpSgdBound, GaussianDp
 from sugarbush.privacy.unit import Unit
 from sugarbush.training.dpsgd.model_card import model_card
+from sugarbush.training.dpsgd.settings import PRESETS
 from sugarbush.training.dpsgd.train import Mechanism
-from tests.settings import params
 
 AIM = GaussianDp(mu=0.1)
 
@@ -32,7 +32,7 @@ def card(noise_multiplier: float, unit: Unit = Unit.RECORD, records_per_unit: in
         unit=unit,
         records_per_unit=records_per_unit,
         delta=1e-6,
-        settings=params().finetune.dpft,
+        settings=PRESETS["dpft"],
     )
 
 
@@ -52,7 +52,7 @@ def test_its_epsilon_holds_for_every_rate_and_steps_that_the_count_can_give() ->
     followed = replace(mechanism(1.5), bound=bound)
     told = model_card(
         followed, steps_taken=80, others=[AIM], unit=Unit.RECORD, records_per_unit=1, delta=1e-6,
-        settings=params().finetune.dpft,
+        settings=PRESETS["dpft"],
     )  # fmt: skip
     assert told["epsilon"] == epsilon([bound, AIM], delta=1e-6)
     assert told["epsilon"] > card(1.5)["epsilon"]
@@ -72,7 +72,7 @@ def test_training_without_noise_is_called_that() -> None:
 
 
 def test_it_is_plain_json_and_holds_no_path() -> None:
-    settings = params().finetune.dpft.model_copy(update={"model": "/home/someone/models/gpt2"})
+    settings = PRESETS["dpft"].model_copy(update={"model": "/home/someone/models/gpt2"})
     told = model_card(
         mechanism(1.0), steps_taken=80, others=[], unit=Unit.RECORD, records_per_unit=1, delta=1e-6,
         settings=settings,

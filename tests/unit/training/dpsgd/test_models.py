@@ -47,7 +47,7 @@ def test_equal_seeds_give_equal_models(loaded):
 def test_a_folder_without_a_model_is_an_error_that_names_the_setting(tmp_path, content):
     if content is not None:
         (tmp_path / "config.json").write_text(content)
-    with pytest.raises(ParamsError, match=r"finetune\.model"):
+    with pytest.raises(ParamsError, match=r"methods\.dpft\.model"):
         models.load(str(tmp_path), device=torch.device("cpu"))
 
 
@@ -81,7 +81,7 @@ def damage(folder, what):
 def test_a_damaged_model_is_an_error_before_any_charge(saved_model, tmp_path, what, said):
     folder = shutil.copytree(saved_model, tmp_path / "gpt2")
     damage(folder, what)
-    with pytest.raises(ParamsError, match=rf"finetune\.model.* {said}"):
+    with pytest.raises(ParamsError, match=rf"methods\.dpft\.model.* {said}"):
         models.load(str(folder), device=torch.device("cpu"))
 
 
