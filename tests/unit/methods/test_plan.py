@@ -1,12 +1,10 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.kernel_scores import RESOLUTION
-from sugarbush.pipeline.budget import plan_for
-from sugarbush.pipeline.project import Project
+from sugarbush.methods.plan import plan_for
 from sugarbush.privacy.budget import BudgetPlan
 from tests.settings import params
 
@@ -84,21 +82,3 @@ def test_more_records_of_a_person_than_label_counts_can_carry_are_refused() -> N
     said = r"yaml: privacy\.records_per_user=100 with privacy\.epsilon=1 gives every count"
     with pytest.raises(ParamsError, match=said):
         plan_of(methods=["augpe"], privacy__records_per_user=100, **own)
-
-
-def test_the_example_keeps_its_ledger_in_the_checkout_also_from_an_experiments_copy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SUGARBUSH_STATE", raising=False)
-    here = Project(tmp_path, settings=params()).ledger()
-    copy = Project(tmp_path / ".dvc/tmp/exps/standalone/abc", settings=params()).ledger()
-    assert here.path == copy.path
-    assert here.path.is_relative_to(tmp_path / ".state")
-
-
-def test_a_release_keeps_its_ledger_outside_the_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SUGARBUSH_STATE", raising=False)
-    ledger = Project(tmp_path, settings=params(privacy__purpose="release")).ledger()
-    assert not ledger.path.is_relative_to(tmp_path)
