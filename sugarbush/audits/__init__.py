@@ -1,4 +1,4 @@
-"""Public functions that audit noisy mechanisms. An attack that fails proves nothing."""
+"""Attacks on mechanisms, methods and texts. An attack that fails proves nothing."""
 
 from sugarbush.lazy_names import lazy_names
 

@@ -10,12 +10,13 @@ Disclosures" (arXiv 2606.16952), also use held-out texts as the control. The tes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from scipy.stats import hypergeom
 
 from sugarbush.randomness import public_rng
+from sugarbush.training.crt.patterns import RegexDetector
 
 Marks = Callable[[Sequence[str]], Sequence[Collection[str]]]
 
@@ -84,3 +85,14 @@ def phrases(words: int) -> Marks:
         ]
 
     return marks
+
+
+def identifiers(texts: Sequence[str]) -> list[set[str]]:
+    """Return the secrets with a fixed format in each text, in lower case (`RegexDetector`)."""
+    return [
+        {text[finding.start : finding.end].casefold() for finding in findings}
+        for text, findings in zip(texts, RegexDetector().find(texts), strict=True)
+    ]
+
+
+MARKS: Mapping[str, Marks] = {"6 words": phrases(6), "identifiers": identifiers}

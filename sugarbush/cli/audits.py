@@ -14,9 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from sugarbush.errors import ParamsError, PrivacyError
-from sugarbush.methods.interface import Method
-from sugarbush.pipeline.audit import (
+from sugarbush.audits.canary_audit import (
     CANARIES,
     CONFIDENCE,
     DELTA,
@@ -27,17 +25,20 @@ from sugarbush.pipeline.audit import (
     audit,
     size_for,
 )
-from sugarbush.pipeline.canary_runs import CanaryRun
-from sugarbush.pipeline.in_memory import Corpus, corpus_of_project
-from sugarbush.pipeline.method_audit import (
+from sugarbush.audits.mechanism_runs import CanaryRun
+from sugarbush.audits.method_audit import (
+    AuditCorpus,
     AuditRecords,
     audit_records,
     is_auditable,
     method_run,
     method_size,
 )
-from sugarbush.pipeline.noise_faults import Fault
+from sugarbush.audits.noise_faults import Fault
+from sugarbush.errors import ParamsError, PrivacyError
+from sugarbush.methods.interface import Method
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.stages.audit import audit_corpus
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.registry import METHODS, plugin_names
 
@@ -84,18 +85,22 @@ class _Methods:
         self._found: dict[str, tuple[Method, AuditRecords, CanaryRun]] = {}
 
     @cached_property
-    def _corpus(self) -> Corpus:
-        return corpus_of_project(Project(Path()))
+    def _project(self) -> Project:
+        return Project(Path())
+
+    @cached_property
+    def _corpus(self) -> AuditCorpus:
+        return audit_corpus(self._project)
 
     def of(self, name: str, fault: Fault | None, *, runs: int) -> tuple[Size, CanaryRun]:
         if name not in self._found:
-            method = self._corpus.settings.method(name)
+            corpus, method = self._corpus, self._project.settings.method(name)
             if not is_auditable(method):
                 raise ParamsError(
                     f"method '{name}' has no attack for these settings. Choose another method"
                 )
-            records = audit_records(self._corpus, method, seed=self._seed)
-            self._found[name] = method, records, method_run(method, self._corpus, records)
+            records = audit_records(corpus, method, seed=self._seed)
+            self._found[name] = method, records, method_run(method, corpus, records)
         method, records, run = self._found[name]
         coarse = fault not in {None, Fault.ROOT_TWO}
         return method_size(method, records, runs=runs, coarse=coarse), run

@@ -182,7 +182,7 @@ STAGES = (
         description="attack the texts and the methods, on public data (internal)",
         inputs=(_PREPARED, _EXTRACTED, _SCHEMA, _ENLARGED, _GENERATED),
         settings=("audit", "methods", "by_method", "privacy", "embedding", "synthesize_metadata"),
-        code=_code("audits", "pipeline.method_audit"),
+        code=_code("audits", "pipeline.stages.audit"),
         outputs=(_stamp("audit", persist=True),),
     ),
     Stage(

@@ -24,8 +24,8 @@ from sugarbush.evolution.targets import Donated
 from sugarbush.evolution.writer import Writer
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.methods.interface import Method, MethodInputs, PrivateInputs, Tools
+from sugarbush.methods.plan import plan_for
 from sugarbush.paths import Roots, atomic_file, checkout_root, find_input, make_private, state_root
-from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.foreign_releases import refuse_foreign_folders, refuse_foreign_lock
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.released import charges_of_releases, load_donated

@@ -50,7 +50,7 @@ BUILDS_RELEASED: dict[str, str] = {
 BUILDS_SESSIONS: dict[str, str] = {
     "sugarbush.data.private_store": "the session on prepared records: `PrivateCorpus.session`",
     "sugarbush.api": "values of the caller, with the caller's `records_per_unit`",
-    "sugarbush.pipeline.canary_runs": "canaries of an audit, on a temporary ledger",
+    "sugarbush.audits.mechanism_runs": "canaries of an audit, on a temporary ledger",
     "sugarbush.methods.crt": "confidential training: a separate ledger, unit record only",
     "sugarbush.methods.nonprivate": "no noise, charged as not private",
 }
@@ -74,7 +74,7 @@ OPENS_REAL_TEXTS: dict[str, str] = {
     "sugarbush.pipeline.stages.evaluate": "metrics: reports/internal",
     "sugarbush.pipeline.stages.report": "the internal page",
     "sugarbush.pipeline.stages.audit": "attacks on public data: reports/internal",
-    "sugarbush.pipeline.method_audit": "attacks on public data",
+    "sugarbush.audits.method_audit": "attacks on public data",
     "sugarbush.methods.nonprivate": "charged as not private; stays in the private root",
     "sugarbush.pipeline.in_memory": "metrics of the API, which says that they are not DP",
 }

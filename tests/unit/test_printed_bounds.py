@@ -22,12 +22,12 @@ import pytest
 from rich.console import Console
 
 from research.knowledge import advantages
+from sugarbush.audits.canary_audit import AuditFinding
 from sugarbush.audits.one_run import Outcome
 from sugarbush.cli import audits, budgets, checks, runs
 from sugarbush.errors import InvariantError, ParamsError, PrivacyError
+from sugarbush.methods.plan import plan_for
 from sugarbush.paths import Roots
-from sugarbush.pipeline.audit import AuditFinding
-from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import method_folder
 from sugarbush.privacy.accounting import adaptive_epsilon

@@ -11,61 +11,60 @@ The stage runs only if `audit.enabled` is true.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-from sugarbush.audits.phantoms import Marks, disclosure, phrases
-from sugarbush.data.private_store import HELDOUT, TRAIN
-from sugarbush.evolution.population import load_population
-from sugarbush.paths import atomic_file, make_private
-from sugarbush.pipeline.audit import audit
-from sugarbush.pipeline.in_memory import corpus_of_project
-from sugarbush.pipeline.method_audit import (
+from sugarbush.audits.canary_audit import audit
+from sugarbush.audits.method_audit import (
+    AuditCorpus,
     audit_records,
     is_auditable,
     method_run,
     method_size,
     target_epsilon,
 )
+from sugarbush.audits.phantoms import MARKS, disclosure
+from sugarbush.data.private_store import HELDOUT, TRAIN
+from sugarbush.evolution.population import load_population
+from sugarbush.paths import atomic_file, make_private
+from sugarbush.pipeline.in_memory import corpus_of_project
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
-from sugarbush.training.crt.patterns import RegexDetector
 
 NAME = "audit"
 
 
-def _identifiers(texts: Sequence[str]) -> list[set[str]]:
-    found = RegexDetector().find(texts)
-    return [
-        {text[one.start : one.end].casefold() for one in own}
-        for text, own in zip(texts, found, strict=True)
-    ]
-
-
-MARKS: dict[str, Marks] = {"6 words": phrases(6), "identifiers": _identifiers}
+def audit_corpus(project: Project) -> AuditCorpus:
+    """Return the prepared corpus of a project, for audits of its methods."""
+    corpus = corpus_of_project(project)
+    return AuditCorpus(
+        schema=corpus.schema,
+        privacy=corpus.settings.privacy,
+        label=project.label(),
+        real_texts=corpus.real_texts,
+        encode=partial(corpus.encode, private=True),
+    )
 
 
 def run(project: Project) -> None:
     """Audit every chosen method."""
     names = project.schema.names
-    train, heldout = (project.private.real_texts(names, part=part) for part in (TRAIN, HELDOUT))
-    corpus = corpus_of_project(project)
+    corpus = audit_corpus(project)
+    train, heldout = (corpus.real_texts(part).texts for part in (TRAIN, HELDOUT))
     found: dict[str, Any] = {}
     for method in project.settings.chosen:
         final = load_population(final_folder(project.roots, method) / "lineage.parquet", names)
         print(f"{NAME}: {method.name}", flush=True)
         found[method.name] = {
-            name: asdict(
-                disclosure(final.texts, training=train.texts, heldout=heldout.texts, marks=marks)
-            )
+            name: asdict(disclosure(final.texts, training=train, heldout=heldout, marks=marks))
             for name, marks in MARKS.items()
         }
         if is_auditable(method):
             records = audit_records(corpus, method)
             finding = audit(
                 method.name,
-                epsilon=target_epsilon(method, project.settings),
+                epsilon=target_epsilon(method, corpus.privacy),
                 size=method_size(method, records, runs=10),
                 run=method_run(method, corpus, records),
             )

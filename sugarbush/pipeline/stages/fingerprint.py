@@ -43,7 +43,7 @@ from sugarbush.settings import Section
 NAME = "fingerprint"
 CARD = "release_card.json"
 _SHOW_THE_CARD = (CARD, "release_card.md", "index.html")
-_ACCOUNTING = ("sugarbush.privacy", "sugarbush.pipeline.budget")
+_ACCOUNTING = ("sugarbush.privacy", "sugarbush.methods.plan")
 
 
 def run(project: Project, *, only_look: bool = False) -> None:

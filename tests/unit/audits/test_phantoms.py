@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sugarbush.audits.phantoms import disclosure, phrases
-from sugarbush.pipeline.stages.audit import MARKS
+from sugarbush.audits.phantoms import MARKS, disclosure, phrases
 
 RNG = np.random.default_rng(3)
 WORDS = [f"word{i}" for i in range(400)]

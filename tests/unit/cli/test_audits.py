@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from sugarbush.audits.canary_audit import AuditFinding, Size, audit
+from sugarbush.audits.noise_faults import Fault, broken_noise
 from sugarbush.cli import audits
 from sugarbush.cli.main import app
-from sugarbush.pipeline.audit import AuditFinding, Size, audit
-from sugarbush.pipeline.noise_faults import Fault, broken_noise
 
 
 @pytest.fixture(autouse=True)

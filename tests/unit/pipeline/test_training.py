@@ -12,7 +12,7 @@ import pytest
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import TRAINING
-from sugarbush.pipeline.budget import plan_for
+from sugarbush.methods.plan import plan_for
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetPlan

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import sugarbush as sb
 from sugarbush.errors import BudgetExceededError, LedgerError, ParamsError
-from sugarbush.pipeline.budget import plan_for
+from sugarbush.methods.plan import plan_for
 from sugarbush.privacy import accounting
 from sugarbush.privacy.accounting import (
     SLACK_SHARE,

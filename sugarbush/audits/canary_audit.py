@@ -1,4 +1,4 @@
-"""Audits every noisy mechanism with canaries.
+"""Audits a mechanism or a method with canaries, and computes lower bounds on epsilon.
 
 As controls, the audit also attacks copies of the mechanisms with deliberately wrong noise. An audit
 can find a violation, but cannot show that a mechanism has no violation.
@@ -12,15 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sugarbush.audits.one_run import (
-    Outcome,
-    epsilon_lower_bound,
-    guess_extremes,
-    mu_lower_bound,
-    outcome_of,
-)
-from sugarbush.audits.repeated_runs import mu_lower_bound_of_runs
-from sugarbush.pipeline.canary_runs import (
+from sugarbush.audits.mechanism_runs import (
     CanaryRun,
     CanaryScores,
     Coins,
@@ -29,7 +21,15 @@ from sugarbush.pipeline.canary_runs import (
     audit_table,
     audit_votes,
 )
-from sugarbush.pipeline.noise_faults import Fault, broken_noise
+from sugarbush.audits.noise_faults import Fault, broken_noise
+from sugarbush.audits.one_run import (
+    Outcome,
+    epsilon_lower_bound,
+    guess_extremes,
+    mu_lower_bound,
+    outcome_of,
+)
+from sugarbush.audits.repeated_runs import mu_lower_bound_of_runs
 from sugarbush.privacy.accounting import gaussian_epsilon
 from sugarbush.randomness import public_rng
 

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sugarbush.pipeline import audit as audit_module
-from sugarbush.pipeline import noise_faults
-from sugarbush.pipeline.audit import MECHANISMS, Size, audit, size_for
-from sugarbush.pipeline.canary_runs import CanaryRun, CanaryScores, Coins
-from sugarbush.pipeline.noise_faults import Fault, broken_noise
+from sugarbush.audits import canary_audit, noise_faults
+from sugarbush.audits.canary_audit import MECHANISMS, Size, audit, size_for
+from sugarbush.audits.mechanism_runs import CanaryRun, CanaryScores, Coins
+from sugarbush.audits.noise_faults import Fault, broken_noise
 from sugarbush.privacy import mechanisms
 from sugarbush.randomness import public_rng
 from sugarbush.tables import marginal_measurer
@@ -118,14 +117,14 @@ def test_all_tests_of_an_audit_share_one_error_probability(
     """By the union bound, both lower bounds of all attacks hold with probability `confidence`."""
     errors: list[float] = []
     for name in ("epsilon_lower_bound", "mu_lower_bound"):
-        original = getattr(audit_module, name)
+        original = getattr(canary_audit, name)
 
         def watched(*given: Any, confidence: float, original: Any = original, **more: Any) -> float:
             errors.append(1 - confidence)
             found: float = original(*given, confidence=confidence, **more)
             return found
 
-        monkeypatch.setattr(audit_module, name, watched)
+        monkeypatch.setattr(canary_audit, name, watched)
     run = observations(attacks, mus=(1.0,))
     found = audit("votes", epsilon=1.0, size=SMALL, confidence=0.9, run=run)
     assert len(errors) == 2 * attacks
@@ -177,4 +176,4 @@ def test_only_the_audit_imports_broken_noise() -> None:
                     names = [f"{node.module}.{alias.name}" for alias in node.names]
                 if any(name.startswith(noise_faults.__name__) for name in names):
                     importers.add(path.relative_to(ROOT))
-    assert importers == {Path("sugarbush/pipeline/audit.py"), Path("sugarbush/cli/audits.py")}
+    assert importers == {Path("sugarbush/audits/canary_audit.py"), Path("sugarbush/cli/audits.py")}

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sugarbush.pipeline.audit_views import Seen, view_of
+from sugarbush.audits.noisy_sum_attack import Seen, view_of
 from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.data import plain_examples
 from sugarbush.training.dpsgd.language_modelling import Example, pad_together, record_losses

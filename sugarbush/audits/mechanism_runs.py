@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.audits.dpsgd_run import train_on_canaries
 from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
 from sugarbush.evolution.parts import Candidates, Records
 from sugarbush.evolution.scorers import KernelScorer
-from sugarbush.pipeline.canary_training import train_on_canaries
 from sugarbush.privacy.accounting import epsilon as epsilon_of
 from sugarbush.privacy.accounting import gaussian_mu
 from sugarbush.privacy.budget import BudgetAllocation, BudgetRequest, make_plan, mu_of

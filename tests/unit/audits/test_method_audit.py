@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 import pytest
 
+from sugarbush.audits.canary_audit import AuditFinding, audit
+from sugarbush.audits.method_audit import (
+    AuditCorpus,
+    AuditRecords,
+    audit_records,
+    method_run,
+    method_size,
+)
+from sugarbush.audits.noise_faults import Fault
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import ParamsError
 from sugarbush.methods.augpe import AugPE
@@ -17,10 +25,7 @@ from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import Method
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.mosaic import Mosaic
-from sugarbush.pipeline.audit import Finding, audit
-from sugarbush.pipeline.method_audit import AuditRecords, audit_records, method_run, method_size
-from sugarbush.pipeline.noise_faults import Fault
-from sugarbush.pipeline.settings import parse_params
+from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from tests.settings import params
 
 SETTINGS = params()
@@ -53,18 +58,27 @@ def records(canaries: int, *, alike: float = 0.0) -> AuditRecords:
     return AuditRecords(texts=texts, codes=codes, vectors=vectors, canaries=canaries)
 
 
+def unread(_: object) -> NoReturn:
+    raise AssertionError("an attack uses the given records only")
+
+
+def corpus_of(settings: ProjectSettings) -> AuditCorpus:
+    return AuditCorpus(
+        schema=SCHEMA, privacy=settings.privacy, label="first", real_texts=unread, encode=unread
+    )
+
+
 def audited(
     name: str, *, epsilon: float, fault: Fault | None = None, runs: int = 10, alike: float = 0.0
-) -> Finding:
+) -> AuditFinding:
     method = METHODS[name]
     own = records(30 if name in {"dpft", "crt"} else 100, alike=alike)
-    corpus: Any = SimpleNamespace(settings=SETTINGS, schema=SCHEMA)
     return audit(
         name,
         epsilon=epsilon,
         size=method_size(method, own, runs=runs, coarse=fault is not None),
         fault=fault,
-        run=method_run(method, corpus, own),
+        run=method_run(method, corpus_of(SETTINGS), own),
     )
 
 
@@ -107,9 +121,8 @@ def test_without_noise_the_claim_is_infinite_and_the_bound_is_high() -> None:
 
 def test_records_of_a_release_are_not_audited() -> None:
     settings = parse_params({"prepare": {"file": "a.csv"}, "privacy": {"dataset": "a"}})
-    corpus: Any = SimpleNamespace(settings=settings)
     with pytest.raises(ParamsError, match="benchmark"):
-        audit_records(corpus, METHODS["maple"])
+        audit_records(corpus_of(settings), METHODS["maple"])
     with pytest.raises(ParamsError, match=r"audit\.enabled"):
         parse_params(
             {"prepare": {"file": "a.csv"}, "privacy": {"dataset": "a"}, "audit": {"enabled": True}}

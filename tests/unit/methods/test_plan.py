@@ -1,14 +1,14 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.kernel_scores import RESOLUTION
-from sugarbush.pipeline.budget import plan_for
-from sugarbush.pipeline.project import Project
+from sugarbush.methods.plan import plan_for
 from sugarbush.privacy.budget import BudgetPlan
 from tests.settings import params
+
+ROUNDING = 1e-4  # a plan rounds each mu to six digits
 
 
 def plan_of(**changes: Any) -> BudgetPlan:
@@ -20,7 +20,7 @@ def test_maple_divides_mu_squared_by_its_shares() -> None:
     plan = plan_of()
     assert {a.name for a in plan.allocations} == {"metadata", "votes:maple"}
     total = sum(a.mu**2 for a in plan.allocations)
-    assert plan.of("metadata").mu ** 2 / total == pytest.approx(0.1)
+    assert plan.of("metadata").mu ** 2 / total == pytest.approx(0.1, rel=ROUNDING)
     assert plan.epsilon <= 1.0
 
 
@@ -29,7 +29,7 @@ def test_several_methods_share_one_budget() -> None:
     total = sum(a.mu**2 for a in plan.allocations)
     shares = {a.name: a.mu**2 / total for a in plan.allocations}
     assert shares == pytest.approx(
-        {"metadata": 0.05, "labels": 0.05, "votes:maple": 0.45, "votes:augpe": 0.45}
+        {"metadata": 0.05, "labels": 0.05, "votes:maple": 0.45, "votes:augpe": 0.45}, rel=ROUNDING
     )
     assert 0.99 <= plan.epsilon <= 1.0
 
@@ -38,7 +38,9 @@ def test_fine_tuning_shares_with_the_votes_and_leaves_their_noise_alone() -> Non
     plan = plan_of(methods=["maple", "dpft"])
     total = sum(a.mu**2 for a in plan.allocations)
     shares = {a.name: a.mu**2 / total for a in plan.allocations}
-    assert shares == pytest.approx({"metadata": 0.1, "votes:maple": 0.45, "training": 0.45})
+    assert shares == pytest.approx(
+        {"metadata": 0.1, "votes:maple": 0.45, "training": 0.45}, rel=ROUNDING
+    )
 
 
 def test_for_a_person_of_several_records_votes_get_so_many_times_the_noise() -> None:
@@ -84,21 +86,3 @@ def test_more_records_of_a_person_than_label_counts_can_carry_are_refused() -> N
     said = r"yaml: privacy\.records_per_user=100 with privacy\.epsilon=1 gives every count"
     with pytest.raises(ParamsError, match=said):
         plan_of(methods=["augpe"], privacy__records_per_user=100, **own)
-
-
-def test_the_example_keeps_its_ledger_in_the_checkout_also_from_an_experiments_copy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SUGARBUSH_STATE", raising=False)
-    here = Project(tmp_path, settings=params()).ledger()
-    copy = Project(tmp_path / ".dvc/tmp/exps/standalone/abc", settings=params()).ledger()
-    assert here.path == copy.path
-    assert here.path.is_relative_to(tmp_path / ".state")
-
-
-def test_a_release_keeps_its_ledger_outside_the_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SUGARBUSH_STATE", raising=False)
-    ledger = Project(tmp_path, settings=params(privacy__purpose="release")).ledger()
-    assert not ledger.path.is_relative_to(tmp_path)

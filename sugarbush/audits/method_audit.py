@@ -31,32 +31,31 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sugarbush.data.private_store import HELDOUT, TRAIN
-from sugarbush.errors import ParamsError
-from sugarbush.evolution.parts import Candidates, Records, Scorer
-from sugarbush.evolution.starts import LABELS, METADATA
-from sugarbush.methods.interface import TRAINING, Method
-from sugarbush.methods.of_parts import PartsMethod
-from sugarbush.pipeline.audit import Size
-from sugarbush.pipeline.audit_views import Attacker, Seen, view_of
-from sugarbush.pipeline.budget import plan_for
-from sugarbush.pipeline.canary_examples import ALMOST_NONE, CLIP_NORM, MAX_LENGTH, canary_examples
-from sugarbush.pipeline.canary_runs import (
+from sugarbush.audits.canary_audit import Size
+from sugarbush.audits.mechanism_runs import (
     CanaryRun,
     CanaryScores,
     Coins,
     epsilon_of_events,
     temporary_session,
 )
-from sugarbush.pipeline.in_memory import Corpus
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.audits.noisy_sum_attack import Attacker, Seen, view_of
+from sugarbush.audits.training_canaries import ALMOST_NONE, CLIP_NORM, MAX_LENGTH, canary_examples
+from sugarbush.data.private_store import HELDOUT, TRAIN, RealTexts
+from sugarbush.data.schema import Schema
+from sugarbush.errors import ParamsError
+from sugarbush.evolution.parts import Candidates, Encode, Records, Scorer
+from sugarbush.evolution.starts import LABELS, METADATA
+from sugarbush.methods.interface import TRAINING, Method
+from sugarbush.methods.of_parts import PartsMethod
+from sugarbush.methods.plan import plan_for
 from sugarbush.privacy.accounting import Relation, gaussian_mu
 from sugarbush.privacy.budget import BudgetAllocation, Subsampling, with_subsampling
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import ConfidentialTraining, GaussianDp
 from sugarbush.privacy.mechanisms import noisy_histogram
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.privacy.settings import Purpose
+from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.randomness import public_rng
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.training.crt.confidentiality import noise_for, uniform
@@ -69,6 +68,21 @@ _RATE, _STEPS = 0.5, 8
 # With learning rate 0, the weights do not change, so gradients are computed once. The guarantee is
 # independent of the weights.
 _LEARNING = Learning(learning_rate=0.0, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditCorpus:
+    """The corpus of an audit. `privacy` are its privacy settings.
+
+    `real_texts(part)` reads the records of `train` or `heldout`. `encode` embeds real texts.
+    `label` is the attribute of the label counts.
+    """
+
+    schema: Schema
+    privacy: PrivacySettings
+    label: str
+    real_texts: Callable[[str], RealTexts]
+    encode: Encode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +101,12 @@ class AuditRecords:
         return np.concatenate([np.flatnonzero(coins), known])
 
 
-def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditRecords:
+def audit_records(corpus: AuditCorpus, method: Method, *, seed: int = 0) -> AuditRecords:
     """Choose at most 200 canaries and 100 known records from the corpus, by a public seed. An audit
     of training has at most 100 canaries, because each canary needs its own token. Raises
     ParamsError if the corpus is private."""
     canaries = 100 if _trains(method) else 200
-    if corpus.settings.privacy.purpose is Purpose.RELEASE:
+    if corpus.privacy.purpose is Purpose.RELEASE:
         raise ParamsError(
             "an audit of methods needs records that the attacker knows. If the data is public, set "
             "privacy.purpose: benchmark. Otherwise audit the example"
@@ -104,7 +118,7 @@ def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditReco
     return AuditRecords(
         texts=own,
         codes=codes[chosen],
-        vectors=corpus.encode(own, private=True),
+        vectors=corpus.encode(own),
         canaries=min(canaries, len(own) // 2),
     )
 
@@ -125,10 +139,10 @@ def _trains(method: Method) -> bool:
     return TRAINING in names or method.facts.confidential_epsilon is not None
 
 
-def target_epsilon(method: Method, settings: ProjectSettings) -> float:
+def target_epsilon(method: Method, privacy: PrivacySettings) -> float:
     """Return the epsilon of the method in the settings."""
     confidential = method.facts.confidential_epsilon
-    return settings.privacy.epsilon if confidential is None else confidential
+    return privacy.epsilon if confidential is None else confidential
 
 
 def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: bool = False) -> Size:
@@ -139,7 +153,7 @@ def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: boo
     return Size(canaries=records.canaries, guesses=guesses, runs=runs)
 
 
-def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryRun:
+def method_run(method: Method, corpus: AuditCorpus, records: AuditRecords) -> CanaryRun:
     """Return a function that runs the method's mechanisms on the included canaries."""
 
     views: dict[Any, Any] = {}  # shared by all runs, because views do not depend on the coins
@@ -154,7 +168,7 @@ def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryR
 @dataclass(frozen=True)
 class _Run:
     method: Method
-    corpus: Corpus
+    corpus: AuditCorpus
     records: AuditRecords
     coins: Coins
     epsilon: float
@@ -201,7 +215,7 @@ class _Run:
         return CanaryScores(scores=attacker.scores, epsilon=claimed, mu=math.inf)
 
     def _allocations(self) -> dict[str, BudgetAllocation]:
-        privacy = self.corpus.settings.privacy
+        privacy = self.corpus.privacy
         target = self.epsilon if math.isfinite(self.epsilon) else 1.0
         plan = plan_for(
             privacy.model_copy(update={"epsilon": target, "delta": self.delta}), [self.method]
@@ -265,8 +279,7 @@ class _Run:
         self._observe(attacker, LABELS, lambda: np.eye(size)[labels], counts.value, stddev)
 
     def _label_codes(self) -> tuple[NDArray[np.int64], int]:
-        schema = self.corpus.schema
-        name = self.corpus.settings.synthesize_metadata.label or schema.names[0]
+        schema, name = self.corpus.schema, self.corpus.label
         return self.records.codes[:, schema.names.index(name)], schema.domain[name]
 
     def _votes(
