@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sugarbush.cli.checks import schema_of_project
 from sugarbush.generators.openai.cost import journal_path, read_journal, spending_by_batch
-from sugarbush.generators.openai.settings import EndpointSettings
+from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 from sugarbush.pipeline.corpus import read_corpus, read_donated
 from sugarbush.pipeline.estimate import Estimate, estimate, estimate_labels
 from sugarbush.pipeline.preflight import planned_calls

@@ -15,7 +15,7 @@ from rich.text import Text
 from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
-from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
+from sugarbush.generators.openai.endpoint_settings import SHARED_BY_ENDPOINTS
 from sugarbush.methods.settings import MethodsSection
 from sugarbush.pipeline.settings import (
     FILE,

@@ -28,7 +28,7 @@ from transformers.cache_utils import DynamicLayer
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.huggingface.model import LocalModel
-from sugarbush.generators.huggingface.settings import TOP_P, HuggingFace
+from sugarbush.generators.huggingface.model_settings import TOP_P, LocalModelSettings
 from sugarbush.generators.huggingface.steering import Steering, steered
 from sugarbush.generators.prompts import SEPARATOR
 
@@ -46,7 +46,7 @@ class PromptRow:
 
 
 def write_batch(
-    local: LocalModel, rows: Sequence[PromptRow], params: HuggingFace, *, steering: Steering
+    local: LocalModel, rows: Sequence[PromptRow], params: LocalModelSettings, *, steering: Steering
 ) -> list[Completion]:
     """Return the model's completion of each prompt, with the vectors of `steering`.
 
@@ -104,7 +104,7 @@ class _Batch:
 
 
 def _added_tokens(
-    local: LocalModel, batch: _Batch, *, width: int, params: HuggingFace
+    local: LocalModel, batch: _Batch, *, width: int, params: LocalModelSettings
 ) -> list[list[int]]:
     """Return the tokens that the model adds to each row, until an end token or the row's limit."""
     added: list[list[int]] = [[] for _ in batch.places]
@@ -255,7 +255,7 @@ class _Sampler(LogitsProcessor):
     """Draws one token per row with the row's own random numbers. All other tokens get the score
     minus infinity."""
 
-    def __init__(self, width: int, uniforms: Tensor, params: HuggingFace) -> None:
+    def __init__(self, width: int, uniforms: Tensor, params: LocalModelSettings) -> None:
         self._width, self._uniforms, self._params = width, uniforms, params
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key,
 from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
 from sugarbush.generators.huggingface.batch import PromptRow, pack, write_batch
 from sugarbush.generators.huggingface.model import LocalModel, load_model
-from sugarbush.generators.huggingface.settings import TOP_P, HuggingFace
+from sugarbush.generators.huggingface.model_settings import TOP_P, LocalModelSettings
 from sugarbush.generators.huggingface.steering import checked_steering
 from sugarbush.generators.interface import (
     NO_REQUESTS,
@@ -78,7 +78,7 @@ class HuggingFaceGenerator(Generator):
 
     def __init__(
         self,
-        params: HuggingFace,
+        params: LocalModelSettings,
         *,
         seed: int,
         state: Path,

@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, 
 
 from sugarbush.errors import ParamsError
 from sugarbush.extras import require_extra
-from sugarbush.generators.huggingface.settings import HuggingFace
+from sugarbush.generators.huggingface.model_settings import LocalModelSettings
 
 # transformers raises these errors for a folder that is incomplete, damaged or of another kind.
 _CANNOT_LOAD = (
@@ -77,7 +77,7 @@ class LocalModel:
         return written
 
 
-def load_model(params: HuggingFace) -> LocalModel:
+def load_model(params: LocalModelSettings) -> LocalModel:
     """Return the model of the settings. The model is loaded once per process.
 
     Raises ParamsError, which names the wrong setting.

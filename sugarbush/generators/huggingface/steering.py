@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.huggingface.model import LocalModel, load_model
-from sugarbush.generators.huggingface.settings import HuggingFace
+from sugarbush.generators.huggingface.model_settings import LocalModelSettings
 
 Steering = Mapping[int, NDArray[np.float64]]  # layer to vector (hidden size,)
 
@@ -73,7 +73,7 @@ class ActivationReader:
 
     def __init__(
         self,
-        params: HuggingFace,
+        params: LocalModelSettings,
         layers: Sequence[int],
         *,
         prompt: str,

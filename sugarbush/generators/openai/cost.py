@@ -26,10 +26,10 @@ from filelock import FileLock, Timeout
 
 from sugarbush.errors import GeneratorError, StorageError
 from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.interface import cost_of
 from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
 from sugarbush.generators.openai.batch_jobs import jobs_in
-from sugarbush.generators.openai.settings import EndpointSettings
+from sugarbush.generators.openai.endpoint_settings import EndpointSettings
+from sugarbush.generators.prices import cost_of
 from sugarbush.paths import make_owner_only, open_owner_only
 
 FOLDER = "usage"

@@ -20,9 +20,9 @@ import openai
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.address import may_use_proxy
+from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 from sugarbush.generators.openai.failures import MalformedError
 from sugarbush.generators.openai.http_client import BoundedClient
-from sugarbush.generators.openai.settings import EndpointSettings
 
 _MOST_TOKENS = 2**40
 _HEADERS = {

@@ -24,7 +24,7 @@ import openai
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
 from sugarbush.errors import GeneratorError
-from sugarbush.generators.openai.settings import EndpointSettings
+from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 
 _BACKOFF = wait_random_exponential(multiplier=0.5, max=60)
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}

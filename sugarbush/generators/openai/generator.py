@@ -30,10 +30,10 @@ from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
 from sugarbush.generators.openai.batch_jobs import jobs_with
 from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call, open_client
+from sugarbush.generators.openai.endpoint_settings import CallMode, EndpointSettings
 from sugarbush.generators.openai.endpoints import Endpoints, open_endpoints
 from sugarbush.generators.openai.failures import CallError, StopError
 from sugarbush.generators.openai.probe import paid_probe
-from sugarbush.generators.openai.settings import CallMode, OpenAI
 from sugarbush.generators.prompts import estimate_tokens, render
 from sugarbush.privacy.data_types import Released
 from sugarbush.progress import progress
@@ -56,7 +56,7 @@ class OpenAiGenerator(Generator):
 
     def __init__(
         self,
-        params: OpenAI,
+        params: EndpointSettings,
         *,
         seed: int,
         state: Path,

@@ -23,6 +23,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.cost import Meter
 from sugarbush.generators.openai.endpoint import Call, call_body, complete, open_client
+from sugarbush.generators.openai.endpoint_settings import CallMode, EndpointSettings
 from sugarbush.generators.openai.failures import (
     FAULTS,
     StopError,
@@ -30,7 +31,6 @@ from sugarbush.generators.openai.failures import (
     explain,
     retrying,
 )
-from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 
 _TOKENS = 16  # a cheap limit that is enough for a reasoning model
 _ATTEMPTS = 3  # a server that has just failed may close the connection of the next call

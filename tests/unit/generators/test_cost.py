@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.interface import Price, cost_of
 from sugarbush.generators.openai.cost import (
     CapReachedError,
     Meter,
@@ -27,6 +26,7 @@ from sugarbush.generators.openai.cost import (
     spending_by_batch,
 )
 from sugarbush.generators.openai.settings import OpenAI
+from sugarbush.generators.prices import Price, cost_of
 from sugarbush.pipeline.settings import load_params
 
 PRICE = Price(input=0.5, output=2.0, date="2026-11-01")
