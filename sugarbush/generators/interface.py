@@ -89,9 +89,9 @@ class VariationRequest(Request):
     def __repr__(self) -> str:
         # Generators derive the seed of a text from this string, so another string would change all
         # variations. `good` and `bad` were fields in version 0.1.
-        shown = [one.name for one in fields(self) if one.repr]
-        own = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
-        return f"VariationRequest({own}, good=(), bad=())"
+        names = [entry.name for entry in fields(self) if entry.repr]
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"VariationRequest({values}, good=(), bad=())"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -219,8 +219,8 @@ class BatchApi:
         exist."""
         if job.id is not None:
             batch = await self._retried(self.client.batches.retrieve, job.id)
-        elif (found := await self._find(job.name)) is not None:
-            batch = found
+        elif (earlier_batch := await self._find(job.name)) is not None:
+            batch = earlier_batch
         else:
             with self.meter.alone(self.say):
                 remove_job(self.folder, job)

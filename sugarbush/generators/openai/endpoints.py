@@ -231,8 +231,12 @@ async def open_endpoints(
     async with AsyncExitStack() as stack:
         opened = []
         for base_url in params.base_urls:
-            one = params.at(base_url)
-            opened.append(Endpoint(await stack.enter_async_context(open_client(one)), one))
+            endpoint_params = params.at(base_url)
+            opened.append(
+                Endpoint(
+                    await stack.enter_async_context(open_client(endpoint_params)), endpoint_params
+                )
+            )
         yield Endpoints(opened, say)
 
 

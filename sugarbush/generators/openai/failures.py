@@ -180,10 +180,10 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
     said = _said(error, words, params)
     match error.status_code:
         case 301 | 302 | 303 | 307 | 308:
-            place = error.response.headers.get("location", "elsewhere")
-            place = "elsewhere" if params.reads_private_text else _quoted(place, error)
+            target = error.response.headers.get("location", "elsewhere")
+            target = "elsewhere" if params.reads_private_text else _quoted(target, error)
             problem = (
-                f"redirects to {place}, but redirects are not followed. If the endpoint is there, "
+                f"redirects to {target}, but redirects are not followed. If the endpoint is there, "
                 "set base_url to this address, without /chat/completions."
             )
         case 401 | 403:
