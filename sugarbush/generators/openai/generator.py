@@ -207,8 +207,8 @@ class OpenAiGenerator(Generator):
         if not all(inclusions):
             self._say(
                 f"{what}: {inclusions.count(False)} of {len(inclusions)} example texts were left "
-                f"out, because {self._params.setting}.context_tokens={self._params.context_tokens} has "
-                "no room"
+                f"out, because {self._params.setting}.context_tokens={self._params.context_tokens} "
+                "has no room"
             )
         return prompts
 
