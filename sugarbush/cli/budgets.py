@@ -127,7 +127,8 @@ def repair(project: Project, console: Console, *, accept: Collection[str] = ()) 
         raise LedgerError(
             f"{ledger.path}: the ledger still lacks {len(missing)} charges of results, the first "
             f"in {location}. Restore the ledger from a backup. Charges that a release.json without "
-            "a valid seal describes can be accepted one by one: sugarbush budget --repair --accept ID"
+            "a valid seal describes can be accepted one by one: sugarbush budget --repair --accept "
+            "ID"
         )
 
 
