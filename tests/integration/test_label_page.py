@@ -119,7 +119,7 @@ def test_an_error_prints_no_text_and_no_traceback(
     def fail(number: int) -> None:
         raise RuntimeError(TEXTS[number])
 
-    monkeypatch.setattr(server.labels, "shown", fail)
+    monkeypatch.setattr(server.labels, "page_entry", fail)
     with pytest.raises(http.client.RemoteDisconnected):
         asked(server, f"/{server.token}/texts/0")
     monkeypatch.setattr(server.labels, "label", lambda number, spans: time.sleep(0.3))
