@@ -33,7 +33,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from sugarbush.generators.huggingface import batch as batch_module
 from sugarbush.generators.huggingface.batch import PromptRow, pack, pad_left, write_batch
 from sugarbush.generators.huggingface.model import LocalModel, load_model
-from sugarbush.generators.huggingface.settings import TOP_P, HuggingFace
+from sugarbush.generators.huggingface.model_settings import TOP_P
+from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.prompts import continuation
 from sugarbush.randomness import public_rng

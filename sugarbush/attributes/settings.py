@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, field_validator
 
 from sugarbush.errors import ParamsError
-from sugarbush.generators.openai.settings import CallMode, EndpointSettings
+from sugarbush.generators.openai.endpoint_settings import CallMode, EndpointSettings
 from sugarbush.settings import Section
 
 

@@ -55,7 +55,7 @@ def show_audit(
     _require(names, epsilon, runs)
     methods = _Methods(seed)
     infinite = math.isinf(epsilon)
-    found = []
+    groups = []
     for name in names or MECHANISMS:
         if infinite and name in WITHOUT_INFINITY:
             console.print(
@@ -72,9 +72,9 @@ def show_audit(
                 audit(name, epsilon=epsilon, size=size, fault=fault, seed=seed, run=run)
             )
         console.print(_sentence(findings[0]), soft_wrap=True)
-        found.append(findings)
-    _print_table(found, console)
-    _require_no_violation([findings[0] for findings in found])
+        groups.append(findings)
+    _print_table(groups, console)
+    _require_no_violation([findings[0] for findings in groups])
 
 
 class _Methods:
@@ -82,7 +82,7 @@ class _Methods:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._found: dict[str, tuple[Method, AuditRecords, CanaryRun]] = {}
+        self._by_name: dict[str, tuple[Method, AuditRecords, CanaryRun]] = {}
 
     @cached_property
     def _project(self) -> Project:
@@ -93,24 +93,24 @@ class _Methods:
         return audit_corpus(self._project)
 
     def of(self, name: str, fault: Fault | None, *, runs: int) -> tuple[Size, CanaryRun]:
-        if name not in self._found:
+        if name not in self._by_name:
             corpus, method = self._corpus, self._project.settings.method(name)
             if not is_auditable(method):
                 raise ParamsError(
                     f"method '{name}' has no attack for these settings. Choose another method"
                 )
             records = audit_records(corpus, method, seed=self._seed)
-            self._found[name] = method, records, method_run(method, corpus, records)
-        method, records, run = self._found[name]
+            self._by_name[name] = method, records, method_run(method, corpus, records)
+        method, records, run = self._by_name[name]
         coarse = fault not in {None, Fault.ROOT_TWO}
         return method_size(method, records, runs=runs, coarse=coarse), run
 
 
 def _require(names: Sequence[str], epsilon: float, runs: int) -> None:
-    known = [*MECHANISMS, *plugin_names(METHODS)]
-    unknown = [name for name in names if name not in known]
+    choices = [*MECHANISMS, *plugin_names(METHODS)]
+    unknown = [name for name in names if name not in choices]
     if unknown:
-        raise ParamsError(f"no mechanism '{unknown[0]}'. Choose from: {', '.join(known)}")
+        raise ParamsError(f"no mechanism '{unknown[0]}'. Choose from: {', '.join(choices)}")
     if not epsilon > 0:
         raise ParamsError(f"--epsilon must be above 0 (got {epsilon})")
     if not 2 <= runs <= _MOST_RUNS:
@@ -125,17 +125,17 @@ def _sentence(finding: AuditFinding) -> str:
     return f"{finding.mechanism}: no violation found (lower bound {lower} of {claimed})"
 
 
-def _print_table(found: Sequence[Sequence[AuditFinding]], console: Console) -> None:
+def _print_table(groups: Sequence[Sequence[AuditFinding]], console: Console) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("mechanism")
     for column in ("claimed", "lower bound", "Gaussian", *Fault):
         table.add_column(str(column), justify="right")
-    for first, *controls in found:
+    for first, *controls in groups:
         caught = {control.fault: control.violation for control in controls}
-        shown = ["-" if f not in caught else "caught" if caught[f] else "MISSED" for f in Fault]
+        outcomes = ["-" if f not in caught else "caught" if caught[f] else "MISSED" for f in Fault]
         claimed = rounded_up(first.claimed_epsilon, 3)
         lower = [rounded_down(e, 3) for e in (first.lower_epsilon, first.lower_gaussian_epsilon)]
-        table.add_row(first.mechanism, claimed, *lower, *shown)
+        table.add_row(first.mechanism, claimed, *lower, *outcomes)
     console.print()
     console.print(table)
     console.print(
@@ -146,7 +146,7 @@ def _print_table(found: Sequence[Sequence[AuditFinding]], console: Console) -> N
         "a mechanism has no "
         "violation."
     )
-    if any(not control.violation for _, *controls in found for control in controls):
+    if any(not control.violation for _, *controls in groups for control in controls):
         console.print("A control is MISSED. The audit is too weak for this fault. Raise --runs.")
 
 

@@ -108,26 +108,27 @@ def repair(project: Project, console: Console, *, accept: Collection[str] = ()) 
     finished result.
     """
     ledger = project.ledger()
-    known = {entry.id for entry in ledger.entries()}
-    found = entries_of_releases(project.roots, project.settings.privacy, key=project.key)
-    unsealed = {i: entry for i, entry in found.unsealed.items() if i not in known}
+    ids = {entry.id for entry in ledger.entries()}
+    releases = entries_of_releases(project.roots, project.settings.privacy, key=project.key)
+    unsealed = {i: entry for i, entry in releases.unsealed.items() if i not in ids}
     if unknown := [i for i in accept if i not in unsealed]:
         raise ParamsError(
             f"--accept {unknown[0]}: no file of data/released names such a charge without a valid "
             "seal. For the list, run: sugarbush budget --repair"
         )
-    added = ledger.add_missing(found.sealed.values(), sealed=True)
+    added = ledger.add_missing(releases.sealed.values(), sealed=True)
     if unsealed:
         _print_unsealed(unsealed.values(), ledger, console)
         chosen = [unsealed[i] for i in dict.fromkeys(accept)] or _chosen(unsealed.values())
         added += ledger.add_missing(chosen, sealed=False)
     console.print(f"Added {added} charges to {ledger.path}.", soft_wrap=True)
     if missing := ledger.missing_charges():
-        place = next(iter(missing.values()))
+        location = next(iter(missing.values()))
         raise LedgerError(
             f"{ledger.path}: the ledger still lacks {len(missing)} charges of results, the first "
-            f"in {place}. Restore the ledger from a backup. Charges that a release.json without a "
-            "valid seal describes can be accepted one by one: sugarbush budget --repair --accept ID"
+            f"in {location}. Restore the ledger from a backup. Charges that a release.json without "
+            "a valid seal describes can be accepted one by one: sugarbush budget --repair --accept "
+            "ID"
         )
 
 

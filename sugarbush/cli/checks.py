@@ -105,20 +105,20 @@ def _check_generator(project: Project, console: Console) -> None:
 
 def _check_first_texts(project: Project, console: Console) -> None:
     """Print the rehearsal. Raises PoorRehearsalError for a poor verdict that nobody accepted."""
-    found = rehearse(project)
-    if found is None:
+    rehearsal = rehearse(project)
+    if rehearsal is None:
         return
-    show_rehearsal(found, console)
-    if found.is_poor and not found.accepted:
-        raise PoorRehearsalError(refusal(found))
+    show_rehearsal(rehearsal, console)
+    if rehearsal.is_poor and not rehearsal.accepted:
+        raise PoorRehearsalError(refusal(rehearsal))
 
 
 def _print_misspellings(project: Project, console: Console) -> None:
-    found = misspellings(read_corpus(project).records(), project.schema)
-    what = "listed values that look misspelt" if found else "no listed value looks misspelt"
+    findings = misspellings(read_corpus(project).records(), project.schema)
+    what = "listed values that look misspelt" if findings else "no listed value looks misspelt"
     console.print(f"spelling   {what} (not DP: do not share)")
-    for one in found:
-        console.print(MISSPELLING_NOTICE.format(one), markup=False, soft_wrap=True)
+    for finding in findings:
+        console.print(MISSPELLING_NOTICE.format(finding), markup=False, soft_wrap=True)
 
 
 def _check_budget(project: Project, console: Console, fingerprint: tuple[str, ...] = ()) -> None:

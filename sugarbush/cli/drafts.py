@@ -30,8 +30,8 @@ def write_draft(
             f"params.yaml: {SETTING} is null, but a draft needs donated examples. Set it to the "
             "file of donated examples"
         )
-    own = project.find(settings.file.removeprefix("file://"))
-    if project.find(settings.donated).resolve() == own.resolve():
+    private_file = project.find(settings.file.removeprefix("file://"))
+    if project.find(settings.donated).resolve() == private_file.resolve():
         raise ParamsError(
             f"params.yaml: {SETTING} is the private file (prepare.file). Name a file of donated "
             "examples"
@@ -56,10 +56,10 @@ def donated_examples(
     """Read the donated texts and all other columns of their file, except the id and user columns.
     Each column has one entry per text."""
     path = find_input(base, settings.donated or "")
-    wanted = {settings.text_column: "prepare.text_column"}
+    option_of_column = {settings.text_column: "prepare.text_column"}
     rows = [
         row.fields
-        for row in read_rows(path, setting=SETTING, wanted=wanted, all_columns=True)
+        for row in read_rows(path, setting=SETTING, wanted=option_of_column, all_columns=True)
         if str(row.fields.get(settings.text_column) or "").strip()
     ]
     if not rows:

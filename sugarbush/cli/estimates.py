@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sugarbush.cli.checks import schema_of_project
 from sugarbush.generators.openai.cost import journal_path, read_journal, spending_by_batch
-from sugarbush.generators.openai.settings import EndpointSettings
+from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 from sugarbush.pipeline.corpus import read_corpus, read_donated
 from sugarbush.pipeline.estimate import Estimate, estimate, estimate_labels
 from sugarbush.pipeline.preflight import planned_calls
@@ -29,8 +29,8 @@ def show_estimate(project: Project, console: Console) -> None:
         labels = settings.extract_metadata.label_endpoint
         records = read_corpus(project).records() if settings.reads_codes else ()
         texts = (record.text for record in records)
-        found = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
-        _print(found, labels, console)
+        label_estimate = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
+        _print(label_estimate, labels, console)
     for method in settings.chosen:
         if not method.facts.asks_generator:
             console.print(f"{method.name} needs no generator, because it trains its own model.")
@@ -52,7 +52,7 @@ def show_estimate(project: Project, console: Console) -> None:
         )
 
 
-def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
+def _print(forecast: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("stage", overflow="fold")
     table.add_column("what", overflow="fold")
@@ -60,33 +60,34 @@ def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console)
     if endpoint is not None:
         for column in ("prompt tokens", "answer tokens", "at most"):
             table.add_column(column, justify="right")
-    for line in found.lines:
+    for line in forecast.lines:
         most = line.most_prompt_tokens + line.most_completion_tokens
         tokens = (f"{line.prompt_tokens:,}", f"{line.completion_tokens:,}", f"{most:,}")
-        shown = tokens if endpoint is not None else ()
-        table.add_row(line.stage, line.what, f"{line.calls:,}", *shown)
+        token_cells = tokens if endpoint is not None else ()
+        table.add_row(line.stage, line.what, f"{line.calls:,}", *token_cells)
     console.print(table)
     if endpoint is None:
-        console.print(f"{found.calls:,} calls")
+        console.print(f"{forecast.calls:,} calls")
         return
-    console.print(f"{found.calls:,} calls to {endpoint.address}, model '{endpoint.model}'")
-    if found.cost is None or found.most_cost is None:
+    console.print(f"{forecast.calls:,} calls to {endpoint.address}, model '{endpoint.model}'")
+    if forecast.cost is None or forecast.most_cost is None:
         console.print(f"No cost: {endpoint.setting}.prices has no price of this model.")
     else:
         date = endpoint.prices[endpoint.model].date
         console.print(
-            f"Cost: about {found.cost:.2f}, at most {found.most_cost:.2f}, at the prices of {date}"
+            f"Cost: about {forecast.cost:.2f}, at most {forecast.most_cost:.2f}, at the prices of "
+            f"{date}"
         )
-    console.print(f"Time: at least {found.minutes:.1f} minutes by the rate limits")
-    for cap in _caps_in_the_way(found, endpoint):
+    console.print(f"Time: at least {forecast.minutes:.1f} minutes by the rate limits")
+    for cap in _caps_in_the_way(forecast, endpoint):
         console.print(f"{endpoint.setting}.{cap} is less than a run needs. Raise it")
 
 
-def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
+def _caps_in_the_way(forecast: Estimate, endpoint: EndpointSettings) -> list[str]:
     caps = []
-    if endpoint.max_calls is not None and found.calls > endpoint.max_calls:
+    if endpoint.max_calls is not None and forecast.calls > endpoint.max_calls:
         caps.append(f"max_calls={endpoint.max_calls:,}")
-    if endpoint.max_cost is not None and (found.cost or 0.0) > endpoint.max_cost:
+    if endpoint.max_cost is not None and (forecast.cost or 0.0) > endpoint.max_cost:
         caps.append(f"max_cost={endpoint.max_cost:g}")
     return caps
 

@@ -61,16 +61,16 @@ class OwnData:
         return {column: option for column, option in options.items() if column is not None}
 
 
-def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
+def create_project(folder: Path, user_data: OwnData | None, console: Console) -> None:
     """Write a project into `folder`, for the embedded example or the user's own file. Only the
     column names of the private file are read. No existing file is overwritten. After a failure, the
     new files are removed. Raises ParamsError, InputError or FailureError."""
     project = project_files()
     keys: tuple[str, ...] = ()
-    if own is not None:
-        columns = column_names(own.file, required=own.required, setting="--from")
-        project |= _files_for(folder, own, columns)
-        keys = columns if own.has_keys else ()
+    if user_data is not None:
+        columns = column_names(user_data.file, required=user_data.required, setting="--from")
+        project |= _files_for(folder, user_data, columns)
+        keys = columns if user_data.has_keys else ()
     if (folder / ".dvc").exists():
         project = {name: text for name, text in project.items() if not name.startswith(".dvc/")}
     new = {name: text for name, text in project.items() if not _has(folder / name, text)}
@@ -85,7 +85,7 @@ def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
             written.append(folder / name)
             _write(folder / name, text)
         _start_git(folder)
-    _print_next_steps(folder, own, console, new=bool(new), keys=keys)
+    _print_next_steps(folder, user_data, console, new=bool(new), keys=keys)
 
 
 def update_project(folder: Path, console: Console) -> None:
@@ -109,25 +109,27 @@ def update_project(folder: Path, console: Console) -> None:
         console.print("All generated files are up to date.")
 
 
-def _files_for(folder: Path, own: OwnData, columns: tuple[str, ...]) -> dict[str, str]:
+def _files_for(folder: Path, user_data: OwnData, columns: tuple[str, ...]) -> dict[str, str]:
     template = project_files()
-    file = _path_setting(own.file, folder)
+    file = _path_setting(user_data.file, folder)
     changes: dict[str, Any] = {
         "prepare": {
             "file": file,
-            "text_column": own.text_column,
-            "id_column": own.id_column,
-            "user_column": own.user_column,
-            "donated": None if own.donated is None else _path_setting(own.donated, folder),
+            "text_column": user_data.text_column,
+            "id_column": user_data.id_column,
+            "user_column": user_data.user_column,
+            "donated": None
+            if user_data.donated is None
+            else _path_setting(user_data.donated, folder),
             "schema": SCHEMA,
         },
         "release": {"texts": _TEXTS},
         "privacy": {
             "dataset": dataset_name(file),
-            "unit": "record" if own.user_column is None else "user",
+            "unit": "record" if user_data.user_column is None else "user",
         },
     }
-    changes |= _generator_changes(own)
+    changes |= _generator_changes(user_data)
     changed = changed_text(template[FILE], changes)
     ignored = template[IGNORED]
     if not file.startswith("../") and not Path(file).is_absolute():
@@ -135,12 +137,12 @@ def _files_for(folder: Path, own: OwnData, columns: tuple[str, ...]) -> dict[str
         ignored += f"# Your private file.\n/{escaped}\n"
     return {
         FILE: changed.text,
-        SCHEMA: _schema_text(own, columns, changed.params),
+        SCHEMA: _schema_text(user_data, columns, changed.params),
         IGNORED: ignored,
     }
 
 
-def _generator_changes(own: OwnData) -> dict[str, Any]:
+def _generator_changes(user_data: OwnData) -> dict[str, Any]:
     """Return the settings of the generator for texts like the donated ones. The default is a small
     open model on this machine, because the simulator writes texts of one domain."""
     local: dict[str, Any] = {
@@ -148,9 +150,9 @@ def _generator_changes(own: OwnData) -> dict[str, Any]:
         "temperature": DEFAULT_MODEL.temperature,
     }
     changes: dict[str, Any] = {"generator": {"provider": "huggingface", "huggingface": local}}
-    if own.donated is None:
+    if user_data.donated is None:
         return changes
-    settings = PrepareSettings(donated=str(own.donated), text_column=own.text_column)
+    settings = PrepareSettings(donated=str(user_data.donated), text_column=user_data.text_column)
     texts, _ = donated_examples(Path(), settings)
     words = draft_lengths(texts)
     local["max_tokens"] = tokens_for(texts)
@@ -159,19 +161,19 @@ def _generator_changes(own: OwnData) -> dict[str, Any]:
     return changes
 
 
-def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
+def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
     """Draft a schema from column names of the private file, and from donated examples if given. A
     column with unknown values becomes a comment. From a jsonl file, only declared names are
     written, because git tracks the schema and a key of a record may be data. Raises ParamsError if
     the donated file is the private file."""
-    subject = own.subject or SUBJECT
+    subject = user_data.subject or SUBJECT
     attributes: tuple[Attribute, ...] = ()
-    if own.donated is not None:
-        if own.donated.resolve() == own.file.resolve():
+    if user_data.donated is not None:
+        if user_data.donated.resolve() == user_data.file.resolve():
             raise ParamsError(
                 "--donated is the private file (--from). Name a file of donated examples"
             )
-        settings = params.prepare.model_copy(update={"donated": str(own.donated)})
+        settings = params.prepare.model_copy(update={"donated": str(user_data.donated)})
         texts, values = donated_examples(Path(), settings)
         with (
             tempfile.TemporaryDirectory() as cache,
@@ -186,9 +188,9 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
                 seed=_SEED,
             ).attributes
     schema = Schema(subject=subject, attributes=attributes or (TONE,))
-    known = {attribute.column for attribute in schema.attributes} | set(own.required)
-    public = own.declared if own.has_keys else (*columns, *own.declared)
-    unknown = [name for name in dict.fromkeys(public) if name not in known]
+    named_columns = {attribute.column for attribute in schema.attributes} | set(user_data.required)
+    public = user_data.declared if user_data.has_keys else (*columns, *user_data.declared)
+    unknown = [name for name in dict.fromkeys(public) if name not in named_columns]
     return schema_yaml(schema, unknown_columns=unknown)
 
 
@@ -246,7 +248,7 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def _print_next_steps(
-    folder: Path, own: OwnData | None, console: Console, *, new: bool, keys: tuple[str, ...]
+    folder: Path, user_data: OwnData | None, console: Console, *, new: bool, keys: tuple[str, ...]
 ) -> None:
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -257,16 +259,16 @@ def _print_next_steps(
     say(f"{folder}: a new project. Next:")
     if folder.resolve() != Path().resolve():
         say(f"  cd {folder}")
-    if own is None:
+    if user_data is None:
         say("  sugarbush run              the embedded example; then see `sugarbush report --open`")
         say("For your own texts: sugarbush init --from FILE --text COLUMN, in another folder.")
         return
-    known = {*own.required, *own.declared}
-    if other := [name for name in keys if name not in known]:
+    public_names = {*user_data.required, *user_data.declared}
+    if other := [name for name in keys if name not in public_names]:
         say(f"  The first record also has the keys {', '.join(other)}.")
         say("  No file of the project contains these names, because a key may be private.")
         say(f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(other)}")
-    subject = "" if own.subject else "say in `subject` what the texts are, "
+    subject = "" if user_data.subject else "say in `subject` what the texts are, "
     say(f"  edit {SCHEMA}: {subject}list public values")
     say(f"  {FILE} names the generator {DEFAULT_MODEL.described}")
     say("    another one: generator.provider openai (an endpoint) or pool (public texts)")
@@ -275,7 +277,7 @@ def _print_next_steps(
     )
     say("  sugarbush run")
     say("`check` and `run` refuse an unedited schema and poor texts before any budget is spent.")
-    if own.donated is None:
+    if user_data.donated is None:
         say("Without donated examples (--donated), nothing shows how good the texts are.")
 
 

@@ -28,8 +28,8 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:  # the message of an error may quote a text
-            own = type(error).__module__.partition(".")[0] in {"typer", "click"}
-            if own or isinstance(error, BrokenPipeError):
+            is_usage_error = type(error).__module__.partition(".")[0] in {"typer", "click"}
+            if is_usage_error or isinstance(error, BrokenPipeError):
                 raise
             from sugarbush.pipeline.entry_point import format_error
 
@@ -147,13 +147,13 @@ def init(
         "subject": subject,
         "columns": columns,
     }
-    own = own_data(file, given)
-    if update and own is not None:
+    user_data = own_data(file, given)
+    if update and user_data is not None:
         raise ParamsError("--update writes the generated files only. Leave out --from")
     if update:
         update_project(folder, Console())
     else:
-        create_project(folder, own, Console())
+        create_project(folder, user_data, Console())
 
 
 @app.command()

@@ -43,12 +43,12 @@ def redact(
         detectors, threshold=threshold, state=state_root(Path()) if surrogates else None
     )
     with console.status("redacting") as status:
-        found = redact_file(
+        counts = redact_file(
             source, output, rewriter, text=text, keep=keep,
             report=lambda rows: status.update(f"{rows:,} rows"),
         )  # fmt: skip
     table = Table("kind", "found", title=f"{escape(str(output))} (exact counts: not DP)")
-    for kind, number in found.most_common():
+    for kind, number in counts.most_common():
         table.add_row(kind, f"{number:,}")
     console.print(table)
     console.print("Detectors miss some secrets. Label some texts to measure how many.")
@@ -84,30 +84,34 @@ def train(
     if file := next((folder for folder in output.parents if folder.is_file()), None):
         raise ParamsError(f"{output}: {file} is a file. Name a new folder")
     every = [
-        one
+        labelled_text
         for file in labelled
-        for one in load_labelled(file, text_column=text, setting="--labelled")
+        for labelled_text in load_labelled(file, text_column=text, setting="--labelled")
     ]
-    labels = {label for one in every for *_, label in one.spans}
+    labels = {label for labelled_text in every for *_, label in labelled_text.spans}
     if plain := [label for label in labels if kind_of_label(label) not in SECRET_KINDS]:
         console.print(
             f"No secrets: {shown_labels(plain)}. If one is a secret, rename it to one of "
             f"{', '.join(SECRET_KINDS)}.",
             markup=False,
         )
-    own = for_training(every, share=share)
-    if not any(label for one in own for *_, label in one.spans):
+    training_texts = for_training(every, share=share)
+    if not any(label for labelled_text in training_texts for *_, label in labelled_text.spans):
         raise InputError(
             f"{labelled[0]}: no labelled secret is in the training share of {share:g}. Label more "
             "texts"
         )
     base = cache.default_redactor()
     tuned = train_redactor(
-        OWN_LABELS, output, start=base.folder, labelled=own, copies=Recipe.copies_of(own),
+        OWN_LABELS,
+        output,
+        start=base.folder,
+        labelled=training_texts,
+        copies=Recipe.copies_of(training_texts),
         device=open_device("auto"),
-    )  # fmt: skip
+    )
     console.print(
-        f"{output}: tuned on {len(own)} of {len(every)} texts in "
+        f"{output}: tuned on {len(training_texts)} of {len(every)} texts in "
         f"{tuned.description['seconds']:.0f} s. Set methods.crt.detectors: [regex, {output}], and "
         "name a labelled file in methods.crt.labelled. The other texts of this file measure gamma.",
         markup=False,

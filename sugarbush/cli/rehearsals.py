@@ -13,16 +13,16 @@ _MOST_KINDS = 8
 _INDENT = "           "
 
 
-def show_rehearsal(found: Rehearsal, console: Console) -> None:
+def show_rehearsal(rehearsal: Rehearsal, console: Console) -> None:
     """Print the verdict, the figures and the forecast. Every line is public."""
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    say(f"rehearsal  {found.line()}")
-    for line in _figure_lines(found.figures):
+    say(f"rehearsal  {rehearsal.line()}")
+    for line in _figure_lines(rehearsal.figures):
         say(_INDENT + line)
-    forecast = found.forecast
+    forecast = rehearsal.forecast
     run = [f"a run sends up to {forecast.calls:,} requests"]
     if forecast.minutes is not None:
         run.append(
@@ -31,7 +31,7 @@ def show_rehearsal(found: Rehearsal, console: Console) -> None:
     if forecast.cost is not None:
         run.append(f"cost about {forecast.cost:.2f}")
     say(_INDENT + ", ".join(run))
-    for change in found.changes:
+    for change in rehearsal.changes:
         say(f"{_INDENT}the texts are better with {change}; `sugarbush run` sets it")
 
 
@@ -47,18 +47,20 @@ def _figure_lines(figures: Figures) -> list[str]:
             f"{figures.donated_spread:.2f})"
         )
     if figures.attributes:
-        shown = ", ".join(f"{one.name} {one.shown:.0%}" for one in figures.attributes)
-        lines.append(f"texts that show the requested value: {shown}")
+        shares = ", ".join(
+            f"{attribute.name} {attribute.shown:.0%}" for attribute in figures.attributes
+        )
+        lines.append(f"texts that show the requested value: {shares}")
     for name, counts in figures.kinds.items():
-        known = sorted(counts.items(), key=lambda kind: kind[1])
-        shown = ", ".join(f"{value} {count:,}" for value, count in known[:_MOST_KINDS])
-        more = f", and {len(known) - _MOST_KINDS} with more" if len(known) > _MOST_KINDS else ""
-        lines.append(f"different public texts by {name}, as donated texts tell it: {shown}{more}")
+        kinds = sorted(counts.items(), key=lambda kind: kind[1])
+        listing = ", ".join(f"{value} {count:,}" for value, count in kinds[:_MOST_KINDS])
+        more = f", and {len(kinds) - _MOST_KINDS} with more" if len(kinds) > _MOST_KINDS else ""
+        lines.append(f"different public texts by {name}, as donated texts tell it: {listing}{more}")
     return lines
 
 
-def _lengths(own: Lengths | None, donated: Lengths | None) -> str:
-    if own is None:
+def _lengths(lengths: Lengths | None, donated: Lengths | None) -> str:
+    if lengths is None:
         return ""
     other = "" if donated is None else f" (donated {donated.low} to {donated.high})"
-    return f", {own.low} to {own.high} words{other}"
+    return f", {lengths.low} to {lengths.high} words{other}"

@@ -112,18 +112,22 @@ def rehearse_before_run(
         return
     project.refuse_foreign_releases()
     project.require_usable_inputs()
-    known = stored_rehearsal(project)
-    judged = known is not None and not known.changes and (known.accepted or not known.is_poor)
+    earlier_rehearsal = stored_rehearsal(project)
+    judged = (
+        earlier_rehearsal is not None
+        and not earlier_rehearsal.changes
+        and (earlier_rehearsal.accepted or not earlier_rehearsal.is_poor)
+    )
     if judged or not (force or would_spend(project)):
         return
-    found = require_good_rehearsal(project, accept=accept_poor)
-    if found is None:
+    rehearsal = require_good_rehearsal(project, accept=accept_poor)
+    if rehearsal is None:
         return
-    show_rehearsal(found, console)
-    if found.changes:
-        changed = changed_settings(project.base, assignments=found.changes)
+    show_rehearsal(rehearsal, console)
+    if rehearsal.changes:
+        changed = changed_settings(project.base, assignments=rehearsal.changes)
         write_settings(project.base, changed)
-        keep_for_changed_settings(Project(project.base), found)
+        keep_for_changed_settings(Project(project.base), rehearsal)
         console.print(f"params.yaml: changed {', '.join(changed.names)}", markup=False)
 
 
@@ -146,8 +150,8 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                if (shown := stages.shortened(line.rstrip())) is not None:
-                    print(shown, flush=True)
+                if (short_line := stages.shortened(line.rstrip())) is not None:
+                    print(short_line, flush=True)
         except BaseException:
             end_with_children(process.pid)
             raise
@@ -162,18 +166,18 @@ class StageLines:
 
     def __init__(self, settings: ProjectSettings, needed: Iterable[str]) -> None:
         results = {"evaluate": settings.measured, "report": settings.released}
-        self._shown = {name for name in needed if results.get(name, True)}
+        self._names = {name for name in needed if results.get(name, True)}
         self._number = 0
 
     def shortened(self, line: str) -> str | None:
         """Return the shortened line. The result is None for a line that nobody needs, such as DVC's
         line about an unneeded stage, or about a report without a release."""
         for pattern, state in _STAGE_LINES.items():
-            if found := re.fullmatch(pattern, line):
-                if found[1] not in self._shown:
+            if match := re.fullmatch(pattern, line):
+                if match[1] not in self._names:
                     return None
                 self._number += 1
-                return f"stage {self._number} of {len(self._shown)}  {found[1]}: {state}"
+                return f"stage {self._number} of {len(self._names)}  {match[1]}: {state}"
         return None if not line or line.startswith(_DVC_CHATTER) else line
 
 

@@ -27,7 +27,8 @@ class _Representer(RoundTripRepresenter):
 
 
 _Representer.add_representer(
-    type(None), lambda own, _: own.represent_scalar("tag:yaml.org,2002:null", "null")
+    type(None),
+    lambda representer, _: representer.represent_scalar("tag:yaml.org,2002:null", "null"),
 )
 
 
@@ -76,7 +77,7 @@ def changed_settings(
 def _of_chosen(parts: Sequence[str], value: Any, settings: Sequence[Any]) -> dict[str, Any]:
     """Return a new value of `methods` with a change of one chosen method, such as
     `methods.maple.rounds=3`. Raises ParamsError if the method is not chosen."""
-    chosen = [own[METHODS] for own in settings if isinstance(own.get(METHODS), Mapping)][-1:]
+    chosen = [layer[METHODS] for layer in settings if isinstance(layer.get(METHODS), Mapping)][-1:]
     names = list(chosen[0]) if chosen else list(ProjectSettings().methods.by_name)
     _, method, *rest = parts
     if method not in names:

@@ -15,7 +15,7 @@ from rich.text import Text
 from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
-from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
+from sugarbush.generators.openai.endpoint_settings import SHARED_BY_ENDPOINTS
 from sugarbush.methods.settings import MethodsSection
 from sugarbush.pipeline.settings import (
     FILE,
@@ -59,15 +59,15 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
             continue
         try:
             default = value_at(defaults, name)
-            shown = _shown(default)
+            default_text = _as_text(default)
         except KeyError:
-            default, shown = (
+            default, default_text = (
                 value_at(values, f"generator.openai.{name.rpartition('.')[2]}"),
                 _SHARED,
             )
         value = value_at(values, name)
-        here = "" if value == default else f" (here: {_shown(value)})"
-        table.add_row(Text(name), Text(shown + here), Text(meaning))
+        here = "" if value == default else f" (here: {_as_text(value)})"
+        table.add_row(Text(name), Text(default_text + here), Text(meaning))
     if not table.rows:
         raise ParamsError(
             f"'{section}' is not a section or a setting. `sugarbush settings` prints all of them"
@@ -81,9 +81,9 @@ def _endpoint_for_labels() -> dict[str, Any]:
     """Return the section extract_metadata.llm, without the limits that it shares with
     generator.openai. Only some projects have this section."""
     endpoint = LabelEndpoint(model="required").model_dump(mode="json")
-    own = {name: value for name, value in endpoint.items() if name not in SHARED_BY_ENDPOINTS}
-    return {"extract_metadata": {"llm": own}}
+    fields = {name: value for name, value in endpoint.items() if name not in SHARED_BY_ENDPOINTS}
+    return {"extract_metadata": {"llm": fields}}
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -69,10 +69,10 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     table.add_column("values", ratio=2)
     for _, row in frame.head(rows).iterrows():
         text = row["text"]
-        shown = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+        excerpt = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
         # Texts are passed as Text objects, because Rich would read some strings as markup.
         values = "\n".join(_value(row, name) for name in names if not name.startswith(HIDDEN))
-        table.add_row(Text(shown), Text(values))
+        table.add_row(Text(excerpt), Text(values))
     console.print(table)
     console.print(f"{min(rows, len(frame))} of {len(frame)}")
 
@@ -80,9 +80,9 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
 def _value(row: pd.Series[Any], name: str) -> str:
     """Return a value of a text. If another value was requested, it is shown, too."""
     value, asked = row[name], row.get(f"requested_{name}")
-    shown = f"{value:.2f}" if name == "weight" else str(value)
+    value_text = f"{value:.2f}" if name == "weight" else str(value)
     differs = asked is not None and not pd.isna(asked) and asked != value
-    return f"{name}: {shown}" + (f" (requested: {asked})" if differs else "")
+    return f"{name}: {value_text}" + (f" (requested: {asked})" if differs else "")
 
 
 def _metadata(artifacts: Artifacts, rows: int, console: Console) -> None:
@@ -125,14 +125,14 @@ def show_report(base: Path, *, open_page: bool, internal: bool, console: Console
     run."""
     roots = Roots(base)
     card, page = roots.published / "release_card.md", roots.published / "index.html"
-    shown = {"release card": str(card), "report": str(page)}
+    paths = {"release card": str(card), "report": str(page)}
     if internal:
         page = roots.internal / "index.html"
-        shown["internal report"] = f"{page}  (not DP: do not share it)"
+        paths["internal report"] = f"{page}  (not DP: do not share it)"
     if not page.exists():
         raise MissingInputError(f"{page}: not found. Write the report with: sugarbush run")
     _warn_of_an_old_card(base)
-    for name, path in shown.items():
+    for name, path in paths.items():
         console.print(f"{name:<16} {path}", markup=False, highlight=False, soft_wrap=True)
     if open_page and not webbrowser.open(page.absolute().as_uri()):
         raise FailureError(f"no browser could be started. Open {page} yourself")

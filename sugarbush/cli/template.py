@@ -46,8 +46,8 @@ _TASKS = '"""Contains one module per stage, with the name of the stage in dvc.ya
 def project_files() -> dict[str, str]:
     """Return the text of every file of a new project, by its path."""
     template = files("sugarbush") / "template"
-    own = {name: _text(template.joinpath(*file.split("/"))) for file, name in _NAMES.items()}
-    return own | generated_files()
+    texts = {name: _text(template.joinpath(*file.split("/"))) for file, name in _NAMES.items()}
+    return texts | generated_files()
 
 
 def generated_files() -> dict[str, str]:

@@ -84,7 +84,7 @@ class AnswerCache:
 
     def find(self, keys: Iterable[str]) -> dict[str, Completion]:
         """Return the cached answers by key. Keys without an answer are omitted."""
-        return {key: found for key in keys if (found := self.get(key)) is not None}
+        return {key: completion for key in keys if (completion := self.get(key)) is not None}
 
     def size(self) -> CacheSize:
         with _storage(self._folder):

@@ -132,13 +132,13 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
         return _BAD_ENDINGS[finish_reason]
     if text is None or not any(_says_something(character) for character in text):
         return Problem.EMPTY
-    shown = _shown(request)
+    prompt_texts = _prompt_texts(request)
     for problem, looks_so in _LOOKS:
-        if looks_so(text) and not any(looks_so(other) for other in shown):
+        if looks_so(text) and not any(looks_so(other) for other in prompt_texts):
             return problem
     if _repeats_prompt(text, request):
         return Problem.COPIED_PROMPT
-    return _copied(text, request) or _foreign(text, shown)
+    return _copied(text, request) or _foreign(text, prompt_texts)
 
 
 def _says_something(character: str) -> bool:
@@ -158,7 +158,7 @@ def bare_text(said: str, request: Request) -> str:
     the parent has marks around its text.
     """
     text = without_thoughts(said).strip()
-    if _in_quotes(text) and not any(map(_in_quotes, _shown(request))):
+    if _in_quotes(text) and not any(map(_in_quotes, _prompt_texts(request))):
         return text[1:-1].strip()
     return text
 
@@ -172,9 +172,9 @@ def language(text: str) -> str | None:
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _FEWEST_WORDS:
         return None
-    found = Counter(code for word in words for code in _LANGUAGES_OF.get(word, ()))
+    frequencies = Counter(code for word in words for code in _LANGUAGES_OF.get(word, ()))
     different = Counter(code for word in set(words) for code in _LANGUAGES_OF.get(word, ()))
-    (best, count), (_, next_count) = (*found.most_common(2), ("", 0), ("", 0))[:2]
+    (best, count), (_, next_count) = (*frequencies.most_common(2), ("", 0), ("", 0))[:2]
     clear = count >= _LEAST_SHARE * len(words) and count >= _LEAST_LEAD * next_count
     return best if clear and different[best] >= _FEWEST_FREQUENT else None
 
@@ -196,38 +196,42 @@ def _copied(text: str, request: Request) -> Problem | None:
     held = [word_runs(example) for example in set(request.examples)]
     # An answer may contain an n-gram that many examples share, such as a greeting.
     count = Counter(run for runs in held for run in runs & answer)
-    own = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
-    copied = any(_share(own & runs, answer, runs) > _COPIED_EXAMPLE_SHARE for runs in held)
+    rare_runs = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
+    copied = any(_share(rare_runs & runs, answer, runs) > _COPIED_EXAMPLE_SHARE for runs in held)
     return Problem.COPIED_EXAMPLE if copied else None
 
 
 def _repeats_prompt(text: str, request: Request) -> bool:
     """Return whether the text repeats a label, a blank or instructions of the prompt."""
-    shown = _shown(request)
-    if _LABEL.match(text) and not any(map(_LABEL.match, shown)):
+    prompt_texts = _prompt_texts(request)
+    if _LABEL.match(text) and not any(map(_LABEL.match, prompt_texts)):
         return True
     if (
         isinstance(request, VariationRequest)
         and _BLANKS.search(text)
-        and not any(map(_BLANKS.search, shown))
+        and not any(map(_BLANKS.search, prompt_texts))
     ):
         return True
     repeated = word_runs(text) & word_runs(instructions(request))
-    return bool(repeated) and not any(repeated & word_runs(other) for other in shown)
+    return bool(repeated) and not any(repeated & word_runs(other) for other in prompt_texts)
 
 
-def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
+def _foreign(text: str, prompt_texts: tuple[str, ...]) -> Problem | None:
     """Return WRONG_LANGUAGE if all examples and the parent have another script or language."""
-    tongues = {_tongue(other) for other in shown}
-    own = _tongue(text)
+    tongues = {_tongue(other) for other in prompt_texts}
+    answer_tongue = _tongue(text)
     for part in (0, 1):
         expected = {tongue[part] for tongue in tongues}
-        if own[part] is not None and expected and expected.isdisjoint({own[part], None}):
+        if (
+            answer_tongue[part] is not None
+            and expected
+            and expected.isdisjoint({answer_tongue[part], None})
+        ):
             return Problem.WRONG_LANGUAGE
     return None
 
 
-def _shown(request: Request) -> tuple[str, ...]:
+def _prompt_texts(request: Request) -> tuple[str, ...]:
     parent = (request.parent,) if isinstance(request, VariationRequest) else ()
     return (*parent, *request.examples)
 
@@ -285,8 +289,8 @@ def word_runs(text: str) -> frozenset[WordRun]:
 
 @lru_cache(maxsize=1024)
 def _tongue(text: str) -> tuple[str | None, str | None]:
-    own = script(text)
-    return own, language(text) if own == "LATIN" else None
+    main_script = script(text)
+    return main_script, language(text) if main_script == "LATIN" else None
 
 
 def _script_of(letter: str) -> str:

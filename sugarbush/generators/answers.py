@@ -38,42 +38,44 @@ class Asked:
 
 
 def fitting_prompts(
-    wanted: Sequence[Request],
+    requests: Sequence[Request],
     prompt: Callable[[Request], T],
     *,
     what: str,
     say: Callable[[str], None],
 ) -> dict[int, T]:
-    """Return the prompts of `wanted` by index. `prompt` raises GeneratorError if a prompt is too
+    """Return the prompts of `requests` by index. `prompt` raises GeneratorError if a prompt is too
     long.
 
     A request is left out if its prompt is too long. `say` prints the number of such requests. If
     all prompts are too long, the function raises the last error.
     """
     prompts, too_long = dict[int, T](), None
-    for place, request in enumerate(wanted):
+    for index, request in enumerate(requests):
         try:
-            prompts[place] = prompt(request)
+            prompts[index] = prompt(request)
         except GeneratorError as error:
             too_long = error
     if too_long is not None:
         if not prompts:
             raise too_long
-        say(f"{what}: {len(wanted) - len(prompts)} not requested: {too_long}")
+        say(f"{what}: {len(requests) - len(prompts)} not requested: {too_long}")
     return prompts
 
 
 def answer_all(
-    wanted: Sequence[Request], places: Collection[int], ask: Callable[[Sequence[int], int], Asked]
+    requests: Sequence[Request],
+    indices: Collection[int],
+    ask: Callable[[Sequence[int], int], Asked],
 ) -> tuple[Answer, ...]:
     """Return one answer per request, in order.
 
-    Only the requests with an index in `places` are answered. All other requests fail.
+    Only the requests with an index in `indices` are answered. All other requests fail.
 
     `ask` receives the indices without a usable answer, and the number of the attempt.
     """
-    answers = [_NOT_YET if i in places else _NOT_ASKED for i in range(len(wanted))]
-    waiting = sorted(places)
+    answers = [_NOT_YET if i in indices else _NOT_ASKED for i in range(len(requests))]
+    waiting = sorted(indices)
     for attempt in range(_ATTEMPTS):
         asked = ask(waiting, attempt)
         fresh = set(asked.fresh)
@@ -81,7 +83,7 @@ def answer_all(
             paid = key in fresh
             fresh.discard(key)  # equal requests are paid once
             answers[i] = _answer(
-                asked.completions.get(key), wanted[i], before=answers[i], paid=paid
+                asked.completions.get(key), requests[i], before=answers[i], paid=paid
             )
         waiting = [i for i in waiting if answers[i].problem not in {None, Problem.FAILED}]
     return tuple(answers)

@@ -27,11 +27,11 @@ def choose_examples(
     """
     targets = np.atleast_2d(target)
     count, k = len(donated_codes), min(k, len(donated_codes))
-    places = np.empty((len(targets), k), dtype=np.int64)
+    indices = np.empty((len(targets), k), dtype=np.int64)
     for start in range(0, len(targets), _BLOCK):
         block = targets[start : start + _BLOCK]
         distances = (block[:, None, :] != donated_codes[None, :, :]).sum(axis=2)
         # Distances are integers, so a random number below 1 only breaks ties.
         keys = distances + rng.random((len(block), count))
-        places[start : start + len(block)] = np.argsort(keys, axis=1)[:, :k]
-    return places[0] if np.ndim(target) == 1 else places
+        indices[start : start + len(block)] = np.argsort(keys, axis=1)[:, :k]
+    return indices[0] if np.ndim(target) == 1 else indices

@@ -11,7 +11,6 @@ requests, so private text cannot reach them.
 
 from __future__ import annotations
 
-import datetime
 import json
 from abc import abstractmethod
 from collections import Counter
@@ -19,18 +18,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
 
 from sugarbush.errors import ParamsError, PrivacyError
+from sugarbush.generators.prices import Price
 from sugarbush.privacy.data_types import Released
 from sugarbush.settings import Section
 
 if TYPE_CHECKING:
-    from sugarbush.generators.openai.settings import EndpointSettings
+    from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 
 # Maps texts (n,) to unit vectors (n, dim)
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
@@ -90,9 +89,9 @@ class VariationRequest(Request):
     def __repr__(self) -> str:
         # Generators derive the seed of a text from this string, so another string would change all
         # variations. `good` and `bad` were fields in version 0.1.
-        shown = [one.name for one in fields(self) if one.repr]
-        own = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
-        return f"VariationRequest({own}, good=(), bad=())"
+        names = [entry.name for entry in fields(self) if entry.repr]
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"VariationRequest({values}, good=(), bad=())"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,35 +210,6 @@ class GeneratorFacts:
     endpoint: str | None = None
     sources: tuple[str, ...] = ()
     licences: tuple[str, ...] = ()
-
-
-class Price(Section):
-    """The price of a million tokens. Use the same currency for all prices."""
-
-    input: Annotated[float, Field(ge=0)]
-    """Price of a million prompt tokens."""
-    output: Annotated[float, Field(ge=0)]
-    """Price of a million answer tokens."""
-    date: str
-    """The date of the price, in quotes: '2026-11-01'."""
-
-    @field_validator("date", mode="before")
-    @classmethod
-    def _is_quoted(cls, date: object) -> object:
-        """Refuse a date without quotes, because DVC cannot read a file with a YAML date."""
-        try:
-            if isinstance(date, str):
-                return datetime.date.fromisoformat(date).isoformat()
-        except ValueError:
-            pass  # its message quotes the value
-        raise ValueError("must be a date in quotes, such as '2026-11-01'")
-
-
-def cost_of(price: Price | None, *, prompt_tokens: float, completion_tokens: float) -> float | None:
-    """Return the cost of the tokens in the currency of `price`, or None without a price."""
-    if price is None:
-        return None
-    return (price.input * prompt_tokens + price.output * completion_tokens) / 1_000_000
 
 
 class GeneratorSettings(Section):

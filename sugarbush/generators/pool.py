@@ -153,10 +153,10 @@ class PoolGenerator(Generator):
         self._seed = seed
         self._embed = embed
         self._numbers = ReleasedNumbers() if numbers is None else numbers
-        self._places: dict[str, list[int]] = {}
-        for place, text in enumerate(self._texts):
-            self._places.setdefault(text, []).append(place)
-        if len(self._places) < 2:
+        self._indices: dict[str, list[int]] = {}
+        for index, text in enumerate(self._texts):
+            self._indices.setdefault(text, []).append(index)
+        if len(self._indices) < 2:
             raise GeneratorError(
                 "the pool has fewer than two different texts. Add files to generator.pool.sources"
             )
@@ -181,23 +181,23 @@ class PoolGenerator(Generator):
         The vector is added to the unit vector of every prompt, in the space of the embeddings.
         Requests without examples and attributes are compared with the vector alone.
         """
-        found = ReleasedNumbers.checked(numbers, names=("query",), generator=Pool.name)
+        released = ReleasedNumbers.checked(numbers, names=("query",), generator=Pool.name)
         size = self._embeddings.shape[1]
-        if (shape := np.shape(found.values.get("query", np.empty(size)))) != (size,):
+        if (shape := np.shape(released.values.get("query", np.empty(size)))) != (size,):
             raise ParamsError(f"query: a vector of {size} numbers is needed, not the shape {shape}")
         return PoolGenerator(
             self._texts, self._embeddings, params=self._params, seed=self._seed, embed=self._embed,
-            numbers=found,
+            numbers=released,
         )  # fmt: skip
 
     def _answers(self, requests: tuple[Request, ...]) -> tuple[Answer, ...]:
         rngs = [public_rng(self._seed, "pool", repr(request)) for request in requests]
         asked_by: dict[_Prompt, list[int]] = {}
-        for place, (request, rng) in enumerate(zip(requests, rngs, strict=True)):
-            asked_by.setdefault(_prompt(request, rng), []).append(place)
+        for index, (request, rng) in enumerate(zip(requests, rngs, strict=True)):
+            asked_by.setdefault(_prompt(request, rng), []).append(index)
         answers = {
-            place: Answer(text=self._texts[rngs[place].integers(len(self._texts))])
-            for place in (() if "query" in self._numbers.values else asked_by.pop(_NOTHING, ()))
+            index: Answer(text=self._texts[rngs[index].integers(len(self._texts))])
+            for index in (() if "query" in self._numbers.values else asked_by.pop(_NOTHING, ()))
         }
         prompts = list(asked_by)
         directions = self._directions(prompts)
@@ -207,15 +207,15 @@ class PoolGenerator(Generator):
             for row, prompt in zip(cosines, prompts[start : start + block], strict=True):
                 near = self._near(row, prompt)
                 scores = row[near] / np.float32(self._params.temperature)
-                for place in asked_by[prompt]:
-                    answers[place] = self._draw(near, scores, requests[place], rngs[place])
-        return tuple(answers[place] for place in range(len(requests)))
+                for index in asked_by[prompt]:
+                    answers[index] = self._draw(near, scores, requests[index], rngs[index])
+        return tuple(answers[index] for index in range(len(requests)))
 
     def _near(self, cosines: NDArray[np.float32], prompt: _Prompt) -> NDArray[np.int64]:
         """Return the sorted indices of all pool texts or, with a parent, of its neighbours."""
         if prompt.parent is None:
             return np.arange(len(cosines))
-        copies = self._places.get(prompt.parent, [])
+        copies = self._indices.get(prompt.parent, [])
         count = self._params.neighbours + len(copies)
         near = np.arange(len(cosines))
         if count < len(cosines):
@@ -234,9 +234,11 @@ class PoolGenerator(Generator):
         # -log(Exp(1)) is a standard Gumbel variate.
         exponential = rng.standard_exponential(len(near), dtype=np.float32)
         perturbed = scores - np.log(np.maximum(exponential, _TINY))
-        shown = [place for text in set(request.examples) for place in self._places.get(text, ())]
-        if shown:
-            perturbed[np.isin(near, shown)] = -np.inf
+        example_indices = [
+            index for text in set(request.examples) for index in self._indices.get(text, ())
+        ]
+        if example_indices:
+            perturbed[np.isin(near, example_indices)] = -np.inf
         best = int(np.argmax(perturbed)) if len(near) else -1
         if best < 0 or np.isneginf(perturbed[best]):
             return Answer(text=None, problem=Problem.COPIED_EXAMPLE)
@@ -248,10 +250,10 @@ class PoolGenerator(Generator):
         A released vector `query` is added, and the sum is scaled to length 1 again.
         """
         texts = dict.fromkeys(text for prompt in prompts for text in prompt.texts)
-        new = [text for text in texts if text not in self._places]
+        new = [text for text in texts if text not in self._indices]
         embedded = dict(zip(new, self._embed(new), strict=True)) if new else {}
         vectors = {
-            text: embedded[text] if text in embedded else self._embeddings[self._places[text][0]]
+            text: embedded[text] if text in embedded else self._embeddings[self._indices[text][0]]
             for text in texts
         }
         means: NDArray[np.float32] = np.zeros(

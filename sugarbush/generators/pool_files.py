@@ -1,7 +1,7 @@
 """Reads the public files of the pool.
 
-A part of the user's data set may be public, for example 10% of a file. `PoolSource.share` selects
-the texts with a `hash_share` below this number. `prepare.exclude_share` with the same number
+A part of the user's data set may be public, for example 10% of a file. A text is in the
+pool if its `hash_share` is below `PoolSource.share`. `prepare.exclude_share` with the same number
 removes exactly these texts from the private records. Only the hash of a text decides whether the
 text is public. So no text is both public and private. A new record does not change whether another
 record is public.

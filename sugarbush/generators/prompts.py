@@ -96,9 +96,9 @@ def with_blanks(text: str, *, share: float, sample: int) -> str:
     count = min(len(words), max(1, round(share * len(words))))
     chosen = public_rng(sample, "blanks").choice(len(words), size=count, replace=False)
     parts, end = [], 0
-    for place in sorted(chosen.tolist()):
-        parts += [text[end : words[place].start()], BLANK]
-        end = words[place].end()
+    for index in sorted(chosen.tolist()):
+        parts += [text[end : words[index].start()], BLANK]
+        end = words[index].end()
     return "".join([*parts, text[end:]])
 
 
@@ -173,7 +173,7 @@ def _list(request: Request) -> str:
     texts = list(request.examples)
     if labelled:
         labels = zip(request.example_attributes, request.examples, strict=True)
-        texts = [_label(known) + text for known, text in labels]
+        texts = [_label(attributes) + text for attributes, text in labels]
     if isinstance(request, VariationRequest):
         texts.append(request.parent)
     ending = _label(request.attributes) if labelled else ""
@@ -202,7 +202,7 @@ def _longest_that_fits(
                 f"has only {max(room, 0)} tokens for a prompt. Lower the generator's max_tokens, "
                 "use a model with a longer context, or request shorter texts (initialise.length)."
             )
-        examples, known = list(request.examples), list(request.example_attributes)
-        longest = max(range(len(examples)), key=lambda place: (len(examples[place]), place))
-        del examples[longest], known[longest : longest + 1]
-        request = replace(request, examples=tuple(examples), example_attributes=tuple(known))
+        examples, attributes = list(request.examples), list(request.example_attributes)
+        longest = max(range(len(examples)), key=lambda index: (len(examples[index]), index))
+        del examples[longest], attributes[longest : longest + 1]
+        request = replace(request, examples=tuple(examples), example_attributes=tuple(attributes))

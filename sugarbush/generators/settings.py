@@ -36,8 +36,8 @@ class GeneratorSection(Section):
 
     def of(self, kind: type[T]) -> T:
         """Return the settings of a generator, or its defaults if it has no section."""
-        found = (self.__pydantic_extra__ or {}).get(kind.name)
-        return found if isinstance(found, kind) else kind()
+        section = (self.__pydantic_extra__ or {}).get(kind.name)
+        return section if isinstance(section, kind) else kind()
 
     def identity(self) -> dict[str, Any]:
         return {"provider": self.provider, **self.chosen.identity()}
@@ -60,22 +60,22 @@ class GeneratorSection(Section):
         """
         if not isinstance(fields, dict):
             return fields
-        own = {name: value for name, value in fields.items() if name in cls.model_fields}
-        sections = {str(name): value for name, value in fields.items() if name not in own}
-        provider = own.get("provider", cls.model_fields["provider"].default)
+        common_fields = {name: value for name, value in fields.items() if name in cls.model_fields}
+        sections = {str(name): value for name, value in fields.items() if name not in common_fields}
+        provider = common_fields.get("provider", cls.model_fields["provider"].default)
         if provider in plugin_names(GENERATORS):
             sections.setdefault(provider, {})
         kinds = {name: _kind(name) for name in sections}
-        return own | parse_sections(kinds, sections)
+        return common_fields | parse_sections(kinds, sections)
 
 
 def generator_class(name: str) -> type[GeneratorSettings]:
     """Return the settings class of a generator. Raises ValueError for an unknown name."""
     try:
-        found: type[GeneratorSettings] = load_plugin(GENERATORS, name)
+        settings_class: type[GeneratorSettings] = load_plugin(GENERATORS, name)
     except ParamsError as error:
         raise ValueError(str(error)) from None
-    return found
+    return settings_class
 
 
 def _kind(name: str) -> Any:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from sugarbush.attributes.label_prompts import label_prompt
 from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.data.schema import Attribute
-from sugarbush.generators.interface import cost_of
 from sugarbush.generators.openai.cost import likely_prompt_tokens, most_prompt_tokens
-from sugarbush.generators.openai.settings import EndpointSettings
+from sugarbush.generators.openai.endpoint_settings import EndpointSettings
+from sugarbush.generators.prices import cost_of
 from sugarbush.generators.prompts import render
 from sugarbush.methods.interface import PlannedCalls
 

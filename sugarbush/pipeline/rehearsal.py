@@ -23,7 +23,8 @@ from sugarbush.data.reading import digest_of_files
 from sugarbush.errors import ParamsError, PoorRehearsalError, PrivacyError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.targets import Donated
-from sugarbush.generators.interface import GeneratorSettings, Problem, cost_of, usage_of
+from sugarbush.generators.interface import GeneratorSettings, Problem, usage_of
+from sugarbush.generators.prices import cost_of
 from sugarbush.methods.interface import MethodInputs, PrivateInputs, Tools
 from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.estimate import estimate

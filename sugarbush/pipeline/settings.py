@@ -23,7 +23,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.inputs import ReleaseSettings
 from sugarbush.evolution.settings import InitialiseSettings
-from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
+from sugarbush.generators.openai.endpoint_settings import SHARED_BY_ENDPOINTS
 from sugarbush.generators.settings import GeneratorSection, generator_class
 from sugarbush.methods import method_class
 from sugarbush.methods.interface import Method, MethodContext

@@ -38,7 +38,7 @@ def attribute_charts(
 
     With `internal`, also show the values of real texts and the values read from synthetic texts.
     """
-    found = []
+    charts = []
     for attribute in data.release.schema.attributes:
         series = [
             Series(
@@ -55,7 +55,7 @@ def attribute_charts(
             and (total := float((positive := np.clip(np.asarray(counts, float), 0, None)).sum()))
         ]
         if series:
-            found.append(
+            charts.append(
                 {
                     "name": attribute.name,
                     "description": attribute.description,
@@ -64,7 +64,7 @@ def attribute_charts(
                     "series": series,
                 }
             )
-    return found
+    return charts
 
 
 def _sources(
@@ -78,13 +78,13 @@ def _sources(
         counts = dp.counts.value.get(name)
         yield f"DP ({dp.source})", ("series-dp", 0), counts, _count_error(name, data)
     for method in data.methods:
-        style, place = styles[method.name]
+        style, shape = styles[method.name]
         read = None if internal is None else internal.read.get(method.name, {}).get(name)
         if read is not None:
-            yield f"{method.name}, read from its texts", (style, place + 1), read, None
+            yield f"{method.name}, read from its texts", (style, shape + 1), read, None
         else:
             requested = method.asked.value.get(name)
-            yield f"{method.name}, requested", (style, place + 1), requested, None
+            yield f"{method.name}, requested", (style, shape + 1), requested, None
 
 
 def _count_error(name: str, data: PublicData) -> float | None:
@@ -101,18 +101,18 @@ def attribute_shares(attribute: str, values: Sequence[str], series: Sequence[Ser
     x = Axis(low=0, high=most, start=left, end=WIDTH - right)
     parts = [line([(x(t), top), (x(t), base)], "rule") for t in x.ticks(3)]
     parts += [text(f"{t:.0%}", x(t), base + 16, anchor="middle") for t in x.ticks(3)]
-    for place, value in enumerate(values):
-        y = top + row * place + row / 2
+    for index, value in enumerate(values):
+        y = top + row * index + row / 2
         parts.append(text(_shortened(value, 22), left - 10, y + 4, anchor="end", class_="value"))
-        shares = [float(s.shares[place]) for s in series]
+        shares = [float(s.shares[index]) for s in series]
         parts.append(line([(x(min(shares)), y), (x(max(shares)), y)], "span"))
-        for one, share in zip(series, shares, strict=True):
-            drawn = [element("title", f"{value}: {share:.1%} {one.name}")]
-            if one.error is not None:
-                low, high = max(0, share - one.error), min(most, share + one.error)
+        for source, share in zip(series, shares, strict=True):
+            drawn = [element("title", f"{value}: {share:.1%} {source.name}")]
+            if source.error is not None:
+                low, high = max(0, share - source.error), min(most, share + source.error)
                 drawn.append(line([(x(low), y), (x(high), y)], "whisker"))
-            drawn.append(marker(one.shape, x(share), y, "mark"))
-            parts.append(group(drawn, class_=one.style))
+            drawn.append(marker(source.shape, x(share), y, "mark"))
+            parts.append(group(drawn, class_=source.style))
     return chart(parts, width=WIDTH, height=base + 26, label=f"shares of the values of {attribute}")
 
 

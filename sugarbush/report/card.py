@@ -104,13 +104,13 @@ def card_markdown(card: dict[str, Any]) -> str:
 
 def software_versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that affect the guarantee or the texts."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in _SOFTWARE:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _event(entry: Entry) -> dict[str, Any]:
@@ -128,14 +128,14 @@ def _event(entry: Entry) -> dict[str, Any]:
 
 def _generator(release: ReleaseFacts) -> dict[str, Any]:
     facts = release.generator
-    found = {
+    fields = {
         "provider": facts and facts.provider,
         "fine-tuned": release.starts_from,
         "model": facts and facts.model,
         "endpoint": facts and facts.endpoint,
         "sources": facts and list(facts.sources),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _number(value: float) -> float | str:

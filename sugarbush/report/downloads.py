@@ -30,13 +30,13 @@ def downloads_beside(methods: Sequence[str], *, folder: str = "") -> tuple[Downl
 
     `folder` is the path from the page to the folder of the files.
     """
-    found = []
+    links = []
     for method in methods:
         name = texts_name(method)
         label = "Download texts" if len(methods) == 1 else f"Download texts of {method}"
-        found.append(Download(label=label, name=name, address=folder + name, texts=True))
-    found += [Download(label=label, name=n, address=folder + n) for n, label in CARD.items()]
-    return tuple(found)
+        links.append(Download(label=label, name=name, address=folder + name, texts=True))
+    links += [Download(label=label, name=n, address=folder + n) for n, label in CARD.items()]
+    return tuple(links)
 
 
 def downloads_in_folder() -> tuple[Download, ...]:

@@ -27,15 +27,15 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
     """
     columns = [np.unique(column, return_inverse=True)[1] for column in codes.T]
     shares = [np.bincount(column) / len(codes) for column in columns]
-    found = {}
-    for one, other in itertools.combinations(range(len(names)), 2):
-        size = len(shares[other])
-        cells, counts = np.unique(columns[one] * size + columns[other], return_counts=True)
-        product = shares[one][cells // size] * shares[other][cells % size]
+    distances = {}
+    for first, second in itertools.combinations(range(len(names)), 2):
+        size = len(shares[second])
+        cells, counts = np.unique(columns[first] * size + columns[second], return_counts=True)
+        product = shares[first][cells // size] * shares[second][cells % size]
         # In a cell without rows, the difference is the cell's mass in the product.
         apart = np.abs(counts / len(codes) - product).sum() + 1 - product.sum()
-        found[names[one], names[other]] = float(apart / 2)
-    return found
+        distances[names[first], names[second]] = float(apart / 2)
+    return distances
 
 
 def table_view(table: DpTable, schema: Schema, internal: InternalData | None) -> dict[str, Any]:
@@ -46,11 +46,13 @@ def table_view(table: DpTable, schema: Schema, internal: InternalData | None) ->
     """
     real = {} if internal is None else internal.dependence
     rows = table.rows.value
-    rounds = itertools.groupby(table.measurements, key=lambda one: one.round)
+    rounds = itertools.groupby(table.measurements, key=lambda measurement: measurement.round)
     return {
         "records": table.record_count.value,
         "merged": {name: cells.count(max(cells)) for name, cells in table.merged.items()},
-        "rounds": [_round(number, list(own), table.mu_spent) for number, own in rounds],
+        "rounds": [
+            _round(number, list(measurements), table.mu_spent) for number, measurements in rounds
+        ],
         "independent": is_independent(table),
         "pairs": _strongest(table, dependence(rows, schema.names), real),
         "real": bool(real),
@@ -66,43 +68,55 @@ def is_independent(table: DpTable) -> bool:
 
     Such a table does not model how attributes depend on each other.
     """
-    last = [one for one in table.measurements if one.round == table.measurements[-1].round]
-    alone = all(len(one.attributes) == 1 for one in last)
+    last = [
+        measurement
+        for measurement in table.measurements
+        if measurement.round == table.measurements[-1].round
+    ]
+    alone = all(len(measurement.attributes) == 1 for measurement in last)
     return alone and len(last) == table.rows.value.shape[1]
 
 
-def _round(number: int, own: Sequence[Measurement], mu: float) -> dict[str, Any]:
+def _round(number: int, measurements: Sequence[Measurement], mu: float) -> dict[str, Any]:
     """Describe one round. Its costs are fractions of the table's mu^2."""
-    single = [one.attributes[0] for one in own if len(one.attributes) == 1]
+    single = [
+        measurement.attributes[0]
+        for measurement in measurements
+        if len(measurement.attributes) == 1
+    ]
     return {
         "number": number,
         "measured": (
-            f"each of {len(own)} attributes alone"
-            if len(single) == len(own) > 1
-            else "; ".join(" × ".join(one.attributes) for one in own)
+            f"each of {len(measurements)} attributes alone"
+            if len(single) == len(measurements) > 1
+            else "; ".join(" × ".join(measurement.attributes) for measurement in measurements)
         ),
-        "cells": sum(one.counts.size for one in own),
-        "stddev": max(one.stddev for one in own),
-        "choosing": math.fsum(one.selection_mu**2 for one in own) / mu**2,
-        "measuring": math.fsum(one.mu**2 for one in own) / mu**2,
+        "cells": sum(measurement.counts.size for measurement in measurements),
+        "stddev": max(measurement.stddev for measurement in measurements),
+        "choosing": math.fsum(measurement.selection_mu**2 for measurement in measurements) / mu**2,
+        "measuring": math.fsum(measurement.mu**2 for measurement in measurements) / mu**2,
     }
 
 
 def _strongest(
-    table: DpTable, found: Mapping[Pair, float], real: Mapping[Pair, float]
+    table: DpTable, synthetic: Mapping[Pair, float], real: Mapping[Pair, float]
 ) -> list[dict[str, Any]]:
     """Return the most dependent pairs of the DP table, with the rounds that measured them.
 
     If the table models no pairs, return the most dependent pairs of the real texts, `real`. For the
     public page, `real` is empty.
     """
-    shown = real if is_independent(table) else found
+    strengths = real if is_independent(table) else synthetic
     return [
         {
             "pair": " × ".join(pair),
-            "strength": found[pair],
-            "rounds": [one.round for one in table.measurements if set(pair) <= {*one.attributes}],
+            "strength": synthetic[pair],
+            "rounds": [
+                measurement.round
+                for measurement in table.measurements
+                if set(pair) <= {*measurement.attributes}
+            ],
             "real": real.get(pair),
         }
-        for pair, _ in sorted(shown.items(), key=lambda item: -item[1])[:_STRONGEST]
+        for pair, _ in sorted(strengths.items(), key=lambda item: -item[1])[:_STRONGEST]
     ]

@@ -30,10 +30,10 @@ def interval_plot(values: Sequence[MetricValue]) -> Picture:
     The axes end at 1 for values in [0, 1], and else at the largest bound of the row.
     """
     parts = [Markup(f"<style>{_STYLE}</style>")]
-    shown = [v for v in values if v.low is not None and v.high is not None]
-    for place, value in enumerate(shown):
+    intervals = [v for v in values if v.low is not None and v.high is not None]
+    for index, value in enumerate(intervals):
         low, high = value.low or 0.0, value.high or 0.0
-        y = 22 + _ROW * place
+        y = 22 + _ROW * index
         reached = max(value.value, high)
         end = 1.0 if reached <= 1 else reached
         x = svg.Axis(low=0.0, high=end, start=_LEFT, end=_WIDTH - 170)
@@ -44,7 +44,7 @@ def interval_plot(values: Sequence[MetricValue]) -> Picture:
             svg.marker(0, x(value.value), y, "mark"),
             svg.text(interval(value), x.end + 10, y + 4),
         ]
-    height = 22 + _ROW * len(shown)
+    height = 22 + _ROW * len(intervals)
     label = "Similarity to real texts, with 95% intervals"
     drawn = svg.chart(parts, width=_WIDTH, height=height, label=label)
     size = f'xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}"'

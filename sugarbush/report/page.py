@@ -63,7 +63,9 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         headline=_headline(data),
         methods=[_method_view(m, internal) for m in data.methods],
         attributes=attributes,
-        legend=list({one.name: one for item in attributes for one in item["series"]}.values()),
+        legend=list(
+            {source.name: source for item in attributes for source in item["series"]}.values()
+        ),
         table=data.table and table_view(data.table, release.schema, internal),
         agreements=data.agreements,
         verdict=worst([m.verdict.value for m in data.methods if m.verdict is not None]),
@@ -105,7 +107,7 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
     spends = [spend for method in data.methods for spend in method.spends]
     texts = sum(m.final_texts for m in data.methods)
     costs = [spend.cost for spend in spends if spend.cost is not None]
-    found = [
+    figures = [
         ("synthetic texts", f"{texts:,}", _written(data)),
         (
             "epsilon",
@@ -115,10 +117,10 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
         ("generator calls", f"{sum(s.usage.calls for s in spends):,}", _generator(release)),
     ]
     if costs:
-        found.append(
+        figures.append(
             ("cost", f"{sum(costs):,.2f}", "paid to the provider, at the prices in the settings")
         )
-    return found
+    return figures
 
 
 def _written(data: PublicData) -> str:
@@ -178,7 +180,7 @@ def _code(downloads: Sequence[Download]) -> str | None:
 def _method_view(method: MethodData, internal: InternalData | None) -> dict[str, Any]:
     real = None if internal is None else internal.heldout_map.get(method.name)
     rounds = len(method.rounds)
-    found: dict[str, Any] = {
+    view: dict[str, Any] = {
         "name": method.name,
         "rounds": rounds,
         "scored": method.uses_scores,
@@ -193,14 +195,14 @@ def _method_view(method: MethodData, internal: InternalData | None) -> dict[str,
         "map_real": real is not None,
     }
     if method.map is not None:
-        found["map"] = map_points(method.map.value, method=method.name, real=real)
+        view["map"] = map_points(method.map.value, method=method.name, real=real)
     if method.all_scores:
-        found["votes"] = score_ranks(method.all_scores, method=method.name)
-        found["stddev"] = method.all_scores[0].stddev
+        view["votes"] = score_ranks(method.all_scores, method=method.name)
+        view["stddev"] = method.all_scores[0].stddev
     if method.rounds:
-        found["survivors"] = survivor_bars(method.rounds, method=method.name)
-        found["table"] = [_round_row(r) for r in method.rounds]
-    return found
+        view["survivors"] = survivor_bars(method.rounds, method=method.name)
+        view["table"] = [_round_row(r) for r in method.rounds]
+    return view
 
 
 def _round_row(round_: RoundData) -> dict[str, Any]:
@@ -249,18 +251,18 @@ def _costs(data: PublicData) -> dict[str, Any]:
 def _browser(data: PublicData) -> dict[str, Any]:
     attributes = data.release.schema.attributes
     facts, starts_from = data.release.generator, data.release.starts_from
-    shown = [
+    entries = [
         (number, method, item)
         for number, method in enumerate(data.methods)
         for item in method.texts.value
     ]
-    places: dict[tuple[int, int | None], int] = {
-        (number, item.id): place for place, (number, _, item) in enumerate(shown)
+    indices: dict[tuple[int, int | None], int] = {
+        (number, item.id): index for index, (number, _, item) in enumerate(entries)
     }
-    by_round = sorted(shown, key=lambda row: row[2].round)
+    by_round = sorted(entries, key=lambda row: row[2].round)
     origins = {origin(item.round, rounds=len(m.rounds)): 0 for _, m, item in by_round}
     rows = []
-    for number, method, item in shown:
+    for number, method, item in entries:
         written = origin(item.round, rounds=len(method.rounds))
         origins[written] += item.final
         rows.append(
@@ -271,7 +273,7 @@ def _browser(data: PublicData) -> dict[str, Any]:
                 "origin": list(origins).index(written),
                 "codes": item.codes,
                 "votes": item.votes,
-                "parent": places.get((number, item.parent)),
+                "parent": indices.get((number, item.parent)),
                 "examples": item.examples,
                 "final": int(item.final),
             }
@@ -283,21 +285,23 @@ def _browser(data: PublicData) -> dict[str, Any]:
         "scored": [m.uses_scores for m in data.methods],
         "origins": list(origins),
         "attributes": [(a.name, a.domain) for a in attributes],
-        "donated": {i: data.donated[i] for i in sorted({i for *_, t in shown for i in t.examples})},
+        "donated": {
+            i: data.donated[i] for i in sorted({i for *_, t in entries for i in t.examples})
+        },
     }
     return {
         "content": _inline_json(content),
         "filters": [
-            (place, a)
-            for place, a in enumerate(attributes)
-            if any(item.codes[place] >= 0 for _, _, item in shown)
+            (index, a)
+            for index, a in enumerate(attributes)
+            if any(item.codes[index] >= 0 for _, _, item in entries)
         ],
-        "origins": [(place, *item) for place, item in enumerate(origins.items()) if item[1]],
+        "origins": [(index, *item) for index, item in enumerate(origins.items()) if item[1]],
         "methods": [(number, m.name) for number, m in enumerate(data.methods) if m.texts.value],
         "final": sum(origins.values()),
-        "voted": any(item.votes is not None for _, _, item in shown),
+        "voted": any(item.votes is not None for _, _, item in entries),
         "from_pool": facts is not None and facts.provider == "pool" and starts_from is None,
-        "ancestors": any(not item.final for _, _, item in shown),
+        "ancestors": any(not item.final for _, _, item in entries),
         "size": sum(m.final_texts for m in data.methods),
     }
 

@@ -36,10 +36,10 @@ def score_ranks(rounds: Sequence[ScoredData], *, method: str) -> Markup:
 
     parts = svg.axis_left(y, left, svg.WIDTH - right, ticks=y.ticks())
     parts.append(svg.group([svg.element("title", "noise alone"), drawn(noise, "noise")]))
-    for place, (round_, curve) in enumerate(zip(rounds, curves, strict=True)):
-        title = f"round {place + 1}" if isinstance(round_, RoundData) else round_.name
+    for index, (round_, curve) in enumerate(zip(rounds, curves, strict=True)):
+        title = f"round {index + 1}" if isinstance(round_, RoundData) else round_.name
         named = [svg.element("title", title), drawn(curve, "curve")]
-        parts.append(svg.group(named, class_=f"shade-{shade(place, len(rounds))}"))
+        parts.append(svg.group(named, class_=f"shade-{shade(index, len(rounds))}"))
     parts += svg.axis_bottom(x, height - bottom, labels=[(t, svg.short(t)) for t in x.ticks()])
     parts.append(
         svg.text("candidates by rank", svg.WIDTH - right, height - 6, anchor="end", class_="name")
@@ -65,8 +65,8 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
     widest = max(1, *(len(r.survivors) for r in rounds))
     x = svg.Axis(low=0, high=widest, start=left, end=svg.WIDTH - right)
     parts = []
-    for place, round_ in enumerate(rounds):
-        y = top + row * place
+    for index, round_ in enumerate(rounds):
+        y = top + row * index
         parts.append(svg.text(f"round {round_.number}", left - 8, y + 16, anchor="end"))
         ages = np.bincount(round_.written[round_.survivors].astype(int), minlength=newest + 1)
         start = 0
@@ -84,22 +84,26 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
     return svg.chart(parts, width=svg.WIDTH, height=height, label=label)
 
 
-def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = None) -> Markup:
+def map_points(
+    embedding_map: EmbeddingMap, *, method: str, real: NDArray[Any] | None = None
+) -> Markup:
     """Draw a map of the synthetic texts. Shades show the rounds of the texts. Real texts are
     blue squares."""
     size, pad = svg.WIDTH, 12
     height = 340
-    everything = found.points if real is None else np.concatenate([found.points, real])
+    everything = (
+        embedding_map.points if real is None else np.concatenate([embedding_map.points, real])
+    )
     low, high = everything.min(axis=0), everything.max(axis=0)
     x = svg.Axis(low=float(low[0]), high=float(high[0]), start=pad, end=size - pad)
     y = svg.Axis(low=float(low[1]), high=float(high[1]), start=height - pad, end=pad)
     parts = []
     if real is not None:
         parts.append(_dots(x, y, real, "real-dots"))
-    newest = int(found.written.max(initial=0))
+    newest = int(embedding_map.written.max(initial=0))
     for written in range(newest + 1):
-        own = found.points[found.written == written]
-        parts.append(_dots(x, y, own, f"dots shade-{shade(written, newest + 1)}"))
+        points = embedding_map.points[embedding_map.written == written]
+        parts.append(_dots(x, y, points, f"dots shade-{shade(written, newest + 1)}"))
     label = f"{method}: texts in two dimensions, by the round for which they were written"
     return svg.chart(parts, width=size, height=height, label=label)
 
@@ -111,14 +115,14 @@ def _dots(x: svg.Axis, y: svg.Axis, points: NDArray[Any], class_: str) -> Markup
     )
 
 
-def shade(place: int, count: int) -> int:
-    """Return the shade of item number `place` of `count`. The last item has the full colour."""
-    return _SHADES if count < 2 else 1 + round((_SHADES - 1) * place / (count - 1))
+def shade(index: int, count: int) -> int:
+    """Return the shade of item number `index` of `count`. The last item has the full colour."""
+    return _SHADES if count < 2 else 1 + round((_SHADES - 1) * index / (count - 1))
 
 
 def used_shades(count: int) -> list[int]:
     """Return the shades of `count` items, from pale to full."""
-    return list(dict.fromkeys(shade(place, count) for place in range(count)))
+    return list(dict.fromkeys(shade(index, count) for index in range(count)))
 
 
 def origin(written: int, *, rounds: int) -> str:

@@ -81,12 +81,15 @@ def _metric_charts(
 ) -> Iterator[dict[str, Any]]:
     for metric in _BY_ROUND:
         for space in dict.fromkeys(v.space for v in internal.values if v.metric == metric):
-            own = [v for v in internal.values if v.metric == metric and v.space == space]
-            shown = [v for v in own if v.method in styles]
-            ceiling = next((v for v in own if v.method == REAL), None)
-            rounds = sorted({v.round for v in shown}, key=lambda r: (r == FINAL, r))
+            metric_values = [v for v in internal.values if v.metric == metric and v.space == space]
+            method_values = [v for v in metric_values if v.method in styles]
+            ceiling = next((v for v in metric_values if v.method == REAL), None)
+            rounds = sorted({v.round for v in method_values}, key=lambda r: (r == FINAL, r))
             names = {0: "start", FINAL: "final"}
-            steps = {names.get(r, f"round {r}"): [v for v in shown if v.round == r] for r in rounds}
+            steps = {
+                names.get(r, f"round {r}"): [v for v in method_values if v.round == r]
+                for r in rounds
+            }
             if len(steps) > 1:
                 yield _chart(metric, space, steps, by="round", styles=styles, ceiling=ceiling)
     real = {REAL: ("series-real", 3)}
@@ -132,9 +135,9 @@ def metric_lines(
     largest value decides.
     """
     height, left, right, top, bottom = 250, 52, 16, 14, 34
-    values = [(place, step, v) for place, step in enumerate(steps) for v in steps[step]]
-    shown = [v for _, _, v in values] + ([ceiling] if ceiling is not None else [])
-    reached = [b for v in shown for b in (v.value, v.low, v.high) if b is not None]
+    values = [(index, step, v) for index, step in enumerate(steps) for v in steps[step]]
+    all_values = [v for _, _, v in values] + ([ceiling] if ceiling is not None else [])
+    reached = [b for v in all_values for b in (v.value, v.low, v.high) if b is not None]
     x = svg.Axis(low=-0.3, high=len(steps) - 0.7, start=left, end=svg.WIDTH - right)
     y = svg.Axis(low=0.0, high=most or max(reached) * 1.1 or 1.0, start=height - bottom, end=top)
     parts = svg.axis_left(y, left, svg.WIDTH - right, ticks=y.ticks())
@@ -148,9 +151,9 @@ def metric_lines(
     for offset, method in enumerate(methods):
         style, shape = styles[method]
         nudge = (offset - (len(methods) - 1) / 2) * 0.06
-        own = [(x(place + nudge), step, v) for place, step, v in values if v.method == method]
-        drawn = [svg.line([(px, y(v.value)) for px, _, v in own], "curve")]
-        for px, step, value in own:
+        points = [(x(index + nudge), step, v) for index, step, v in values if v.method == method]
+        drawn = [svg.line([(px, y(v.value)) for px, _, v in points], "curve")]
+        for px, step, value in points:
             mark = [svg.element("title", f"{method}, {step}: {interval(value)}")]
             if value.low is not None and value.high is not None:
                 mark.append(svg.line([(px, y(value.low)), (px, y(value.high))], "whisker"))
@@ -165,7 +168,7 @@ def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list
     by_title: dict[str, dict[MetricLabel, dict[str, MetricValue]]] = {}
     for value in values:
         if value.round == FINAL:
-            title, row = _place(value)
+            title, row = _table_and_row(value)
             by_title.setdefault(title, {}).setdefault(row, {})[value.method] = value
     tables = []
     for title, rows in by_title.items():
@@ -180,7 +183,7 @@ def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list
     return tables
 
 
-def _place(value: MetricValue) -> tuple[str, MetricLabel]:
+def _table_and_row(value: MetricValue) -> tuple[str, MetricLabel]:
     """Return the title of the table that shows a metric value, and the label of the value's row.
 
     For a metric from a plug-in, the title is the metric's name.
@@ -191,7 +194,7 @@ def _place(value: MetricValue) -> tuple[str, MetricLabel]:
         return _SPACES[space], label._replace(better=_LOW) if by_attribute else label
     for prefix, learned in _LEARNED.items():
         if value.metric.startswith(prefix) and value.metric.removeprefix(prefix) in _USEFULNESS:
-            title, row = _place(replace(value, metric=value.metric.removeprefix(prefix)))
+            title, row = _table_and_row(replace(value, metric=value.metric.removeprefix(prefix)))
             return title, row._replace(label=f"{row.label}: {learned}")
     if space in _CORPORA:
         return "Copies", label._replace(label=f"{label.label}, {_CORPORA[space]}")

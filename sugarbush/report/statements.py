@@ -190,12 +190,12 @@ def assumed_public(release: ReleaseFacts) -> list[str]:
     ]
     if (generator := release.generator) is not None:
         model = f", {generator.model}" if generator.model else ""
-        known = (
+        sources = (
             f"the texts that it takes its candidates from: {', '.join(generator.sources)}."
             if generator.sources
             else "everything that it was trained on or written from."
         )
-        items.append(f"The generator ({generator.provider}{model}) and {known}")
+        items.append(f"The generator ({generator.provider}{model}) and {sources}")
     if release.starts_from is not None:
         items.append(
             f"The model that fine-tuning starts from ({release.starts_from}) and everything that "

@@ -63,19 +63,19 @@ def with_ancestors(
     A survivor is a candidate of several rounds, with the same id. So the function uses only the
     first candidate with an id. A lineage ends at a parent that is not among the candidates.
     """
-    known: dict[int, SyntheticText] = {}
+    by_id: dict[int, SyntheticText] = {}
     for candidate in candidates:
-        known.setdefault(candidate.id, candidate)
-    shown = {text.id for text in final}
+        by_id.setdefault(candidate.id, candidate)
+    ids = {text.id for text in final}
     ancestors: list[SyntheticText] = []
     waiting = [text.parent for text in final]
     while waiting:
         parent = waiting.pop()
-        if parent is None or parent in shown or parent not in known:
+        if parent is None or parent in ids or parent not in by_id:
             continue
-        shown.add(parent)
-        ancestors.append(replace(known[parent], final=False))
-        waiting.append(known[parent].parent)
+        ids.add(parent)
+        ancestors.append(replace(by_id[parent], final=False))
+        waiting.append(by_id[parent].parent)
     return (*final, *sorted(ancestors, key=lambda text: text.id))
 
 

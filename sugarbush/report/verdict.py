@@ -96,31 +96,31 @@ def make_verdict(facts: VerdictFacts) -> Verdict:
     >>> make_verdict(VerdictFacts(texts=100, wanted=100, likeness=likeness)).grade
     'poor'
     """
-    found = sorted(_findings(facts), key=lambda finding: -_ORDER.index(finding[0]))
+    findings = sorted(_findings(facts), key=lambda finding: -_ORDER.index(finding[0]))
     training: Literal["good", "poor"] | None = None
     if facts.teaching is not None:
         training = "poor" if facts.teaching.less else "good"
     return Verdict(
-        grade=found[0][0] if found else "good",
-        reasons=tuple(reason for _, reason in found[:_MOST_REASONS]),
+        grade=findings[0][0] if findings else "good",
+        reasons=tuple(reason for _, reason in findings[:_MOST_REASONS]),
         training=training,
         figures=_figures(facts),
     )
 
 
 def _figures(facts: VerdictFacts) -> dict[str, float]:
-    found = {"repeated": facts.repeated, "signal": facts.signal}
+    figures = {"repeated": facts.repeated, "signal": facts.signal}
     if (like := facts.likeness) is not None:
-        found |= {
+        figures |= {
             "separability": like.separability,
             "foreign": like.foreign,
             "coverage": like.coverage,
             "copied": like.copied,
         }
     if (taught := facts.teaching) is not None:
-        found |= {"taught_by_release": taught.release, "taught_by_donated": taught.donated}
-    found |= {f"shown_{a.name}": a.shown for a in facts.attributes}
-    return {name: round(value, 3) for name, value in found.items() if value is not None}
+        figures |= {"taught_by_release": taught.release, "taught_by_donated": taught.donated}
+    figures |= {f"shown_{a.name}": a.shown for a in facts.attributes}
+    return {name: round(value, 3) for name, value in figures.items() if value is not None}
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict | None:
@@ -134,14 +134,16 @@ def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
         return
     yield from _of_likeness(facts.likeness, donated=facts.donated)
     if facts.signal is not None and facts.signal < _LEAST_SIGNAL:
-        found = "the records' scores are hardly more than noise: use more records or more epsilon"
-        yield "fair", found
+        reason = "the records' scores are hardly more than noise: use more records or more epsilon"
+        yield "fair", reason
     if facts.considered is not None and facts.considered <= facts.texts:
-        found = f"the scores chose nothing: there were only {facts.considered:,} different texts"
-        yield "fair", found
+        reason = f"the scores chose nothing: there were only {facts.considered:,} different texts"
+        yield "fair", reason
     if facts.texts < 0.8 * facts.wanted:
-        found = f"only {facts.texts:,} of {facts.wanted:,} texts: there were no more different ones"
-        yield "fair", found
+        reason = (
+            f"only {facts.texts:,} of {facts.wanted:,} texts: there were no more different ones"
+        )
+        yield "fair", reason
     if facts.repeated > 0.05:
         grade: Grade = "poor" if facts.repeated > 0.2 else "fair"
         yield grade, f"{facts.repeated:.0%} of the texts repeat an earlier text"
@@ -150,30 +152,30 @@ def _findings(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
     yield from _of_labels(facts)
 
 
-def _of_likeness(found: Likeness | None, *, donated: int) -> Iterator[tuple[Grade, str]]:
-    if found is None:
+def _of_likeness(likeness: Likeness | None, *, donated: int) -> Iterator[tuple[Grade, str]]:
+    if likeness is None:
         few = "a release of so few texts" if donated >= LEAST_DONATED else "under 10 donated texts"
         yield "fair", f"with {few}, nothing public shows how like the records the texts are"
         return
-    told = f"(separability {found.separability:.2f}; 0.5 is best)"
-    if found.separability > 0.92:
-        yield "poor", f"the texts are easily told from the donated texts {told}"
-    elif found.separability > 0.75:
-        yield "fair", f"the texts differ from the donated texts {told}"
+    detail = f"(separability {likeness.separability:.2f}; 0.5 is best)"
+    if likeness.separability > 0.92:
+        yield "poor", f"the texts are easily told from the donated texts {detail}"
+    elif likeness.separability > 0.75:
+        yield "fair", f"the texts differ from the donated texts {detail}"
     else:
-        yield "good", f"the texts are hard to tell from the donated texts {told}"
-    if found.copied > 0.05:
-        grade: Grade = "poor" if found.copied > 0.2 else "fair"
-        yield grade, f"{found.copied:.0%} of the texts equal a donated text"
-    elif found.separability < 0.3:
+        yield "good", f"the texts are hard to tell from the donated texts {detail}"
+    if likeness.copied > 0.05:
+        grade: Grade = "poor" if likeness.copied > 0.2 else "fair"
+        yield grade, f"{likeness.copied:.0%} of the texts equal a donated text"
+    elif likeness.separability < 0.3:
         yield "fair", "the texts are nearer to the donated texts than these are to each other"
-    if found.foreign > 0.2:
-        grade = "poor" if found.foreign > 0.35 else "fair"
-        yield grade, f"{found.foreign:.0%} of the texts are unlike every donated text"
-    if found.coverage < 0.7:
+    if likeness.foreign > 0.2:
+        grade = "poor" if likeness.foreign > 0.35 else "fair"
+        yield grade, f"{likeness.foreign:.0%} of the texts are unlike every donated text"
+    if likeness.coverage < 0.7:
         yield "fair", "many donated texts have no similar text in the release"
-    if found.donated < _ENOUGH_DONATED:
-        yield "fair", f"only {found.donated} donated texts to compare with"
+    if likeness.donated < _ENOUGH_DONATED:
+        yield "fair", f"only {likeness.donated} donated texts to compare with"
 
 
 def _of_labels(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
@@ -189,11 +191,13 @@ def _of_labels(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
         )
     if unread := [a.name for a in facts.attributes if a.source == "request" or a.guessed]:
         names = ", ".join(unread)
-        found = f"nothing shows whether labels are true: too few donated texts tell their {names}"
-        yield "fair", found
+        reason = f"nothing shows whether labels are true: too few donated texts tell their {names}"
+        yield "fair", reason
     missed = [
         f"{a.name} ({a.shown:.0%})" for a in facts.attributes if a.shown is not None and a.missed
     ]
     if missed:
-        found = f"few texts have the requested {', '.join(missed)}; their labels say what they have"
-        yield "good", found
+        reason = (
+            f"few texts have the requested {', '.join(missed)}; their labels say what they have"
+        )
+        yield "good", reason

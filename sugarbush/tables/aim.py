@@ -79,7 +79,7 @@ def aim(
     weights = _weights(marginals)
     singles_stddev = measurements[0].stddev
     edges = len(measurer.domain) - 1
-    shown: list[AttributeNames] = []
+    dependences: list[AttributeNames] = []
     model = fit(measurer.domain, measurements, rare=rare)
     budget = whole / (_ROUNDS_PER_ATTRIBUTE * len(measurer.domain))
     for number in itertools.count(1):
@@ -97,22 +97,27 @@ def aim(
         measurements.append(measurement)
         if last:
             break
-        before, searching = model, len(shown) < edges
+        before, searching = model, len(dependences) < edges
         shows = searching and _shows_dependence(measurement, before, singles_stddev)
-        if shows and measurement.attributes not in shown:
-            shown.append(measurement.attributes)
-        believed = only(measurements, shown) if len(shown) < edges else measurements
+        if shows and measurement.attributes not in dependences:
+            dependences.append(measurement.attributes)
+        believed = only(measurements, dependences) if len(dependences) < edges else measurements
         model = fit(measurer.domain, believed, rare=rare, start=before)
         if shows or (not searching and _learned(measurement, before, model)):
             continue
         budget *= _ANNEALING
-        if searching and measurer.mu_squared_left < budget * _rounds_to_try(edges, shown):
+        if searching and measurer.mu_squared_left < budget * _rounds_to_try(edges, dependences):
             return finish_evenly(
-                measurer, measurements, shown=shown, rare=rare, start=model, round=number + 1
+                measurer,
+                measurements,
+                dependences=dependences,
+                rare=rare,
+                start=model,
+                round=number + 1,
             )
     # The last measurement used much of the budget, so the model always contains its marginal.
-    kept = None if len(shown) >= edges else [*shown, measurements[-1].attributes]
-    return finish(measurer.domain, measurements, rare=rare, start=model, shown=kept)
+    kept = None if len(dependences) >= edges else [*dependences, measurements[-1].attributes]
+    return finish(measurer.domain, measurements, rare=rare, start=model, dependences=kept)
 
 
 def _fits(model: MarkovRandomField, attributes: AttributeNames, limit_mb: float) -> bool:
@@ -125,13 +130,13 @@ def _fits(model: MarkovRandomField, attributes: AttributeNames, limit_mb: float)
     return model_megabytes(model.domain, [*model.cliques, attributes]) <= limit_mb
 
 
-def _rounds_to_try(edges: int, shown: Sequence[AttributeNames]) -> float:
+def _rounds_to_try(edges: int, dependences: Sequence[AttributeNames]) -> float:
     """Return the number of affordable rounds below which the search for dependences ends.
 
     The number is two rounds per edge of a tree that spans all attributes. After the first found
     dependence, the number is half a round per edge.
     """
-    return edges / 2 if shown else 2 * edges
+    return edges / 2 if dependences else 2 * edges
 
 
 def _measure_worst(
@@ -174,8 +179,8 @@ def _shows_dependence(
 ) -> bool:
     """Return whether a marginal shows, beyond noise, an interaction that the model lacks.
 
-    The residuals are measured minus model counts, without main effects. The test statistic is the
-    sum of the squared residuals. The statistic of noise alone has mean stddev^2 * degrees of
+    Residual = measured count - model count, main effects removed. The test statistic is the sum of
+    the squared residuals. The statistic of noise alone has mean stddev^2 * degrees of
     freedom. Errors of the one-way marginals add at most `singles_stddev`^2 per value.
     """
     domain = measurement.counts.shape

@@ -102,7 +102,7 @@ def axis_order(domain: Domain) -> dict[str, int]:
     Sums along long rows of memory are up to 60 times faster than along short rows.
     """
     ascending = sorted(domain, key=domain.__getitem__)
-    return {name: place for place, name in enumerate(ascending)}
+    return {name: axis for axis, name in enumerate(ascending)}
 
 
 def junction_tree(domain: Domain, cliques: Iterable[AttributeNames]) -> JunctionTree:
@@ -111,12 +111,12 @@ def junction_tree(domain: Domain, cliques: Iterable[AttributeNames]) -> Junction
     Each node lists its attributes in axis order.
     """
     order = axis_order(domain)
-    found = elimination_cliques(domain, cliques)
-    nodes = [tuple(sorted(node, key=order.__getitem__)) for node in found]
+    clique_sets = elimination_cliques(domain, cliques)
+    nodes = [tuple(sorted(node, key=order.__getitem__)) for node in clique_sets]
     outside = set(range(1, len(nodes)))
     listed: list[int] = [0]
     parents: list[int | None] = [None]
-    nearest = {i: (len(found[i] & found[0]), 0) for i in outside}  # Prim's algorithm
+    nearest = {i: (len(clique_sets[i] & clique_sets[0]), 0) for i in outside}  # Prim's algorithm
     while outside:
         chosen = max(outside, key=lambda i: (nearest[i][0], -i))
         shared, parent = nearest[chosen]
@@ -124,7 +124,7 @@ def junction_tree(domain: Domain, cliques: Iterable[AttributeNames]) -> Junction
         parents.append(listed.index(parent) if shared else None)
         listed.append(chosen)
         for i in outside:
-            nearest[i] = max(nearest[i], (len(found[i] & found[chosen]), chosen))
+            nearest[i] = max(nearest[i], (len(clique_sets[i] & clique_sets[chosen]), chosen))
     return JunctionTree(nodes=tuple(nodes[i] for i in listed), parents=tuple(parents))
 
 
@@ -203,8 +203,10 @@ class MarkovRandomField:
             if parent is None:
                 beliefs.append(conditional)
             else:
-                known = _sum_to(beliefs[parent], self.tree.nodes[parent], separator)
-                beliefs.append(conditional * _spread(known, separator, self.tree.nodes[node]))
+                separator_belief = _sum_to(beliefs[parent], self.tree.nodes[parent], separator)
+                beliefs.append(
+                    conditional * _spread(separator_belief, separator, self.tree.nodes[node])
+                )
         return beliefs
 
     def ordered(self, attributes: Iterable[str]) -> AttributeNames:
@@ -219,28 +221,28 @@ class MarkovRandomField:
 
     def marginal(self, attributes: AttributeNames) -> Floats:
         """Return the expected counts of `attributes`, with one axis per attribute."""
-        wanted = self.ordered(attributes)
-        places = tuple(wanted.index(name) for name in attributes)
-        return np.transpose(self.total * self._probabilities(wanted), places)
+        names = self.ordered(attributes)
+        axes = tuple(names.index(name) for name in attributes)
+        return np.transpose(self.total * self._probabilities(names), axes)
 
-    def _probabilities(self, wanted: AttributeNames) -> Floats:
+    def _probabilities(self, attributes: AttributeNames) -> Floats:
         for node, belief in zip(self.tree.nodes, self._beliefs, strict=True):
-            if set(wanted) <= set(node):
-                return _sum_to(belief, node, wanted)
+            if set(attributes) <= set(node):
+                return _sum_to(belief, node, attributes)
         trees = [
-            self._message(node, frozenset(wanted))
+            self._message(node, frozenset(attributes))
             for node, parent in enumerate(self.tree.parents)
-            if parent is None and self._below[node] & set(wanted)
+            if parent is None and self._below[node] & set(attributes)
         ]
-        return self._product(trees, wanted)
+        return self._product(trees, attributes)
 
-    def _message(self, node: int, wanted: frozenset[str]) -> tuple[AttributeNames, Floats]:
+    def _message(self, node: int, requested: frozenset[str]) -> tuple[AttributeNames, Floats]:
         """Compute P(below | separator) by variable elimination.
 
-        `below` contains the wanted attributes that the node's subtree adds to the node's separator.
-        The array has one axis per attribute of `below` and of the separator.
+        `below` contains the requested attributes that the node's subtree adds to the node's
+        separator. The array has one axis per attribute of `below` and of the separator.
         """
-        below = wanted & self._below[node]
+        below = requested & self._below[node]
         key = (node, below)
         if key not in self._messages:
             attributes, separator = self.tree.nodes[node], self._separators[node]
@@ -250,8 +252,8 @@ class MarkovRandomField:
                 if parent == node and below & self._below[child]
             ]
             needed = below | set(separator) | {name for names, _ in parts for name in names}
-            own = tuple(name for name in attributes if name in needed)
-            parts.append((own, _sum_to(self._conditionals[node], attributes, own)))
+            scope = tuple(name for name in attributes if name in needed)
+            parts.append((scope, _sum_to(self._conditionals[node], attributes, scope)))
             result = self.ordered((*below, *separator))
             self._messages[key] = (result, self._product(parts, result))
         return self._messages[key]
@@ -345,11 +347,11 @@ class _LeastSquares:
         self.model = model
         self.precision: dict[AttributeNames, Floats] = {}
         weighted: dict[AttributeNames, Floats] = {}
-        for one in observations:  # averages observations of the same clique, by precision
-            names = model.ordered(one.attributes)
-            axes = [one.attributes.index(name) for name in names]
-            precision = 1 / np.transpose(one.variance, axes)
-            weight = np.transpose(one.counts, axes) * precision
+        for observation in observations:  # averages observations of the same clique, by precision
+            names = model.ordered(observation.attributes)
+            axes = [observation.attributes.index(name) for name in names]
+            precision = 1 / np.transpose(observation.variance, axes)
+            weight = np.transpose(observation.counts, axes) * precision
             self.precision[names] = self.precision.get(names, 0.0) + precision
             weighted[names] = weighted.get(names, 0.0) + weight
         self.targets = {c: weighted[c] / p for c, p in self.precision.items()}
@@ -444,8 +446,8 @@ def _plus(blocks: _Blocks, factor: float, more: _Blocks) -> _Blocks:
     return {clique: block + factor * more[clique] for clique, block in blocks.items()}
 
 
-def _dot(one: _Blocks, other: _Blocks) -> float:
-    return math.fsum(float(np.vdot(block, other[clique])) for clique, block in one.items())
+def _dot(blocks: _Blocks, other: _Blocks) -> float:
+    return math.fsum(float(np.vdot(block, other[clique])) for clique, block in blocks.items())
 
 
 def _largest(blocks: _Blocks) -> float:
@@ -512,12 +514,12 @@ def _systematic(table: Floats, group: NDArray[np.int64], rng: Rng) -> NDArray[np
     sizes = np.bincount(group, minlength=groups)
     shuffled = rng.permutation(len(group))
     order = shuffled[np.argsort(group[shuffled], kind="stable")]
-    place = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    quantile = (place + rng.random(len(group))) / np.repeat(sizes, sizes)
+    rank = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    quantile = (rank + rng.random(len(group))) / np.repeat(sizes, sizes)
     cumulative = np.cumsum(table, axis=1)
     cumulative /= cumulative[:, -1:]
     ascending = (cumulative + np.arange(groups)[:, None]).ravel()
-    found = np.searchsorted(ascending, group[order] + quantile, side="right")
+    indices = np.searchsorted(ascending, group[order] + quantile, side="right")
     drawn = np.empty(len(group), dtype=np.int64)
-    drawn[order] = np.minimum(found - group[order] * columns, columns - 1)
+    drawn[order] = np.minimum(indices - group[order] * columns, columns - 1)
     return drawn

@@ -195,8 +195,8 @@ def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]
     if not np.issubdtype(table.dtype, np.integer):
         raise InvariantError("codes must be integers")
     columns = {}
-    for place, (name, size) in enumerate(domain.items()):
-        column = table[:, place]
+    for index, (name, size) in enumerate(domain.items()):
+        column = table[:, index]
         if len(column) and not (column.min() >= 0 and column.max() < size):
             raise InvariantError(f"attribute '{name}' has a code outside its domain")
         columns[name] = _smallest(column, size)

@@ -62,9 +62,9 @@ def smartnoise(
     setattr(loop, "_worst_approximated", asked.select)  # noqa: B010 — smartnoise's own hook
     # A copy of `AIM` has its own globals, so the replacements do not change smartnoise's module.
     # `print` is replaced, because smartnoise prints its sigma and its table's width.
-    own = module.AIMSynthesizer.AIM
+    original = module.AIMSynthesizer.AIM
     names = {**vars(module), "gaussian_noise": asked.measure, "print": lambda *_: None}
-    run = FunctionType(own.__code__, names, argdefs=own.__defaults__)
+    run = FunctionType(original.__code__, names, argdefs=original.__defaults__)
     run(loop, asked, _workload(domain, degree=degree, max_cells=max_cells))
     return Synthesis(
         model=_adopt(loop.synthesizer, domain),
@@ -92,8 +92,8 @@ def rho_within(mu_squared: float) -> float:
 
     from scipy.optimize import brentq
 
-    found = brentq(lambda rho: cost(rho) - mu_squared, mu_squared / 16, mu_squared, rtol=1e-12)
-    return float(found) * (1 - 1e-9)
+    root = brentq(lambda rho: cost(rho) - mu_squared, mu_squared / 16, mu_squared, rtol=1e-12)
+    return float(root) * (1 - 1e-9)
 
 
 @dataclass

@@ -108,7 +108,7 @@ def merge_rare(measurer: MarginalMeasurer, rare: Mapping[str, RareValues]) -> No
 
 
 def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> NoisyMarginal:
-    """Convert a measurement to an observation, and sum the counts of merged values."""
+    """Convert a measurement to the model's form. Add up the merged counts and variances."""
     counts = measurement.counts.astype(np.float64)
     variance = np.full(counts.shape, measurement.stddev**2)
     if not measurement.merged:
@@ -144,13 +144,13 @@ def finish(
     *,
     rare: Mapping[str, RareValues],
     start: MarkovRandomField | None = None,
-    shown: Sequence[AttributeNames] | None = None,
+    dependences: Sequence[AttributeNames] | None = None,
 ) -> Synthesis:
     """Fit the final model, and return the engine's result.
 
-    The model uses all one-way marginals, and the larger marginals in `shown` (None: all).
+    The model uses all one-way marginals, and the larger marginals in `dependences` (None: all).
     """
-    believed = measurements if shown is None else only(measurements, shown)
+    believed = measurements if dependences is None else only(measurements, dependences)
     return Synthesis(
         model=fit(domain, believed, rare=rare, start=start, calibrations=FINAL),
         measurements=tuple(measurements),
@@ -159,35 +159,38 @@ def finish(
     )
 
 
-def only(measurements: Sequence[Measurement], shown: Sequence[AttributeNames]) -> list[Measurement]:
-    """Return the measurements of one-way marginals and of the larger marginals in `shown`."""
-    return [m for m in measurements if len(m.attributes) == 1 or m.attributes in shown]
+def only(
+    measurements: Sequence[Measurement], dependences: Sequence[AttributeNames]
+) -> list[Measurement]:
+    """Return the measurements of one-way marginals and of the larger marginals in `dependences`."""
+    return [m for m in measurements if len(m.attributes) == 1 or m.attributes in dependences]
 
 
 def finish_evenly(
     measurer: MarginalMeasurer,
     measurements: Sequence[Measurement],
     *,
-    shown: Sequence[AttributeNames],
+    dependences: Sequence[AttributeNames],
     rare: Mapping[str, RareValues],
     start: MarkovRandomField,
     round: int,
 ) -> Synthesis:
-    """Spend the rest of the budget evenly on the marginals in `shown` and on all one-way marginals.
+    """Spend the rest of the budget evenly on the marginals in `dependences` and on all
+    one-way marginals.
 
-    The model contains only marginals in `shown` and one-way marginals. The new measurements of
-    one-way marginals do not merge rare values.
+    The model contains only marginals in `dependences` and one-way marginals. The new measurements
+    of one-way marginals do not merge rare values.
     """
-    if not shown:
+    if not dependences:
         return finish_singles(measurer, measurements, rare=rare, round=round)
     domain = dict(measurer.domain)
-    mu = all_of(measurer.mu_squared_left / (len(shown) + len(domain)))
-    again = [measurer.measure(attributes, mu=mu, round=round) for attributes in shown]
+    mu = all_of(measurer.mu_squared_left / (len(dependences) + len(domain)))
+    again = [measurer.measure(attributes, mu=mu, round=round) for attributes in dependences]
     measurer.unmerge()
     again += measure_singles(measurer, mu_squared=measurer.mu_squared_left, round=round)
     whole = [*measurements, *again]
     rare = with_all_counts(rare, whole)
-    return finish(domain, whole, rare=rare, start=start, shown=shown)
+    return finish(domain, whole, rare=rare, start=start, dependences=dependences)
 
 
 def with_all_counts(
@@ -196,9 +199,9 @@ def with_all_counts(
     """Replace the counts of rare values by the mean of all measurements, weighted by precision."""
     better = {}
     for name, values in rare.items():
-        own = [m for m in measurements if m.attributes == (name,) and not m.merged]
-        weights = [m.stddev**-2 for m in own]
-        counts = np.average([m.counts for m in own], axis=0, weights=weights)
+        singles = [m for m in measurements if m.attributes == (name,) and not m.merged]
+        weights = [m.stddev**-2 for m in singles]
+        counts = np.average([m.counts for m in singles], axis=0, weights=weights)
         better[name] = replace(values, counts=counts)
     return better
 
@@ -227,9 +230,9 @@ def draw_rows(synthesis: Synthesis, rng: Rng) -> NDArray[np.int64]:
     """Sample rows of codes. The number of rows is the DP record count, in [1, MAX_ROWS]."""
     count = min(max(round(synthesis.record_count), 1), MAX_ROWS)
     rows = synthesis.model.sample(count, rng)
-    for place, name in enumerate(synthesis.model.domain):
+    for index, name in enumerate(synthesis.model.domain):
         if synthesis.model_merged and name in synthesis.rare:
-            rows[:, place] = _unmerge(rows[:, place], synthesis, name, rng)
+            rows[:, index] = _unmerge(rows[:, index], synthesis, name, rng)
     return rows
 
 

@@ -39,7 +39,7 @@ class FineTuning:
 
 def fine_tune(
     texts: Private[str],
-    wanted: FineTuning,
+    settings: FineTuning,
     *,
     epsilon: float,
     session: PrivacySession,
@@ -53,7 +53,7 @@ def fine_tune(
     together cost at most `epsilon` at the ledger's delta.
     """
     schedule = make_schedule(
-        batch_size=wanted.batch_size, epochs=wanted.epochs, unit_count=wanted.records
+        batch_size=settings.batch_size, epochs=settings.epochs, unit_count=settings.records
     )
     delta = session.ledger.delta
     plan = with_subsampling(
@@ -63,29 +63,32 @@ def fine_tune(
     )
     event = plan.of(_PART).subsampled
     assert event is not None
-    device = open_device(wanted.device)
-    model, tokenizer = models.load(wanted.model, device=device)
-    models.refuse_beyond_context(model, wanted.max_length)
-    if wanted.lora_rank is not None:
-        model = models.with_lora(model, rank=wanted.lora_rank)
+    device = open_device(settings.device)
+    model, tokenizer = models.load(settings.model, device=device)
+    models.refuse_beyond_context(model, settings.max_length)
+    if settings.lora_rank is not None:
+        model = models.with_lora(model, rank=settings.lora_rank)
     trained = train(
         model,
         texts.map_batch(
-            lambda own: plain_examples(own, tokenizer=tokenizer, max_length=wanted.max_length)
+            lambda batch: plain_examples(batch, tokenizer=tokenizer, max_length=settings.max_length)
         ),
         mechanism=Mechanism(
             rate=schedule.rate,
             steps=schedule.steps,
             repeatable_steps=0,
             noise_multiplier=event.noise_multiplier,
-            clip_norm=wanted.clip_norm,
+            clip_norm=settings.clip_norm,
             expected_batch_size=schedule.expected_batch_size,
         ),
         learning=Learning(
-            learning_rate=wanted.learning_rate, decay=Decay.LINEAR, warmup_steps=0, weight_decay=0.0
+            learning_rate=settings.learning_rate,
+            decay=Decay.LINEAR,
+            warmup_steps=0,
+            weight_decay=0.0,
         ),
-        performance=Performance(micro_batch_tokens=wanted.micro_batch_tokens, checkpoint_every=1),
-        probe=probe_examples(len(tokenizer), max_length=wanted.max_length),
+        performance=Performance(micro_batch_tokens=settings.micro_batch_tokens, checkpoint_every=1),
+        probe=probe_examples(len(tokenizer), max_length=settings.max_length),
         checkpoints=Checkpoints(checkpoints, counts=counts),
         session=session,
     )
@@ -96,7 +99,7 @@ def fine_tune(
         "noise_multiplier": event.noise_multiplier,
         "sampling_rate": schedule.rate,
         "steps": schedule.steps,
-        "clip_norm": wanted.clip_norm,
+        "clip_norm": settings.clip_norm,
         "unit": session.ledger.unit.value,
         "ledger_ids": list(trained.ledger_ids),
     }

@@ -234,7 +234,7 @@ def call_endpoint(case: Any, folder: Path) -> None:
             store=lambda: answers.put(call.key, completion),
         )
         assert answers.get(call.key) == completion or completion.text is None
-    meter.shown()
+    meter.summary()
     journal = folder / "usage" / "letters.jsonl"
     spending_by_batch(read_journal(journal))
     assert CANARY not in journal.read_text()

@@ -292,7 +292,7 @@ def _meter(folder: Path) -> None:
     with meter.alone(print):
         meter.admit(0.5)
         meter.settle(0.5, _COMPLETION, what="labels")
-    meter.shown()
+    meter.summary()
     spending_by_batch(read_journal(meter._journal.path))
     assert math.isfinite(meter.spent.cost) and meter.spent.cost >= 0
 

@@ -110,7 +110,7 @@ def test_a_label_that_is_not_written_does_not_count(
         patch.setattr(Path, "replace", fail)
         with pytest.raises(StorageError):
             server.labels.label(1, [])
-    assert server.labels.shown(1)["done"] == 1
+    assert server.labels.page_entry(1)["done"] == 1
 
 
 def test_an_error_prints_no_text_and_no_traceback(
@@ -119,7 +119,7 @@ def test_an_error_prints_no_text_and_no_traceback(
     def fail(number: int) -> None:
         raise RuntimeError(TEXTS[number])
 
-    monkeypatch.setattr(server.labels, "shown", fail)
+    monkeypatch.setattr(server.labels, "page_entry", fail)
     with pytest.raises(http.client.RemoteDisconnected):
         asked(server, f"/{server.token}/texts/0")
     monkeypatch.setattr(server.labels, "label", lambda number, spans: time.sleep(0.3))
@@ -150,7 +150,7 @@ def test_half_a_character_is_refused_before_anything_is_labelled(tmp_path: Path)
 
 def test_texts_that_measure_have_no_suggestions(server: LabelServer) -> None:
     for number, text in enumerate(server.labels.texts):
-        shown = server.labels.shown(number)
+        shown = server.labels.page_entry(number)
         if use_of(text) == "measure":
             assert shown["spans"] == []
         elif "555" in text:

@@ -28,7 +28,7 @@ from transformers.cache_utils import DynamicLayer
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.huggingface.model import LocalModel
-from sugarbush.generators.huggingface.settings import TOP_P, HuggingFace
+from sugarbush.generators.huggingface.model_settings import TOP_P, LocalModelSettings
 from sugarbush.generators.huggingface.steering import Steering, steered
 from sugarbush.generators.prompts import SEPARATOR
 
@@ -46,7 +46,7 @@ class PromptRow:
 
 
 def write_batch(
-    local: LocalModel, rows: Sequence[PromptRow], params: HuggingFace, *, steering: Steering
+    local: LocalModel, rows: Sequence[PromptRow], params: LocalModelSettings, *, steering: Steering
 ) -> list[Completion]:
     """Return the model's completion of each prompt, with the vectors of `steering`.
 
@@ -56,8 +56,8 @@ def write_batch(
     ids, mask = pad_left([row.ids for row in rows], pad_id=local.pad_id)
     limits = torch.tensor([len(row.uniforms) for row in rows], device=local.device)
     uniforms = torch.zeros(len(rows), int(limits.max()))
-    for place, row in enumerate(rows):
-        uniforms[place, : len(row.uniforms)] = torch.from_numpy(row.uniforms)
+    for index, row in enumerate(rows):
+        uniforms[index, : len(row.uniforms)] = torch.from_numpy(row.uniforms)
     width = ids.shape[1]
     try:
         with torch.inference_mode(), steered(local.model, steering):
@@ -68,7 +68,7 @@ def write_batch(
                     mask=mask.to(local.device),
                     uniforms=uniforms.to(local.device),
                     limits=limits,
-                    places=torch.arange(len(rows)),
+                    indices=torch.arange(len(rows)),
                 ),
                 width=width,
                 params=params,
@@ -83,13 +83,13 @@ def write_batch(
 
 @dataclass(frozen=True, kw_only=True)
 class _Batch:
-    """The rows with unfinished answers: `ids` and `mask` (b, t), and their `places` (b,)."""
+    """The rows with unfinished answers: `ids` and `mask` (b, t), and their `indices` (b,)."""
 
     ids: Tensor
     mask: Tensor
     uniforms: Tensor
     limits: Tensor
-    places: Tensor
+    indices: Tensor
 
     def take(self, rows: Tensor, *, ids: Tensor) -> _Batch:
         """Keep only `rows` of the batch. `ids` are the tokens of the whole batch so far."""
@@ -99,18 +99,18 @@ class _Batch:
             mask=grown[rows],
             uniforms=self.uniforms[rows],
             limits=self.limits[rows],
-            places=self.places[rows.cpu()],
+            indices=self.indices[rows.cpu()],
         )
 
 
 def _added_tokens(
-    local: LocalModel, batch: _Batch, *, width: int, params: HuggingFace
+    local: LocalModel, batch: _Batch, *, width: int, params: LocalModelSettings
 ) -> list[list[int]]:
     """Return the tokens that the model adds to each row, until an end token or the row's limit."""
-    added: list[list[int]] = [[] for _ in batch.places]
+    added: list[list[int]] = [[] for _ in batch.indices]
     end_ids = torch.tensor(local.end_ids, device=local.device, dtype=torch.int64)
     cache: Any = _empty_cache(local.model)
-    while len(batch.places):
+    while len(batch.indices):
         ends = _Ends(width, batch.limits, None if local.chats else local.tokenizer)
         output = local.model.generate(
             batch.ids,
@@ -126,8 +126,8 @@ def _added_tokens(
         )
         ids, cache = output.sequences, output.past_key_values
         ended = ends.ended | torch.isin(ids[:, batch.ids.shape[1] :], end_ids).any(dim=1)
-        for place, tokens in zip(batch.places.tolist(), ids[:, width:].tolist(), strict=True):
-            added[place] = tokens
+        for index, tokens in zip(batch.indices.tolist(), ids[:, width:].tolist(), strict=True):
+            added[index] = tokens
         going_on = (~ended).nonzero()[:, 0]
         cache.batch_select_indices(going_on)
         batch = batch.take(going_on, ids=ids)
@@ -142,12 +142,12 @@ def pack(lengths: Sequence[int], limits: Sequence[int], *, batch_tokens: int) ->
     """
     batches: list[list[int]] = []
     room, longest, limit = 0, 0, 0
-    for place in sorted(range(len(lengths)), key=lambda i: (-lengths[i], -limits[i], i)):
-        limit = max(limit, limits[place])
+    for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], -limits[i], i)):
+        limit = max(limit, limits[index])
         if not batches or (len(batches[-1]) + 1) * (longest + limit) > room:
             batches.append([])
-            room, longest, limit = batch_tokens, lengths[place], limits[place]
-        batches[-1].append(place)
+            room, longest, limit = batch_tokens, lengths[index], limits[index]
+        batches[-1].append(index)
     return batches
 
 
@@ -185,8 +185,8 @@ def _pick_sorted(likeliest: Tensor, tokens: Tensor, uniforms: Tensor, *, top_p: 
     """Draw one of `tokens` (b, k) per row. Their probabilities `likeliest` (b, k) must fall."""
     before = likeliest.cumsum(dim=-1) - likeliest
     size = (before < top_p).sum(dim=-1)
-    place = _invert(likeliest * (before < top_p), uniforms).minimum(size - 1)
-    return tokens.gather(-1, place[:, None])[:, 0]
+    rank = _invert(likeliest * (before < top_p), uniforms).minimum(size - 1)
+    return tokens.gather(-1, rank[:, None])[:, 0]
 
 
 def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
@@ -255,7 +255,7 @@ class _Sampler(LogitsProcessor):
     """Draws one token per row with the row's own random numbers. All other tokens get the score
     minus infinity."""
 
-    def __init__(self, width: int, uniforms: Tensor, params: HuggingFace) -> None:
+    def __init__(self, width: int, uniforms: Tensor, params: LocalModelSettings) -> None:
         self._width, self._uniforms, self._params = width, uniforms, params
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key,
 from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
 from sugarbush.generators.huggingface.batch import PromptRow, pack, write_batch
 from sugarbush.generators.huggingface.model import LocalModel, load_model
-from sugarbush.generators.huggingface.settings import TOP_P, HuggingFace
+from sugarbush.generators.huggingface.model_settings import TOP_P, LocalModelSettings
 from sugarbush.generators.huggingface.steering import checked_steering
 from sugarbush.generators.interface import (
     NO_REQUESTS,
@@ -78,7 +78,7 @@ class HuggingFaceGenerator(Generator):
 
     def __init__(
         self,
-        params: HuggingFace,
+        params: LocalModelSettings,
         *,
         seed: int,
         state: Path,
@@ -95,13 +95,13 @@ class HuggingFaceGenerator(Generator):
         and at every new token. `ActivationReader` reads hidden states of the same layers. Raises
         ParamsError if the model lacks a layer, or if a vector has another size.
         """
-        found = ReleasedNumbers.checked(numbers, names=("steering",), generator=PROVIDER)
-        steering = found.values.get("steering", {})
+        released = ReleasedNumbers.checked(numbers, names=("steering",), generator=PROVIDER)
+        steering = released.values.get("steering", {})
         if not isinstance(steering, Mapping):
             raise ParamsError("steering: map each layer to its vector, such as {12: vector}")
         checked_steering(load_model(self._params), steering)
         return HuggingFaceGenerator(
-            self._params, seed=self._seed, state=self._state, say=self._say, numbers=found
+            self._params, seed=self._seed, state=self._state, say=self._say, numbers=released
         )
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
@@ -123,33 +123,33 @@ class HuggingFaceGenerator(Generator):
         used. Raises GeneratorError if all prompts or a batch are too large for the model, and
         StorageError if the disk fails. Finished answers stay in the cache.
         """
-        wanted = released_requests(requests)
+        request_values = released_requests(requests)
         local = load_model(self._params)
-        prompts = self._prompts(local, wanted, what)
+        prompts = self._prompts(local, request_values, what)
         with open_cache(self._state) as cache:
 
-            def ask(places: Sequence[int], attempt: int) -> Asked:
-                keys = {i: self._key(local, prompts[i], attempt) for i in places}
-                by_key = {keys[i]: prompts[i] for i in places}
+            def ask(indices: Sequence[int], attempt: int) -> Asked:
+                keys = {i: self._key(local, prompts[i], attempt) for i in indices}
+                by_key = {keys[i]: prompts[i] for i in indices}
                 had = cache.find(by_key)
                 fresh = self._written(local, by_key, had, attempt=attempt, cache=cache, what=what)
                 completions = {k: _read(local, c) for k, c in (had | fresh).items()}
                 return Asked(keys=keys, completions=completions, fresh=fresh.keys())
 
             ids = merge_ids(requests, Released(None, self._numbers.ledger_ids))
-            return Released(answer_all(wanted, prompts, ask), ids)
+            return Released(answer_all(request_values, prompts, ask), ids)
 
     def _prompts(
-        self, local: LocalModel, wanted: tuple[Request, ...], what: str
+        self, local: LocalModel, requests: tuple[Request, ...], what: str
     ) -> dict[int, _Prompt]:
         prompts = fitting_prompts(
-            wanted, lambda request: self._prompt(local, request), what=what, say=self._say
+            requests, lambda request: self._prompt(local, request), what=what, say=self._say
         )
         if left_out := sum(prompt.left_out for prompt in prompts.values()):
-            shown = sum(len(prompt.request.examples) for prompt in prompts.values())
+            example_count = sum(len(prompt.request.examples) for prompt in prompts.values())
             self._say(
-                f"{what}: {left_out} of {shown} examples were left out, because the model's "
-                f"context of {local.context_tokens} tokens has no room"
+                f"{what}: {left_out} of {example_count} examples were left out, because the "
+                f"model's context of {local.context_tokens} tokens has no room"
             )
         return prompts
 
@@ -261,7 +261,7 @@ def _first_of_list(text: str, *, ended: bool) -> tuple[str, bool]:
     first, *others = _NEXT_TEXT.split(_LABEL.sub("", text), maxsplit=1)
     if ended or others:
         return first, True
-    ends = [found.end() for found in _SENTENCE_END.finditer(first)]
+    ends = [match.end() for match in _SENTENCE_END.finditer(first)]
     if not ends or ends[-1] < _LEAST_KEPT_SHARE * len(first):
         return first, False
     return first[: ends[-1]], True

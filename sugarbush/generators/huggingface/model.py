@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, 
 
 from sugarbush.errors import ParamsError
 from sugarbush.extras import require_extra
-from sugarbush.generators.huggingface.settings import HuggingFace
+from sugarbush.generators.huggingface.model_settings import LocalModelSettings
 
 # transformers raises these errors for a folder that is incomplete, damaged or of another kind.
 _CANNOT_LOAD = (
@@ -77,7 +77,7 @@ class LocalModel:
         return written
 
 
-def load_model(params: HuggingFace) -> LocalModel:
+def load_model(params: LocalModelSettings) -> LocalModel:
     """Return the model of the settings. The model is loaded once per process.
 
     Raises ParamsError, which names the wrong setting.
@@ -115,8 +115,8 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
     except _CANNOT_LOAD as error:
         raise ParamsError(_cannot_load(name, error)) from None
     # If a folder has no tokenizer, transformers returns a tokenizer with an empty vocabulary.
-    known = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
-    if not known or max(known) >= model.get_input_embeddings().num_embeddings:
+    token_ids = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
+    if not token_ids or max(token_ids) >= model.get_input_embeddings().num_embeddings:
         raise ParamsError(
             f"generator.huggingface.model='{name}' has no tokenizer that fits its weights. Add the "
             "model's tokenizer to its folder, or use another model"

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.huggingface.model import LocalModel, load_model
-from sugarbush.generators.huggingface.settings import HuggingFace
+from sugarbush.generators.huggingface.model_settings import LocalModelSettings
 
 Steering = Mapping[int, NDArray[np.float64]]  # layer to vector (hidden size,)
 
@@ -73,7 +73,7 @@ class ActivationReader:
 
     def __init__(
         self,
-        params: HuggingFace,
+        params: LocalModelSettings,
         layers: Sequence[int],
         *,
         prompt: str,
@@ -87,8 +87,8 @@ class ActivationReader:
         tokenizer, device = self._local.tokenizer, self._local.device
         ids = torch.tensor([tokenizer(prompt)["input_ids"]], dtype=torch.int64, device=device)
         with torch.inference_mode():
-            found = self._local.model(ids, use_cache=True) if ids.shape[1] else None
-        self._prompt = None if found is None else found.past_key_values
+            output = self._local.model(ids, use_cache=True) if ids.shape[1] else None
+        self._prompt = None if output is None else output.past_key_values
 
     def read(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the means, (n, layers, hidden size). Row i depends on text i alone.
@@ -108,8 +108,8 @@ class ActivationReader:
         ids = torch.zeros((self._rows, self._tokens), dtype=torch.int64)
         mask = torch.zeros((self._rows, self._tokens, 1), device=local.device)
         for row, text in enumerate(texts):
-            known = local.tokenizer(text, add_special_tokens=False, split_special_tokens=True)
-            tokens = known["input_ids"][: self._tokens]
+            encoded = local.tokenizer(text, add_special_tokens=False, split_special_tokens=True)
+            tokens = encoded["input_ids"][: self._tokens]
             ids[row, : len(tokens)] = torch.tensor(tokens, dtype=torch.int64)
             mask[row, : len(tokens)] = 1
         cache = copy.deepcopy(self._prompt)
@@ -131,8 +131,8 @@ class ActivationReader:
             (states[layer].float() * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
             for layer in self._layers
         ]
-        found: NDArray[np.float32] = torch.stack(means, dim=1).cpu().numpy()
-        return found
+        activations: NDArray[np.float32] = torch.stack(means, dim=1).cpu().numpy()
+        return activations
 
 
 def _layers(model: Any) -> nn.ModuleList:

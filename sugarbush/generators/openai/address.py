@@ -1,6 +1,6 @@
 """Decides from an endpoint's address whether other machines can read the calls.
 
-Upper and lower case are the same: HTTP://LocalHost is http://localhost.
+Case is ignored: HTTP://LocalHost is http://localhost.
 """
 
 from __future__ import annotations

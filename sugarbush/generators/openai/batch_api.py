@@ -38,9 +38,9 @@ from sugarbush.generators.openai.batch_jobs import (
 )
 from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call, call_body, read_completion
+from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 from sugarbush.generators.openai.failures import FAULTS, StopError, call_error, explain, retrying
 from sugarbush.generators.openai.http_client import answers_up_to
-from sugarbush.generators.openai.settings import EndpointSettings
 
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _WINDOW: Literal["24h"] = "24h"
@@ -219,8 +219,8 @@ class BatchApi:
         exist."""
         if job.id is not None:
             batch = await self._retried(self.client.batches.retrieve, job.id)
-        elif (found := await self._find(job.name)) is not None:
-            batch = found
+        elif (earlier_batch := await self._find(job.name)) is not None:
+            batch = earlier_batch
         else:
             with self.meter.alone(self.say):
                 remove_job(self.folder, job)

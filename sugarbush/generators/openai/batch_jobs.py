@@ -44,14 +44,14 @@ class BatchJob:
 
 def jobs_in(folder: Path) -> tuple[BatchJob, ...]:
     """Return all batches that no run has collected. Raises StorageError for a damaged file."""
-    found = (load_job(path) for path in sorted(folder.glob("*.json")))
-    return tuple(job for job in found if job is not None)
+    jobs = (load_job(path) for path in sorted(folder.glob("*.json")))
+    return tuple(job for job in jobs if job is not None)
 
 
 def jobs_with(folder: Path, keys: Collection[str]) -> tuple[BatchJob, ...]:
     """Return the batches that contain a call with one of `keys`."""
-    wanted = set(keys)
-    return tuple(job for job in jobs_in(folder) if wanted & set(job.keys))
+    key_set = set(keys)
+    return tuple(job for job in jobs_in(folder) if key_set & set(job.keys))
 
 
 def load_job(path: Path) -> BatchJob | None:

@@ -26,10 +26,10 @@ from filelock import FileLock, Timeout
 
 from sugarbush.errors import GeneratorError, StorageError
 from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.interface import cost_of
 from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
 from sugarbush.generators.openai.batch_jobs import jobs_in
-from sugarbush.generators.openai.settings import EndpointSettings
+from sugarbush.generators.openai.endpoint_settings import EndpointSettings
+from sugarbush.generators.prices import cost_of
 from sugarbush.paths import make_owner_only, open_owner_only
 
 FOLDER = "usage"
@@ -106,8 +106,8 @@ def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
     """Sum the paid calls by stage and batch of requests, in order of the first paid call."""
     totals: dict[tuple[str, str], Spending] = {}
     for call in paid:
-        place = (call.stage, call.what)
-        totals[place] = totals.get(place, Spending(stage=call.stage, what=call.what)).plus(call)
+        key = (call.stage, call.what)
+        totals[key] = totals.get(key, Spending(stage=call.stage, what=call.what)).plus(call)
     return tuple(totals.values())
 
 
@@ -231,7 +231,7 @@ class Meter:
         self.release(worst_cost)
         self.refresh()
 
-    def shown(self) -> str:
+    def summary(self) -> str:
         spent, params = self.spent, self._params
         paid = f"cost {spent.cost:.4f}"
         if params.price is None:
@@ -291,8 +291,8 @@ class _Journal:
         line = json.dumps(vars(paid), separators=(",", ":")).encode() + b"\n"
         with _storage(self.path):
             make_owner_only(self.path.parent)
-            place = self.path.stat().st_size if self.path.exists() else 0
-            self._write_settling(f"{place}\n".encode() + line)
+            offset = self.path.stat().st_size if self.path.exists() else 0
+            self._write_settling(f"{offset}\n".encode() + line)
         self._unsettled = True
         yield
         self._append(line)
@@ -304,11 +304,11 @@ class _Journal:
         """Append the line that a dead run left in `.settling`, if the journal lacks this line."""
         with _storage(self.path):
             written = self._settling.read_bytes() if self._settling.exists() else b""
-            place, _, line = written.partition(b"\n")
-            known = place.isdigit() and len(place) < 19
-            if _parse(line) is None or not line.endswith(b"\n") or not known:
+            offset, _, line = written.partition(b"\n")
+            has_offset = offset.isdigit() and len(offset) < 19
+            if _parse(line) is None or not line.endswith(b"\n") or not has_offset:
                 return  # the line is incomplete, so the run has not stored the answer
-            after = self.path.read_bytes()[int(place) :] if self.path.exists() else b""
+            after = self.path.read_bytes()[int(offset) :] if self.path.exists() else b""
         if line not in after:
             self._append(line)
         with _storage(self.path):

@@ -20,9 +20,9 @@ import openai
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.address import may_use_proxy
+from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 from sugarbush.generators.openai.failures import MalformedError
 from sugarbush.generators.openai.http_client import BoundedClient
-from sugarbush.generators.openai.settings import EndpointSettings
 
 _MOST_TOKENS = 2**40
 _HEADERS = {
@@ -54,15 +54,16 @@ def read_key(params: EndpointSettings) -> str:
     if params.key_variable is None:
         return "none"
     key = os.environ.get(params.key_variable, "").strip()
-    place = f"environment variable {params.key_variable} ({params.setting}.key_variable)"
+    variable = f"environment variable {params.key_variable} ({params.setting}.key_variable)"
     if not key:
         raise ParamsError(
-            f"no key: {place} is not set. Export it in the shell that runs Sugarbush, or set "
+            f"no key: {variable} is not set. Export it in the shell that runs Sugarbush, or set "
             "`key_variable: null` for an endpoint that needs no key."
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ParamsError(
-            f"{place} contains a space or another character that no key has. Set the variable again"
+            f"{variable} contains a space or another character that no key has. Set the variable "
+            "again"
         )
     return key
 
@@ -83,10 +84,12 @@ async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpe
     authorization = (b"authorization", f"Bearer {key}".encode())
 
     async def remove_headers(request: Any) -> None:
-        own = _HEADERS
+        header_names = _HEADERS
         if f".{request.url.host}".endswith(".openai.com"):
-            own = own | _OF_AN_ACCOUNT
-        kept = [(name, value) for name, value in request.headers.raw if name.lower() in own]
+            header_names = header_names | _OF_AN_ACCOUNT
+        kept = [
+            (name, value) for name, value in request.headers.raw if name.lower() in header_names
+        ]
         request.headers = type(request.headers)([*kept, authorization])
 
     http_client = BoundedClient(

@@ -21,6 +21,7 @@ from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.concurrency import ConcurrencyLimit
 from sugarbush.generators.openai.cost import likely_prompt_tokens
 from sugarbush.generators.openai.endpoint import Call, call_body, complete, open_client
+from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 from sugarbush.generators.openai.failures import (
     FAULTS,
     CallError,
@@ -31,7 +32,6 @@ from sugarbush.generators.openai.failures import (
     retrying,
     verdict_on,
 )
-from sugarbush.generators.openai.settings import EndpointSettings
 
 _BURST_S = 2.0  # the rate limit allows the calls of this many seconds at once
 _FAILURES_IN_A_ROW = 3
@@ -231,8 +231,12 @@ async def open_endpoints(
     async with AsyncExitStack() as stack:
         opened = []
         for base_url in params.base_urls:
-            one = params.at(base_url)
-            opened.append(Endpoint(await stack.enter_async_context(open_client(one)), one))
+            endpoint_params = params.at(base_url)
+            opened.append(
+                Endpoint(
+                    await stack.enter_async_context(open_client(endpoint_params)), endpoint_params
+                )
+            )
         yield Endpoints(opened, say)
 
 

@@ -24,7 +24,7 @@ import openai
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
 from sugarbush.errors import GeneratorError
-from sugarbush.generators.openai.settings import EndpointSettings
+from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 
 _BACKOFF = wait_random_exponential(multiplier=0.5, max=60)
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
@@ -180,10 +180,10 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
     said = _said(error, words, params)
     match error.status_code:
         case 301 | 302 | 303 | 307 | 308:
-            place = error.response.headers.get("location", "elsewhere")
-            place = "elsewhere" if params.reads_private_text else _quoted(place, error)
+            target = error.response.headers.get("location", "elsewhere")
+            target = "elsewhere" if params.reads_private_text else _quoted(target, error)
             problem = (
-                f"redirects to {place}, but redirects are not followed. If the endpoint is there, "
+                f"redirects to {target}, but redirects are not followed. If the endpoint is there, "
                 "set base_url to this address, without /chat/completions."
             )
         case 401 | 403:

@@ -30,10 +30,10 @@ from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
 from sugarbush.generators.openai.batch_jobs import jobs_with
 from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call, open_client
+from sugarbush.generators.openai.endpoint_settings import CallMode, EndpointSettings
 from sugarbush.generators.openai.endpoints import Endpoints, open_endpoints
 from sugarbush.generators.openai.failures import CallError, StopError
 from sugarbush.generators.openai.probe import paid_probe
-from sugarbush.generators.openai.settings import CallMode, OpenAI
 from sugarbush.generators.prompts import estimate_tokens, render
 from sugarbush.privacy.data_types import Released
 from sugarbush.progress import progress
@@ -56,7 +56,7 @@ class OpenAiGenerator(Generator):
 
     def __init__(
         self,
-        params: OpenAI,
+        params: EndpointSettings,
         *,
         seed: int,
         state: Path,
@@ -76,9 +76,9 @@ class OpenAiGenerator(Generator):
         """
         prompts = map(self._rendered, released_requests(planned))
         tokens = max(map(estimate_tokens, prompts), default=0)
-        found = paid_probe(self._params, self._meter, tokens=tokens, say=self._say)
-        if found.whole is False:
-            self._say(_CUT.format(found.completion.prompt_tokens))
+        result = paid_probe(self._params, self._meter, tokens=tokens, say=self._say)
+        if result.whole is False:
+            self._say(_CUT.format(result.completion.prompt_tokens))
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
@@ -89,33 +89,33 @@ class OpenAiGenerator(Generator):
         that are not released. Raises GeneratorError if the endpoint refuses every call, or if a cap
         is reached. Received answers stay in the cache.
         """
-        wanted = released_requests(requests)
+        request_values = released_requests(requests)
         with open_cache(self._state) as cache:
-            return Released(self._answers(wanted, cache, what), requests.ledger_ids)
+            return Released(self._answers(request_values, cache, what), requests.ledger_ids)
 
     def _answers(
-        self, wanted: tuple[Request, ...], cache: AnswerCache, what: str
+        self, requests: tuple[Request, ...], cache: AnswerCache, what: str
     ) -> tuple[Answer, ...]:
-        prompts = self._prompts(wanted, what)
+        prompts = self._prompts(requests, what)
 
-        def ask(places: Sequence[int], attempt: int) -> Asked:
-            calls = {i: self._call(prompts[i], wanted[i].sample, attempt) for i in places}
+        def ask(indices: Sequence[int], attempt: int) -> Asked:
+            calls = {i: self._call(prompts[i], requests[i].sample, attempt) for i in indices}
             had, fresh = self._had(list(calls.values()), cache, what)
             return Asked(
                 keys={i: call.key for i, call in calls.items()}, completions=had, fresh=fresh
             )
 
-        return answer_all(wanted, prompts, ask)
+        return answer_all(requests, prompts, ask)
 
     def _had(
         self, calls: list[Call], cache: AnswerCache, what: str
     ) -> tuple[dict[str, Completion], set[str]]:
         """Return the answers by key, and the keys of new answers."""
-        wanted = {c.key: c for c in calls}
-        had = cache.find(wanted)
+        calls_by_key = {c.key: c for c in calls}
+        had = cache.find(calls_by_key)
         fresh: dict[str, Completion] = {}
         in_batches = self._params.mode is CallMode.BATCH
-        while missing := [c for key, c in wanted.items() if key not in had]:
+        while missing := [c for key, c in calls_by_key.items() if key not in had]:
             # A batch may take a day, so the run does not hold the lock while it waits for one.
             if in_batches or self._in_flight(missing):
                 fresh |= self._asked_for(missing, cache, what, send=in_batches)
@@ -157,12 +157,12 @@ class OpenAiGenerator(Generator):
                     store=lambda: cache.put(call.key, completion),
                 )
                 received[call.key] = completion
-                advance(1, self._shown(retries))
+                advance(1, self._progress_note(retries))
 
             def retry() -> None:
                 nonlocal retries
                 retries += 1
-                advance(0, self._shown(retries))
+                advance(0, self._progress_note(retries))
 
             if send is not None:
                 asyncio.run(self._ask_in_batches(calls, cache, receive, send=send))
@@ -170,9 +170,9 @@ class OpenAiGenerator(Generator):
                 asyncio.run(self._ask(calls, receive, what, retry))
         return received
 
-    def _shown(self, retries: int) -> str:
+    def _progress_note(self, retries: int) -> str:
         counted = f"{retries} {'retries' if retries > 1 else 'retry'}, " if retries else ""
-        return counted + self._meter.shown()
+        return counted + self._meter.summary()
 
     async def _ask(
         self, calls: list[Call], receive: Receive, what: str, retry: Callable[[], None]
@@ -201,14 +201,14 @@ class OpenAiGenerator(Generator):
             )
             await (api.ask(calls) if send else api.collect(calls))
 
-    def _prompts(self, wanted: tuple[Request, ...], what: str) -> dict[int, str]:
-        prompts = fitting_prompts(wanted, self._rendered, what=what, say=self._say)
-        shown = [text in prompts[i] for i in prompts for text in wanted[i].examples]
-        if not all(shown):
+    def _prompts(self, requests: tuple[Request, ...], what: str) -> dict[int, str]:
+        prompts = fitting_prompts(requests, self._rendered, what=what, say=self._say)
+        inclusions = [text in prompts[i] for i in prompts for text in requests[i].examples]
+        if not all(inclusions):
             self._say(
-                f"{what}: {shown.count(False)} of {len(shown)} example texts were left out, "
-                f"because {self._params.setting}.context_tokens={self._params.context_tokens} has "
-                "no room"
+                f"{what}: {inclusions.count(False)} of {len(inclusions)} example texts were left "
+                f"out, because {self._params.setting}.context_tokens={self._params.context_tokens} "
+                "has no room"
             )
         return prompts
 

@@ -23,6 +23,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.cost import Meter
 from sugarbush.generators.openai.endpoint import Call, call_body, complete, open_client
+from sugarbush.generators.openai.endpoint_settings import CallMode, EndpointSettings
 from sugarbush.generators.openai.failures import (
     FAULTS,
     StopError,
@@ -30,7 +31,6 @@ from sugarbush.generators.openai.failures import (
     explain,
     retrying,
 )
-from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 
 _TOKENS = 16  # a cheap limit that is enough for a reasoning model
 _ATTEMPTS = 3  # a server that has just failed may close the connection of the next call
@@ -72,18 +72,18 @@ def paid_probe(
     Raises StopError if no address answers, and CapReachedError if a cap is reached. If there is a
     cap, the function waits for the lock of the account, because calls of other runs count too.
     """
-    found, failed = [], []
+    results, failed = [], []
     with meter.alone(say) if meter.is_capped else nullcontext():
         for base_url in params.base_urls:
             try:
-                found.append(_paid_probe(params.at(base_url), meter, tokens=tokens))
+                results.append(_paid_probe(params.at(base_url), meter, tokens=tokens))
             except StopError as error:
                 failed.append(error)
-    if not found:
+    if not results:
         raise failed[0]
     for failure in failed:
         say(f"{failure} The other addresses get its calls.")
-    return min(found, key=lambda probed: probed.whole is not False)
+    return min(results, key=lambda probed: probed.whole is not False)
 
 
 def _paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probed:
@@ -95,12 +95,12 @@ def _paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probe
             return await probe(client, params, tokens=tokens)
 
     try:
-        found = asyncio.run(ask())
+        result = asyncio.run(ask())
     except Exception:
         meter.release(worst_cost)
         raise
-    meter.settle(worst_cost, found.completion, what="check")
-    return found
+    meter.settle(worst_cost, result.completion, what="check")
+    return result
 
 
 def longest_question(tokens: int) -> str:

@@ -28,7 +28,8 @@ from sugarbush.errors import PrivacyError
 from sugarbush.evaluation.interface import read_values
 from sugarbush.evolution.parts import Lineage, Scored
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
-from sugarbush.generators.interface import Embed, Usage, cost_of
+from sugarbush.generators.interface import Embed, Usage
+from sugarbush.generators.prices import cost_of
 from sugarbush.methods.interface import Method
 from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, require
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of

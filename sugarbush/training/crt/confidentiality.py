@@ -58,9 +58,11 @@ def group(training: Event, *, missed: int, delta: float) -> Guarantee:
         return Guarantee(epsilon=0.0, delta=0.0)
     best = math.inf
     for part in np.geomspace(delta / missed, _SMALLEST_DELTA, _DELTAS):
-        own = missed * epsilon([training], delta=float(part), relation=Relation.REPLACE_ONE)
-        if math.log(missed) + own + math.log(part) <= math.log(delta):
-            best = min(best, own)
+        group_epsilon = missed * epsilon(
+            [training], delta=float(part), relation=Relation.REPLACE_ONE
+        )
+        if math.log(missed) + group_epsilon + math.log(part) <= math.log(delta):
+            best = min(best, group_epsilon)
     return Guarantee(epsilon=best, delta=delta)
 
 
@@ -132,8 +134,8 @@ def noise_for(
 
     def excess(log_noise: float) -> float:
         training = PoissonGaussian(noise_multiplier=math.exp(log_noise), rate=rate, count=steps)
-        found = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2, relation=relation)
-        return found.epsilon - target
+        guarantee = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2, relation=relation)
+        return guarantee.epsilon - target
 
     if target <= 0 or excess(math.log(_LARGEST_NOISE)) > 0:
         raise ParamsError(
@@ -143,8 +145,8 @@ def noise_for(
     low = math.log(0.3)
     if excess(low) <= 0:
         return 0.3
-    found = brentq(excess, low, math.log(_LARGEST_NOISE), xtol=2.5e-4)
-    return noise_upwards(math.exp(found + 5e-4))
+    root = brentq(excess, low, math.log(_LARGEST_NOISE), xtol=2.5e-4)
+    return noise_upwards(math.exp(root + 5e-4))
 
 
 def agreed_gamma(given: float | None, *, measured: float | None) -> float:

@@ -72,7 +72,7 @@ class LstmModel(nn.Module):
         input_ids: Tensor,
         *,
         past_key_values: State | None = None,
-        gate: Gate = lambda place, state: state,
+        gate: Gate = lambda position, state: state,
         **_: Any,
     ) -> LstmOutput:
         """Return the logits after each token of `input_ids`, (records, length).
@@ -84,10 +84,10 @@ class LstmModel(nn.Module):
         zeros = inputs.new_zeros(len(inputs), self.width)
         state = past_key_values or State(zeros, zeros)
         hiddens = []
-        for place in range(input_ids.shape[1]):
-            state = self._next(inputs[:, place], state)
+        for position in range(input_ids.shape[1]):
+            state = self._next(inputs[:, position], state)
             hiddens.append(state.hidden)
-            state = gate(place, state)
+            state = gate(position, state)
         return LstmOutput(self.head(torch.stack(hiddens, dim=1)), state)
 
     def generate(self, input_ids: Tensor, *, generation_config: Any, **_: Any) -> Tensor:

@@ -20,7 +20,7 @@ def luhn(text: str) -> bool:
     """Return whether the digits form a card number: 12 to 19 digits with Luhn's check digit."""
     digits = [int(c) for c in text if c.isdigit()]
     doubled = [
-        d if place % 2 == 0 else sum(divmod(2 * d, 10)) for place, d in enumerate(digits[::-1])
+        d if index % 2 == 0 else sum(divmod(2 * d, 10)) for index, d in enumerate(digits[::-1])
     ]
     return 12 <= len(digits) <= 19 and sum(doubled) % 10 == 0
 
@@ -275,6 +275,14 @@ def described() -> dict[str, tuple[str, int, float]]:
     The result contains no additional tests of a match, such as a card's check digit. The cache key
     contains the version of the additional tests.
     """
-    own = {label: (pattern.expression, pattern.score) for label, pattern in PATTERNS.items()}
-    own |= {"plain": (_PLAIN, 0.0), "speaker": (_SPEAKER, 0.0), "after a stop": (_AFTER_STOP, 0.0)}
-    return {name: (regex.pattern, regex.flags, score) for name, (regex, score) in own.items()}
+    expressions = {
+        label: (pattern.expression, pattern.score) for label, pattern in PATTERNS.items()
+    }
+    expressions |= {
+        "plain": (_PLAIN, 0.0),
+        "speaker": (_SPEAKER, 0.0),
+        "after a stop": (_AFTER_STOP, 0.0),
+    }
+    return {
+        name: (regex.pattern, regex.flags, score) for name, (regex, score) in expressions.items()
+    }

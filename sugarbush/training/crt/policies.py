@@ -32,7 +32,7 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     """
     for name in names:  # all of them before `learned`, whose first use takes minutes
         _require_known(name, _DETECTORS)
-    detectors = [own for name in names for own in _detectors(name)]
+    detectors = [detector for name in names for detector in _detectors(name)]
     if any(hasattr(detector, "trained_on") for detector in detectors):
         strong = [label for label in PATTERNS if label not in WEAK]
         detectors = [RegexDetector(strong) if type(d) is RegexDetector else d for d in detectors]
@@ -53,19 +53,19 @@ def make_public_policy(name: str | None) -> PublicPolicy | None:
     return _classifier(name)
 
 
-def _require_known(name: str, known: Sequence[str]) -> None:
-    """Raise ParamsError for a name that is neither known nor the name or path of a model.
+def _require_known(name: str, choices: Sequence[str]) -> None:
+    """Raise ParamsError for a name that is neither in `choices` nor the name or path of a model.
 
     The name of a model on a hub contains its owner: `owner/model`.
     """
-    if name in known or "/" in name or name.startswith(f"{SPACY}:") or Path(name).exists():
+    if name in choices or "/" in name or name.startswith(f"{SPACY}:") or Path(name).exists():
         return
     if "," in name:
         raise ParamsError(f"'{name}' is not a detector. Name detectors one by one, without a comma")
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name, choices, n=1)
     meant = f"; did you mean '{close[0]}'?" if close else "."
     raise ParamsError(
-        f"detectors: '{name}' is not a detector{meant} Choose {', '.join(known)}, or the name "
+        f"detectors: '{name}' is not a detector{meant} Choose {', '.join(choices)}, or the name "
         "(owner/model) or folder of a token classification model"
     )
 

@@ -67,13 +67,13 @@ def load_labelled(
     outside their text. Messages name `setting`.
     """
     column = "--text" if setting.startswith("--") else "prepare.text_column"
-    wanted = {text_column: column, "spans": setting}
+    columns = {text_column: column, "spans": setting}
     labelled = []
-    for row in read_rows(path, setting=setting, wanted=wanted, all_columns=True):
+    for row in read_rows(path, setting=setting, wanted=columns, all_columns=True):
         try:
             spans = row.fields["spans"]
-            found = json.loads(spans) if isinstance(spans, str) else spans
-            own = tuple(map(span_of, found))
+            items = json.loads(spans) if isinstance(spans, str) else spans
+            triples = tuple(map(span_of, items))
             text = row.fields[text_column]
             if not isinstance(text, str):
                 raise TypeError("no text")
@@ -82,15 +82,15 @@ def load_labelled(
                 f"{path}, row {row.number}: needs '{text_column}' and 'spans' with start, end and "
                 f"label ({setting})"
             ) from None
-        if any(map(is_half, (text, *(label for *_, label in own)))):
+        if any(map(is_half, (text, *(label for *_, label in triples)))):
             raise InputError(
                 f"{path}, row {row.number}: a text or label has half a character (a lone "
                 f"surrogate) ({setting})"
             )
         if disjoint:
-            require_disjoint(own, len(text), where=f"{path}, row {row.number}")
+            require_disjoint(triples, len(text), where=f"{path}, row {row.number}")
         suggested = row.fields.get("use") == FOR_TRAINING
-        labelled.append(LabelledText(text=text, spans=own, suggested=suggested))
+        labelled.append(LabelledText(text=text, spans=triples, suggested=suggested))
     return labelled
 
 
@@ -174,37 +174,39 @@ def measure(
     """
     given = sample
     untrained = [
-        one for one in given if not one.suggested and text_digest(one.text) not in policy.trained_on
+        labelled_text
+        for labelled_text in given
+        if not labelled_text.suggested and text_digest(labelled_text.text) not in policy.trained_on
     ]
-    known = {
-        distinct_secret(one.text[start:end], "")
-        for one in given
-        if text_digest(one.text) in policy.trained_on
-        for start, end, _ in one.spans
+    trained_secrets = {
+        distinct_secret(labelled_text.text[start:end], "")
+        for labelled_text in given
+        if text_digest(labelled_text.text) in policy.trained_on
+        for start, end, _ in labelled_text.spans
     }
-    sample = [_without_known(one, known) for one in untrained]
-    if given and all(one.suggested for one in given):
+    sample = [_without_known(labelled_text, trained_secrets) for labelled_text in untrained]
+    if given and all(labelled_text.suggested for labelled_text in given):
         raise InputError(
             f"{name}: all of these texts were labelled with suggestions, so they cannot measure "
             "what the detectors miss. Label more texts: half of them are for measuring."
         )
-    if known and not any(one.spans for one in sample):
+    if trained_secrets and not any(labelled_text.spans for labelled_text in sample):
         raise InputError(
             f"{name}: the redactor was trained with all of these texts or secrets, so they cannot "
             "measure what it misses. Label other texts, or train with a share of them."
         )
     sample = of_kinds(sample, must_find, name=name)
     _require_spans(sample, name)
-    masked = policy.spans([one.text for one in sample])
+    masked = policy.spans([labelled_text.text for labelled_text in sample])
     secrets: list[Secret] = []
     every: list[bool] = []
     hits = []
     whole = of_kinds(untrained, must_find, name=name)
-    for one, every_span, own in zip(sample, whole, masked, strict=True):
-        for start, end, label in one.spans:
-            secrets.append(distinct_secret(one.text[start:end], label))
-            every.append(not any(s.start <= start and end <= s.end for s in own))
-        hits += [any(s.start < b and a < s.end for a, b, _ in every_span.spans) for s in own]
+    for labelled_text, every_span, spans in zip(sample, whole, masked, strict=True):
+        for start, end, label in labelled_text.spans:
+            secrets.append(distinct_secret(labelled_text.text[start:end], label))
+            every.append(not any(s.start <= start and end <= s.end for s in spans))
+        hits += [any(s.start < b and a < s.end for a, b, _ in every_span.spans) for s in spans]
     missed = _of_any_span(secrets, every)
     replays = replayed(sample, policy)
     each = confidence if conservative is None else (1 + confidence) / 2
@@ -224,21 +226,26 @@ def measure(
         public=None
         if conservative is None
         else share(
-            [*_of_any_span(secrets, shown(replays, conservative)).values()], confidence=each
+            [*_of_any_span(secrets, public_changes(replays, conservative)).values()],
+            confidence=each,
         ),
     )
 
 
-def _by_label(found: dict[Secret, bool], *, confidence: float) -> dict[str, BoundedShare]:
+def _by_label(outcomes: dict[Secret, bool], *, confidence: float) -> dict[str, BoundedShare]:
     by_label: dict[str, list[bool]] = defaultdict(list)
-    for secret, value in found.items():
+    for secret, value in outcomes.items():
         by_label[secret.label].append(value)
     return {k: share(v, confidence=confidence) for k, v in sorted(by_label.items())}
 
 
-def _without_known(one: LabelledText, known: Set[Secret]) -> LabelledText:
-    fresh = (s for s in one.spans if distinct_secret(one.text[s[0] : s[1]], "") not in known)
-    return replace(one, spans=tuple(fresh))
+def _without_known(labelled_text: LabelledText, secrets: Set[Secret]) -> LabelledText:
+    fresh = (
+        s
+        for s in labelled_text.spans
+        if distinct_secret(labelled_text.text[s[0] : s[1]], "") not in secrets
+    )
+    return replace(labelled_text, spans=tuple(fresh))
 
 
 def of_kinds(
@@ -246,27 +253,32 @@ def of_kinds(
 ) -> list[LabelledText]:
     """Keep only the spans with a label in `must_find`; keep all spans if it is empty.
 
-    Upper and lower case are the same, because a span left out would make gamma smaller. Raises
+    Case is ignored; otherwise spans would be left out and gamma would be too small. Raises
     InputError if a label in `must_find` has no span.
     """
     if not must_find:
         return list(sample)
-    wanted = {label.casefold() for label in must_find}
+    requested_labels = {label.casefold() for label in must_find}
     present = _labels(sample)
-    found = {label.casefold() for label in present}
-    if absent := [label for label in must_find if label.casefold() not in found]:
+    present_labels = {label.casefold() for label in present}
+    if absent := [label for label in must_find if label.casefold() not in present_labels]:
         raise InputError(
             f"{name}: has no label {shown_labels(absent)}, which methods.crt.must_find names; "
             f"there are {shown_labels(present) or 'none'}"
         )
     return [
-        replace(one, spans=tuple(span for span in one.spans if span[2].casefold() in wanted))
-        for one in sample
+        replace(
+            labelled_text,
+            spans=tuple(
+                span for span in labelled_text.spans if span[2].casefold() in requested_labels
+            ),
+        )
+        for labelled_text in sample
     ]
 
 
 def _labels(sample: Iterable[LabelledText]) -> set[str]:
-    return {label for one in sample for *_, label in one.spans}
+    return {label for labelled_text in sample for *_, label in labelled_text.spans}
 
 
 def shown_labels(labels: Iterable[str]) -> str:
@@ -300,10 +312,10 @@ def distinct_secret(text: str, label: str) -> Secret:
 
 def _of_any_span(secrets: Sequence[Secret], spans: Sequence[bool]) -> dict[Secret, bool]:
     """Return, for each distinct secret, whether one of its spans has the value True."""
-    found: dict[Secret, bool] = {}
+    outcomes: dict[Secret, bool] = {}
     for secret, value in zip(secrets, spans, strict=True):
-        found[secret] = found.get(secret, False) or value
-    return found
+        outcomes[secret] = outcomes.get(secret, False) or value
+    return outcomes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,11 +339,11 @@ class Replay:
 
 def replayed(sample: Sequence[LabelledText], policy: Policy) -> list[Replay]:
     """Redact again with a mask for each labelled secret, as `screening.changed_units` does."""
-    redacted = policy.redact([one.text for one in sample])
+    redacted = policy.redact([labelled_text.text for labelled_text in sample])
     secrets = [
-        (before, one.text, one.text[start:end])
-        for before, one in zip(redacted, sample, strict=True)
-        for start, end, _ in one.spans
+        (before, labelled_text.text, labelled_text.text[start:end])
+        for before, labelled_text in zip(redacted, sample, strict=True)
+        for start, end, _ in labelled_text.spans
     ]
     masked = [text.replace(secret, MASK) for _, text, secret in secrets]
     return [
@@ -342,7 +354,7 @@ def replayed(sample: Sequence[LabelledText], policy: Policy) -> list[Replay]:
     ]
 
 
-def shown(replays: Sequence[Replay], conservative: PublicPolicy) -> list[bool]:
+def public_changes(replays: Sequence[Replay], conservative: PublicPolicy) -> list[bool]:
     """Return, for each replay, whether the mask in place of the secret changes the public part."""
     befores = list(dict.fromkeys(replay.before for replay in replays))
     views = dict(zip(befores, public_views(befores, conservative), strict=True))
@@ -359,8 +371,10 @@ def _without(secret: str, text: str) -> list[str]:
 
 
 def _require_spans(sample: Sequence[LabelledText], name: str) -> None:
-    if not any(one.spans for one in sample):
+    if not any(labelled_text.spans for labelled_text in sample):
         raise InputError(f"{name} has no labelled span, so nothing can be measured")
-    for row, one in enumerate(sample, start=1):
-        if not all(0 <= start < end <= len(one.text) for start, end, _ in one.spans):
+    for row, labelled_text in enumerate(sample, start=1):
+        if not all(
+            0 <= start < end <= len(labelled_text.text) for start, end, _ in labelled_text.spans
+        ):
             raise InputError(f"{name}, record {row}: a span is not within its text")

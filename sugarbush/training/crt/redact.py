@@ -63,14 +63,14 @@ class Policy:
         # this is the trained detector. It knows the kind of a secret where a pattern only knows
         # "text after `name:`".
         for detector in reversed(self._detectors):
-            for found, new in zip(by_text, detector.find(texts), strict=True):
-                found.extend(new)
+            for findings, new in zip(by_text, detector.find(texts), strict=True):
+                findings.extend(new)
         return [
             joined_spans(
                 text,
-                (TextSpan(f.start, f.end, f.label) for f in found if f.score >= self._threshold),
+                (TextSpan(f.start, f.end, f.label) for f in findings if f.score >= self._threshold),
             )
-            for text, found in zip(texts, by_text, strict=True)
+            for text, findings in zip(texts, by_text, strict=True)
         ]
 
     @property
@@ -86,7 +86,7 @@ class Policy:
 
     def redact(self, texts: Sequence[str]) -> list[str]:
         spans = self.spans(texts)
-        return [mask_spans(text, own) for text, own in zip(texts, spans, strict=True)]
+        return [mask_spans(text, text_spans) for text, text_spans in zip(texts, spans, strict=True)]
 
 
 def _is_share(value: object) -> bool:
@@ -112,30 +112,32 @@ def joined_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
     whole = [_with_title(text, span) for span in given]
     groups: list[list[int]] = []
     end = 0
-    for place in sorted(range(len(whole)), key=lambda i: (whole[i].start, whole[i].end)):
-        own = whole[place]
-        if groups and not text[end : own.start].strip(" \t"):
-            groups[-1].append(place)
-            end = max(end, own.end)
+    for index in sorted(range(len(whole)), key=lambda i: (whole[i].start, whole[i].end)):
+        span = whole[index]
+        if groups and not text[end : span.start].strip(" \t"):
+            groups[-1].append(index)
+            end = max(end, span.end)
         else:
-            groups.append([place])
-            end = own.end
+            groups.append([index])
+            end = span.end
     return [
-        TextSpan(whole[own[0]].start, max(whole[i].end for i in own), _widest_label(whole, own))
-        for own in groups
+        TextSpan(
+            whole[group[0]].start, max(whole[i].end for i in group), _widest_label(whole, group)
+        )
+        for group in groups
     ]
 
 
-def _widest_label(spans: Sequence[TextSpan], places: Sequence[int]) -> str:
-    """Return the label that covers most characters. `places` are in the order of the text."""
+def _widest_label(spans: Sequence[TextSpan], indices: Sequence[int]) -> str:
+    """Return the label that covers most characters. `indices` are in the order of the text."""
     ends: dict[str, int] = {}
     covered: dict[str, tuple[bool, int, int]] = {}
-    for place in places:
-        one = spans[place]
-        _, before, first = covered.get(one.label, (False, 0, -place))
-        more = max(0, one.end - max(one.start, ends.get(one.label, 0)))
-        covered[one.label] = one.label != "", before + more, max(first, -place)
-        ends[one.label] = max(one.end, ends.get(one.label, 0))
+    for index in indices:
+        span = spans[index]
+        _, before, first = covered.get(span.label, (False, 0, -index))
+        more = max(0, span.end - max(span.start, ends.get(span.label, 0)))
+        covered[span.label] = span.label != "", before + more, max(first, -index)
+        ends[span.label] = max(span.end, ends.get(span.label, 0))
     return max(covered, key=covered.__getitem__)
 
 
@@ -149,8 +151,8 @@ def _with_title(text: str, span: TextSpan) -> TextSpan:
 
 def mask_spans(text: str, spans: Sequence[TextSpan]) -> str:
     """Replace each of `spans` by a mask. The spans are disjoint and in order."""
-    pieces, place = [], 0
+    pieces, end = [], 0
     for span in spans:
-        pieces += [text[place : span.start], MASK]
-        place = span.end
-    return "".join(pieces) + text[place:]
+        pieces += [text[end : span.start], MASK]
+        end = span.end
+    return "".join(pieces) + text[end:]

@@ -40,8 +40,8 @@ class Screened:
     def parts(self) -> tuple[Private[str], Private[str]]:
         """Return the public part and the private part.
 
-        The public part contains the public view of each text with a public sentence. The private
-        part contains each whole text with a private sentence. So a text may be in both parts.
+        The public part: the public view of each text that has a public sentence. The private part:
+        each whole text that has a private sentence. So a text may be in both parts.
         """
         pairs = zip(self.texts._per_unit, self.views._per_unit, strict=True)
         return (
@@ -85,7 +85,9 @@ def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[st
     end of a sentence.
     """
     documents = [split(text) for text in redacted]
-    plain = list(dict.fromkeys(s.text for own in documents for s in own if MASK not in s.text))
+    plain = list(
+        dict.fromkeys(s.text for sentences in documents for s in sentences if MASK not in s.text)
+    )
     said = conservative.is_public(plain)
     public = {text for text, is_public in zip(plain, said, strict=True) if is_public}
     return [joined(_masked_runs(sentences, public)) for sentences in documents]
@@ -107,16 +109,20 @@ def changed_units(
     replaced = [text.replace(secret, MASK) for text in originals]
     before = _deduplicated(originals, known)
     after = _deduplicated(replaced, known)
-    pairs = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
+    pairs = [
+        (first, second) for first, second in zip(before, after, strict=True) if first != second
+    ]
     if not pairs:
         return 0
-    redacted_before = policy.redact([one for one, _ in pairs])
-    redacted_after = policy.redact([other for _, other in pairs])
-    return sum(one != other for one, other in zip(redacted_before, redacted_after, strict=True))
+    redacted_before = policy.redact([first for first, _ in pairs])
+    redacted_after = policy.redact([second for _, second in pairs])
+    return sum(
+        first != second for first, second in zip(redacted_before, redacted_after, strict=True)
+    )
 
 
-def _refuse_known_masks(known: Set[str]) -> None:
-    if any(MASK in sentence for sentence in known):
+def _refuse_known_masks(public_sentences: Set[str]) -> None:
+    if any(MASK in sentence for sentence in public_sentences):
         raise InputError(
             f"a known sentence contains {MASK!r}, the mask of redacted text. Remove the mask."
         )
@@ -134,6 +140,6 @@ def _masked_runs(sentences: Iterable[Sentence], public: Set[str]) -> list[Senten
     return view
 
 
-def _deduplicated(texts: Sequence[str], known: Set[str]) -> list[str]:
-    documents = mask_duplicates((split(text) for text in texts), known=known)
+def _deduplicated(texts: Sequence[str], public_sentences: Set[str]) -> list[str]:
+    documents = mask_duplicates((split(text) for text in texts), known=public_sentences)
     return [joined(sentences) for sentences in documents]

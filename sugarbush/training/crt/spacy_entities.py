@@ -61,5 +61,5 @@ def if_installed() -> list[SpacyDetector]:
         return []
     from spacy.util import get_installed_models
 
-    found = (SpacyDetector(name) for name in get_installed_models())
-    return [detector for detector in found if detector.pipeline.has_pipe("ner")]
+    detectors = (SpacyDetector(name) for name in get_installed_models())
+    return [detector for detector in detectors if detector.pipeline.has_pipe("ner")]

@@ -37,8 +37,8 @@ def check_start(settings: CrtSettings) -> None:
 
 def special_tokens(pretrained: Path, settings: CrtSettings) -> tuple[str, ...]:
     """Return the mask, and the special tokens of the first model's tokenizer, as text."""
-    own = settings.model in (TINY, LSTM)
-    name = str(_made(pretrained, settings)) if own else settings.model
+    from_scratch = settings.model in (TINY, LSTM)
+    name = str(_made(pretrained, settings)) if from_scratch else settings.model
     tokenizer = models.load_tokenizer(name, section="methods.crt")
     return tuple(dict.fromkeys([MASK, *tokenizer.all_special_tokens]))
 

@@ -80,14 +80,21 @@ class TokenClassifier:
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
         findings: list[list[Finding]] = [[] for _ in texts]
         for text, start, end, label, score in self._tokens(texts):
-            own, kind = findings[text], label.split("-")[-1]
+            text_findings, kind = findings[text], label.split("-")[-1]
             if label == _OUTSIDE:
                 continue
             # A token continues the last finding if at most one space is between them.
-            if own and own[-1].label == kind and start - own[-1].end <= 1 and label[:2] != "B-":
-                own[-1] = Finding(own[-1].start, end, kind, min(own[-1].score, score))
+            if (
+                text_findings
+                and text_findings[-1].label == kind
+                and start - text_findings[-1].end <= 1
+                and label[:2] != "B-"
+            ):
+                text_findings[-1] = Finding(
+                    text_findings[-1].start, end, kind, min(text_findings[-1].score, score)
+                )
             else:
-                own.append(Finding(start, end, kind, score))
+                text_findings.append(Finding(start, end, kind, score))
         return findings
 
     def is_public(
@@ -120,21 +127,21 @@ class TokenClassifier:
             with torch.inference_mode():
                 logits = self._model(**encoded.to(self._device)).logits.float()
             scores, labels = logits.softmax(-1).max(-1)
-            for (number, shift, _), places, row, values in zip(
+            for (number, shift, _), piece_offsets, row, values in zip(
                 batch, offsets, labels.tolist(), scores.tolist(), strict=True
             ):
-                for (start, end), label, score in zip(places, row, values, strict=True):
+                for (start, end), label, score in zip(piece_offsets, row, values, strict=True):
                     if end > start:
                         yield number, shift + start, shift + end, self._labels[label], score
 
     def _windows(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the pieces of `text` that the model reads, and where they start."""
-        place = 0
+        offset = 0
         for sentence in split(text):
             if sentence.text:
                 for start, piece in self._halves(sentence.text):
-                    yield place + start, piece
-            place += len(sentence.text) + len(sentence.space)
+                    yield offset + start, piece
+            offset += len(sentence.text) + len(sentence.space)
 
     def _halves(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield `text` if it fits into the model, else several pieces that fit. The text is cut

@@ -5,9 +5,9 @@
     <counts>/draws-<ledger entry>    one byte per noisy step, on disk before the step samples
 
 A checkpoint is complete or absent. The count of noisy steps includes steps with a lost result,
-because those steps spent budget. The count should be beside the ledger, because a restored backup
-of the private root must not lower the count. The state of a noise or sampling generator is never
-stored, because no generator exists between steps.
+because those steps spent budget. Store the count in the state folder: a restored backup of
+data/private would lower it. The state of a noise or sampling generator is never stored, because no
+generator exists between steps.
 """
 
 from __future__ import annotations
@@ -123,5 +123,5 @@ class Checkpoints:
         return self._counts / f"draws-{begun.ledger_id}"
 
     def _steps(self) -> list[int]:
-        found = [_STEP.fullmatch(path.name) for path in self.folder.iterdir()]
-        return [int(match[1]) for match in found if match]
+        matches = [_STEP.fullmatch(path.name) for path in self.folder.iterdir()]
+        return [int(match[1]) for match in matches if match]

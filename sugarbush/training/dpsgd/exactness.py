@@ -56,8 +56,10 @@ def _gradients(
     model: nn.Module, parameters: Sequence[nn.Parameter], losses_of: LossFunction, record: Any
 ) -> list[Tensor]:
     (loss,) = losses_of(model, record)
-    found = torch.autograd.grad(loss, list(parameters), allow_unused=True, materialize_grads=True)
-    return list(found)
+    gradients = torch.autograd.grad(
+        loss, list(parameters), allow_unused=True, materialize_grads=True
+    )
+    return list(gradients)
 
 
 def _norm(tensors: Sequence[Tensor]) -> Tensor:

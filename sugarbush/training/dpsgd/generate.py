@@ -56,20 +56,20 @@ def generate(
     texts: list[str] = [""] * len(prompts.value)
     redrawn = tokens = 0
     for attempt in range(attempts):
-        missing = [place for place, text in enumerate(texts) if not text]
+        missing = [index for index, text in enumerate(texts) if not text]
         redrawn += len(missing) if attempt else 0
         for number, batch in enumerate(_batches(missing, prompts.value, tokenizer, settings)):
             drawn = _continue(
                 model.value,
-                [prompts.value[place] for place in batch],
+                [prompts.value[index] for index in batch],
                 tokenizer,
                 settings,
                 max_length=max_length,
                 seed=seed_of(seed, "generate", attempt, number),
                 after_end=after_end,
             )
-            for place, text in zip(batch, drawn.texts, strict=True):
-                texts[place] = "" if text == prompts.value[place].strip() else text
+            for index, text in zip(batch, drawn.texts, strict=True):
+                texts[index] = "" if text == prompts.value[index].strip() else text
             tokens += drawn.tokens
     if not all(texts):
         raise GeneratorError(
@@ -82,15 +82,15 @@ def generate(
 
 
 def _batches(
-    places: Sequence[int], prompts: Sequence[str], tokenizer: Any, settings: SamplingSettings
+    indices: Sequence[int], prompts: Sequence[str], tokenizer: Any, settings: SamplingSettings
 ) -> Iterator[list[int]]:
     """Yield batches of indices. All prompts of a batch have the same length, so that no prompt
     needs padding."""
     by_length: dict[int, list[int]] = defaultdict(list)
     distinct = sorted(set(prompts))
     lengths = dict(zip(distinct, map(len, token_ids(tokenizer, distinct)), strict=True))
-    for place in places:
-        by_length[lengths[prompts[place]]].append(place)
+    for index in indices:
+        by_length[lengths[prompts[index]]].append(index)
     for length in sorted(by_length):
         alike = by_length[length]
         for start in range(0, len(alike), settings.batch_size):
@@ -110,7 +110,9 @@ def _continue(
 ) -> Generation:
     device, end = next(model.parameters()).device, tokenizer.eos_token_id
     start = [end] if after_end else []
-    ids = torch.tensor([[*start, *own] for own in token_ids(tokenizer, prompts)], device=device)
+    ids = torch.tensor(
+        [[*start, *prompt_ids] for prompt_ids in token_ids(tokenizer, prompts)], device=device
+    )
     config = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=True,
         top_k=TOP_K,

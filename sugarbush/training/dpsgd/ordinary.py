@@ -100,5 +100,5 @@ def _shuffled(examples: Sequence[Example], batch_size: int, seed: int) -> Iterat
     while True:
         while len(queue) < batch_size:
             queue += rng.permutation(len(examples)).tolist()
-        yield [examples[place] for place in queue[:batch_size]]
+        yield [examples[index] for index in queue[:batch_size]]
         queue = queue[batch_size:]

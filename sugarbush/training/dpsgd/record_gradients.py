@@ -108,10 +108,10 @@ class RecordGradients:
         forms, squares = self._forms(), self._none
         sizes = positions = self._none
         roundings = 0
-        for place, form in enumerate(forms):
+        for index, form in enumerate(forms):
             measured = _measure(form)
             squares = squares + measured.squares
-            for earlier in forms[:place]:
+            for earlier in forms[:index]:
                 squares = squares + 2 * _inner(earlier, form)
             sizes, positions = sizes + measured.sizes, positions + measured.positions
             roundings = max(roundings, measured.roundings)
@@ -207,35 +207,35 @@ def _unit_roundoff(form: Use) -> float:
     return torch.finfo(values.dtype).eps / 2
 
 
-def _inner(one: Use, other: Use) -> Tensor:
+def _inner(form: Use, other: Use) -> Tensor:
     """Compute <G_i, H_i> per record, (records,) float64. `_forms` defines the order of the two
     forms."""
-    match one, other:
+    match form, other:
         case Whole(g), Whole(h):
             return (g * h).flatten(1).sum(1, dtype=torch.float64)
         case Whole(g), Factors(left, right):
             return _sum(_product(left.to(g.dtype), g) * right)
         case Whole(g), Tokens(ids, right):
-            places = torch.arange(len(ids), device=ids.device)[:, None]
-            return _sum(g[places, ids] * right)
+            record_indices = torch.arange(len(ids), device=ids.device)[:, None]
+            return _sum(g[record_indices, ids] * right)
         case Factors(left, right), Tokens(ids, other_right):
             rows = ids[:, None, :].expand(-1, left.shape[1], -1)
             return _sum(left.gather(2, rows) * _kernel(right, other_right))
     raise InvariantError("the forms are not in the order of _forms")
 
 
-def _kernel(one: Tensor, other: Tensor) -> Tensor:
+def _kernel(left: Tensor, right: Tensor) -> Tensor:
     """Compute <one_s, other_t> for all positions s and t: (records, S, T)."""
-    common = torch.promote_types(one.dtype, other.dtype)
-    return _product(one.to(common), other.to(common).transpose(1, 2))
+    common = torch.promote_types(left.dtype, right.dtype)
+    return _product(left.to(common), right.to(common).transpose(1, 2))
 
 
-def _product(one: Tensor, other: Tensor) -> Tensor:
+def _product(left: Tensor, right: Tensor) -> Tensor:
     """Multiply batches of matrices. The products are added up in blocks of `_BLOCK` terms."""
-    total = torch.bmm(one[:, :, :_BLOCK], other[:, :_BLOCK])
-    for start in range(_BLOCK, one.shape[2], _BLOCK):
+    total = torch.bmm(left[:, :, :_BLOCK], right[:, :_BLOCK])
+    for start in range(_BLOCK, left.shape[2], _BLOCK):
         block = slice(start, start + _BLOCK)
-        total += torch.bmm(one[:, :, block], other[:, block])
+        total += torch.bmm(left[:, :, block], right[:, block])
     return total
 
 

@@ -205,8 +205,8 @@ def train(
             checkpoints.restore(first, model, optimizer)
         _make_equal(model)
         # The number of steps is public for DP-SGD. CRT computes it from the exact number of units.
-        shown, exact = last - first if rank == 0 else 0, mechanism.relation is not _PUBLIC_STEPS
-        with progress(shown, what="training with noise", private=exact) as advance:
+        total, exact = last - first if rank == 0 else 0, mechanism.relation is not _PUBLIC_STEPS
+        with progress(total, what="training with noise", private=exact) as advance:
             for done in range(first, last):
                 for group in optimizer.param_groups:
                     group["lr"] = learning.rate_at(done, steps=mechanism.steps)

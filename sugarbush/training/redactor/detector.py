@@ -117,13 +117,16 @@ class LearnedDetector(TokenClassifier):
         ]
         tokens: list[list[tuple[int, int, tuple[float, ...]]]] = [[] for _ in texts]
         for batch, scores, offsets in self._batches(pieces):
-            for (number, shift, _), row, places in zip(batch, scores, offsets, strict=True):
+            for (number, shift, _), row, piece_offsets in zip(batch, scores, offsets, strict=True):
                 tokens[number] += [
                     (shift + start, shift + end, tuple(values))
-                    for (start, end), values in zip(places, row, strict=True)
+                    for (start, end), values in zip(piece_offsets, row, strict=True)
                     if end > start
                 ]
-        return [_words(text, sorted(own)) for text, own in zip(texts, tokens, strict=True)]
+        return [
+            _words(text, sorted(text_tokens))
+            for text, text_tokens in zip(texts, tokens, strict=True)
+        ]
 
     def _batches(
         self, pieces: list[tuple[int, int, str]]
@@ -132,8 +135,8 @@ class LearnedDetector(TokenClassifier):
             return
         by_length: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
         tokens = self._tokenizer([p for _, _, p in pieces], split_special_tokens=True)["input_ids"]
-        for piece, own in zip(pieces, tokens, strict=True):
-            by_length[-(-len(own) // _LENGTH_STEP) * _LENGTH_STEP].append(piece)
+        for piece, token_ids in zip(pieces, tokens, strict=True):
+            by_length[-(-len(token_ids) // _LENGTH_STEP) * _LENGTH_STEP].append(piece)
         for length, alike in by_length.items():
             count = max(1, _BATCH_TOKENS // length)
             for batch in (alike[start : start + count] for start in range(0, len(alike), count)):
@@ -159,8 +162,8 @@ def groups(text: str, size: int = SENTENCES) -> Iterator[tuple[int, str]]:
     """Yield `size` neighbouring sentences of `text` at a time, and where they start."""
     start, sentences = 0, split(text)
     for first in range(0, len(sentences), size):
-        own = sentences[first : first + size]
-        piece = "".join(s.text + s.space for s in own)
+        chunk = sentences[first : first + size]
+        piece = "".join(s.text + s.space for s in chunk)
         if piece.strip():
             yield start, piece
         start += len(piece)
@@ -238,26 +241,26 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return (left, right) if right > left else (start, end)
 
 
-def _continues(text: str, one: Word, skipped: Sequence[Word], other: Word) -> bool:
+def _continues(text: str, first: Word, skipped: Sequence[Word], second: Word) -> bool:
     """Return whether two words belong to one finding. Two such words have only signs and at most
     one line break between them. An address may also have one short word between them, such as a
     state."""
     plain = [word for word in skipped if any(c.isalnum() for c in text[word.start : word.end])]
     short = len(plain) == 1 and plain[0].end - plain[0].start <= 3
-    if plain and not (short and kind_of(one) == kind_of(other) == ADDRESS):
+    if plain and not (short and kind_of(first) == kind_of(second) == ADDRESS):
         return False
-    return len(skipped) <= 3 and "\n\n" not in text[one.end : other.start]
+    return len(skipped) <= 3 and "\n\n" not in text[first.end : second.start]
 
 
 def _words(text: str, tokens: Sequence[tuple[int, int, tuple[float, ...]]]) -> list[Word]:
     """Return the words of `text`, each with the largest scores of its tokens."""
-    found: list[Word] = []
-    place = 0
+    words: list[Word] = []
+    index = 0
     for match in _WORD.finditer(text):
         scores = [0.0] * len(KINDS)
-        while place < len(tokens) and tokens[place][0] < match.end():
-            if tokens[place][1] > match.start() and text[tokens[place][0]].isalnum():
-                scores = [max(pair) for pair in zip(scores, tokens[place][2], strict=True)]
-            place += 1
-        found.append(Word(match.start(), match.end(), tuple(scores)))
-    return found
+        while index < len(tokens) and tokens[index][0] < match.end():
+            if tokens[index][1] > match.start() and text[tokens[index][0]].isalnum():
+                scores = [max(pair) for pair in zip(scores, tokens[index][2], strict=True)]
+            index += 1
+        words.append(Word(match.start(), match.end(), tuple(scores)))
+    return words

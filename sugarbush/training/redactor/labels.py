@@ -77,8 +77,8 @@ def kind_of_label(label: str) -> str:
     """
     words = [word.casefold() for word in _WORD.findall(label)]
     ends = ("_".join(words[first:]) for first in range(len(words)))
-    if (known := next((end for end in ends if end in _KINDS), None)) is not None:
-        return _KINDS[known]
+    if (ending := next((end for end in ends if end in _KINDS), None)) is not None:
+        return _KINDS[ending]
     joined = max((end for end in _SECRETS if "".join(words).endswith(end)), key=len, default="")
     return _JOINED.get(joined, NUMBER)
 
@@ -89,10 +89,11 @@ def for_training(
     """Return the texts that a hash selects for training, with the kinds of the redactor."""
     return [
         LabelledText(
-            text=one.text, spans=tuple((a, b, kind_of_label(label)) for a, b, label in one.spans)
+            text=labelled_text.text,
+            spans=tuple((a, b, kind_of_label(label)) for a, b, label in labelled_text.spans),
         )
-        for one in sample
-        if hash_share(one.text) < share
+        for labelled_text in sample
+        if hash_share(labelled_text.text) < share
     ]
 
 
@@ -105,7 +106,7 @@ class LabelFile:
     policy: Policy | None = None
     spans: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    def shown(self, number: int) -> dict[str, Any]:
+    def page_entry(self, number: int) -> dict[str, Any]:
         """Return text `number` for the page, with its labels.
 
         If the text has no labels yet, they are suggestions.
@@ -126,13 +127,13 @@ class LabelFile:
         """Store the spans of text `number`, and write the file. Raises InputError."""
         text = self.texts[number]
         try:
-            own = tuple(map(span_of, spans))
+            triples = tuple(map(span_of, spans))
         except (KeyError, TypeError, ValueError):
             raise InputError("a span needs the fields start, end and label") from None
-        require_disjoint(own, len(text), where=f"text {number + 1}")
-        if any(is_half(label) for *_, label in own):  # no later label could be written either
+        require_disjoint(triples, len(text), where=f"text {number + 1}")
+        if any(is_half(label) for *_, label in triples):  # no later label could be written either
             raise InputError(f"text {number + 1}: a label has half a character (a lone surrogate)")
-        rows = [{"start": a, "end": b, "label": label} for a, b, label in sorted(own)]
+        rows = [{"start": a, "end": b, "label": label} for a, b, label in sorted(triples)]
         labelled = {**self.spans, text: rows}
         self._write(labelled)
         self.spans = labelled  # after the write, so that only stored labels count
@@ -140,10 +141,10 @@ class LabelFile:
     def _suggested(self, text: str) -> list[dict[str, Any]]:
         if self.policy is None or use_of(text) == _MEASURE:
             return []
-        found = self.policy.spans([text])[0]
+        spans = self.policy.spans([text])[0]
         return [
             {"start": s.start, "end": s.end, "label": kind_of_label(s.label) or NUMBER}
-            for s in found
+            for s in spans
             if s.label != "DATE"
         ]
 
@@ -179,14 +180,16 @@ def open_labels(
                 "surrogate)"
             )
     # This hash must differ from the hash in `use_of`, or all chosen texts would be for training.
-    chosen = sorted(texts, key=lambda own: hash_share(f"to label: {own}"))[:count]
+    chosen = sorted(texts, key=lambda candidate: hash_share(f"to label: {candidate}"))[:count]
     if not chosen:
         raise InputError(f"{source}: no row has a text in column '{text}'")
-    known: dict[str, list[dict[str, Any]]] = {}
+    spans_by_text: dict[str, list[dict[str, Any]]] = {}
     if output.exists():
-        for one in load_labelled(output, text_column="text", setting="--output"):
-            known[one.text] = [{"start": a, "end": b, "label": k} for a, b, k in one.spans]
-    return LabelFile(output, list(dict.fromkeys([*known, *chosen])), policy, known)
+        for labelled_text in load_labelled(output, text_column="text", setting="--output"):
+            spans_by_text[labelled_text.text] = [
+                {"start": a, "end": b, "label": k} for a, b, k in labelled_text.spans
+            ]
+    return LabelFile(output, list(dict.fromkeys([*spans_by_text, *chosen])), policy, spans_by_text)
 
 
 def use_of(text: str) -> str:

@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
             name, kind = _FILES[path]
             self._answer((Path(__file__).parent / name).read_bytes(), kind=kind)
         elif path is not None and path.startswith("texts/"):
-            self._guarded(lambda: self.server.labels.shown(self._number(path)))
+            self._guarded(lambda: self.server.labels.page_entry(self._number(path)))
         elif path is not None:
             self._refuse(HTTPStatus.NOT_FOUND)
 
@@ -134,11 +134,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _allowed(self) -> str | None:
         """Return the path after the token, or None after refusing a wrong token, host or origin."""
-        own = f"127.0.0.1:{self.server.server_port}"
+        address = f"127.0.0.1:{self.server.server_port}"
         _, token, *rest = self.path.split("/", 2) if self.path.count("/") > 1 else ("", "")
         right = (
-            self.headers.get("Host") == own
-            and self.headers.get("Origin", f"http://{own}") == f"http://{own}"
+            self.headers.get("Host") == address
+            and self.headers.get("Origin", f"http://{address}") == f"http://{address}"
             and hmac.compare_digest(token.encode(), self.server.token.encode())
         )
         if not right:

@@ -39,8 +39,8 @@ class Rewriter:
     def rewritten(self, texts: Sequence[str]) -> list[tuple[str, list[TextSpan]]]:
         """Return each text without its secrets, and the spans of the secrets."""
         return [
-            (self._replaced(text, own), own)
-            for text, own in zip(texts, self._policy.spans(texts), strict=True)
+            (self._replaced(text, spans), spans)
+            for text, spans in zip(texts, self._policy.spans(texts), strict=True)
         ]
 
     def _replaced(self, text: str, spans: list[TextSpan]) -> str:
@@ -64,12 +64,12 @@ def redact_file(
     At most some thousand rows are in memory. Raises InputError for a bad row and names it. Raises
     ParamsError for an output of an unknown format. An error leaves `output` unchanged.
     """
-    wanted = {name: "--text" if name == text else "--keep" for name in (text, *keep)}
-    if _SPANS in wanted:
+    option_of_column = {name: "--text" if name == text else "--keep" for name in (text, *keep)}
+    if _SPANS in option_of_column:
         raise ParamsError(f"the output adds a column '{_SPANS}'. Rename this column in {source}")
     columns = list(dict.fromkeys([*keep, text, _SPANS]))
-    rows = stream_rows(source, setting="input", wanted=wanted)
-    found: Counter[str] = Counter()
+    rows = stream_rows(source, setting="input", wanted=option_of_column)
+    counts: Counter[str] = Counter()
     done = 0
     kind = output.suffix.lower()
     with atomic_stream(output) as stream, _writer(stream, kind, columns) as write:
@@ -77,7 +77,9 @@ def redact_file(
             for row in some:
                 if not isinstance(row.fields.get(text), str):
                     raise InputError(f"{source}, row {row.number}: column '{text}' has no text")
-                if half := next((c for c in wanted if is_half(str(row.fields.get(c)))), None):
+                if half := next(
+                    (c for c in option_of_column if is_half(str(row.fields.get(c)))), None
+                ):
                     raise InputError(
                         f"{source}, row {row.number}: column '{half}' has half a character (a lone "
                         "surrogate)"
@@ -93,10 +95,10 @@ def redact_file(
                     for row, (new, spans) in zip(some, made, strict=True)
                 ]
             )
-            found.update(span.label or _MASKED for _, spans in made for span in spans)
+            counts.update(span.label or _MASKED for _, spans in made for span in spans)
             done += len(some)
             report(done)
-    return found
+    return counts
 
 
 @contextmanager

@@ -37,12 +37,12 @@ def token_types(encoded: Any, pieces: list[str]) -> Tensor:
     width = len(encoded["input_ids"][0])
     types = torch.zeros((len(pieces), width), dtype=torch.long)
     for row, piece in enumerate(pieces):
-        known: dict[int, int] = {}
-        for place, word in enumerate(encoded.word_ids(row)):
+        shape_of_word: dict[int, int] = {}
+        for token, word in enumerate(encoded.word_ids(row)):
             if word is None:
                 continue
-            if word not in known:
+            if word not in shape_of_word:
                 start, end = encoded.word_to_chars(row, word)
-                known[word] = shape_of(piece[start:end])
-            types[row, place] = known[word]
+                shape_of_word[word] = shape_of(piece[start:end])
+            types[row, token] = shape_of_word[word]
     return types

@@ -45,12 +45,12 @@ def with_surrogates(text: str, spans: Sequence[TextSpan], *, key: bytes, record:
     Equal (key, record, secret) give equal surrogates. No surrogate equals its secret in any case or
     width. A span that consists of masks stays.
     """
-    pieces, place = [], 0
+    pieces, end = [], 0
     for span in spans:
         secret = text[span.start : span.end]
-        pieces += [text[place : span.start], _surrogate(secret, span.label, key=key, record=record)]
-        place = span.end
-    return "".join(pieces) + text[place:]
+        pieces += [text[end : span.start], _surrogate(secret, span.label, key=key, record=record)]
+        end = span.end
+    return "".join(pieces) + text[end:]
 
 
 def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
@@ -71,10 +71,10 @@ def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
     return "X" * len(secret)  # nothing to replace: a secret without a letter or digit
 
 
-def _name_like(found: re.Match[str], *, key: bytes, record: str) -> str:
+def _name_like(match: re.Match[str], *, key: bytes, record: str) -> str:
     """Return another word. It depends on the word alone, so it is the same in all names."""
-    word: str = found.group()
-    if word in "sS" and found.string[: found.start()].endswith(("'", "’")):
+    word: str = match.group()
+    if word in "sS" and match.string[: match.start()].endswith(("'", "’")):
         return word  # keep the s of a possessive (Anna's)
     made = word
     attempts = count()
@@ -121,8 +121,8 @@ def _same_format(secret: str, rng: SeededRandom) -> str:
         letter = chr(ord("a") + rng.below(26))
         return letter.upper() if char.isupper() else letter
 
-    def other_word(found: re.Match[str]) -> str:
-        word: str = found.group()
+    def other_word(match: re.Match[str]) -> str:
+        word: str = match.group()
         if word.casefold() not in _SPELLED:
             return "".join(map(other, word))
         digit = rng.choice(LISTS["digits"])

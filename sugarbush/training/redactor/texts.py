@@ -148,24 +148,24 @@ def _simulated(values: Values, rng: SeededRandom) -> str:
     """Return a text of the simulator with other values, because the example contains the
     simulator's names."""
     text, spans = rng.choice(_simulator_texts())
-    written, place = [], 0
+    written, position = [], 0
     slots = values.slots()
     for start, end, label in spans:
         slot = slots[_OF_SIMULATOR[label]]
-        written += [text[place:start], slot if isinstance(slot, str) else slot()]
-        place = end
-    return "".join([*written, text[place:]])
+        written += [text[position:start], slot if isinstance(slot, str) else slot()]
+        position = end
+    return "".join([*written, text[position:]])
 
 
 def _restyled(marked: str, rng: SeededRandom, *, spoken: bool) -> LabelledText:
     """Change the style of a text: its case, typos, punctuation or spaces."""
     text, spans = unmark(marked)
     pieces: list[tuple[str, str]] = []
-    place = 0
+    position = 0
     for span in spans:
-        pieces += [(text[place : span.start], ""), (span.value, span.label)]
-        place = span.end
-    pieces.append((text[place:], ""))
+        pieces += [(text[position : span.start], ""), (span.value, span.label)]
+        position = span.end
+    pieces.append((text[position:], ""))
     changes: list[Callable[[str], str]] = []
     case = rng.uniform()
     if spoken or case < 0.25:
@@ -199,23 +199,23 @@ def _restyled(marked: str, rng: SeededRandom, *, spoken: bool) -> LabelledText:
 
 def joined_pieces(pieces: Sequence[tuple[str, str]]) -> LabelledText:
     """Join (piece, label) pairs to a text. A piece without a label is not a span."""
-    spans, place = [], 0
+    spans, position = [], 0
     for piece, label in pieces:
         if label and piece:
-            spans.append((place, place + len(piece), label))
-        place += len(piece)
+            spans.append((position, position + len(piece), label))
+        position += len(piece)
     return LabelledText(text="".join(piece for piece, _ in pieces), spans=tuple(spans))
 
 
 def _typos(piece: str, rng: SeededRandom) -> str:
     letters = list(piece)
-    for place in range(len(letters) - 1):
-        if letters[place].isalpha() and letters[place + 1].isalpha() and rng.chance(0.02):
+    for index in range(len(letters) - 1):
+        if letters[index].isalpha() and letters[index + 1].isalpha() and rng.chance(0.02):
             kind = rng.below(3)
             if kind == 0:
-                letters[place], letters[place + 1] = letters[place + 1], letters[place]
+                letters[index], letters[index + 1] = letters[index + 1], letters[index]
             else:
-                letters[place] = "" if kind == 1 else letters[place] * 2
+                letters[index] = "" if kind == 1 else letters[index] * 2
     return "".join(letters)
 
 
@@ -229,8 +229,8 @@ def _grammar(checked: bool) -> Grammar:
         elif line and not line.startswith("# "):
             rule.append(line)
     chosen = {
-        name: [line for i, line in enumerate(own) if (i % _CHECKED_EVERY == 3) == checked]
-        for name, own in rules.items()
+        name: [line for i, line in enumerate(lines) if (i % _CHECKED_EVERY == 3) == checked]
+        for name, lines in rules.items()
     }
     return Grammar(chosen)
 
@@ -244,12 +244,12 @@ def _simulator_texts() -> tuple[tuple[str, tuple[tuple[int, int, str], ...]], ..
 
 
 def _with_staff(record: ExampleRecord) -> tuple[tuple[int, int, str], ...]:
-    own = [(s["start"], s["end"], s["label"]) for s in record["spans"]]
+    spans = [(s["start"], s["end"], s["label"]) for s in record["spans"]]
     staff = ((m.start(), m.end(), NAME) for m in _DESK_STAFF.finditer(record["text"]))
-    own += [
-        (a, b, k) for a, b, k in staff if not any(a < end and b > start for start, end, _ in own)
+    spans += [
+        (a, b, k) for a, b, k in staff if not any(a < end and b > start for start, end, _ in spans)
     ]
-    return tuple(sorted(own))
+    return tuple(sorted(spans))
 
 
 @lru_cache(maxsize=1)
@@ -260,13 +260,13 @@ def _plain_sentences() -> tuple[str, ...]:
         for topic in _topics.topics.values()
         for sentence in re.split(r"(?<=[.!?])\s+", topic)
     )
-    found = [s[:-1] for s in manual if re.fullmatch(r"[A-Z][a-z ,'A-Z-]{20,140}[.]", s)]
+    sentences = [s[:-1] for s in manual if re.fullmatch(r"[A-Z][a-z ,'A-Z-]{20,140}[.]", s)]
     for text, spans in _simulator_texts():
         hidden = "".join(
             "\0" if any(a <= i < b for a, b, _ in spans) else c for i, c in enumerate(text)
         )
-        found += [
+        sentences += [
             s.strip().rstrip(".") for s in re.split(r"(?<=[.!?])\s|\n|: ", hidden)
             if "\0" not in s and 12 < len(s) < 120 and not _DESK_STAFF.search(s)
         ]  # fmt: skip
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(sentences))

@@ -65,13 +65,13 @@ class Recipe:
     @property
     def digest(self) -> str:
         """A digest of the recipe, the version of its code, its data files and Faker's version."""
-        own = {
+        content = {
             **asdict(self),
             "version": _VERSION,
             "faker": version("faker"),
             "data": _data_files(),
         }
-        return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:20]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
 
 
 _LEAST = 0.02  # the smallest threshold
@@ -117,7 +117,7 @@ def train_redactor(
     model.to("cpu").eval()
     description: dict[str, Any] = {
         "recipe": asdict(recipe),
-        "trained_on": sorted({text_digest(one.text) for one in labelled}),
+        "trained_on": sorted({text_digest(labelled_text.text) for labelled_text in labelled}),
         "seconds": round(time.monotonic() - began, 1),
         "thresholds": {"strong": 0.5, "weak": 0.5},
     }
@@ -181,18 +181,22 @@ class _Example:
 
 def _examples(texts: Sequence[LabelledText], tokenizer: Any) -> list[_Example]:
     """Return the pieces of the texts as the detector reads them."""
-    pieces = [(piece, start, one.spans) for one in texts for start, piece in groups(one.text)]
-    pieces.sort(key=lambda own: len(own[0]))
+    pieces = [
+        (piece, start, labelled_text.spans)
+        for labelled_text in texts
+        for start, piece in groups(labelled_text.text)
+    ]
+    pieces.sort(key=lambda item: len(item[0]))
     examples = []
     for first in range(0, len(pieces), _ENCODED):
         some = pieces[first : first + _ENCODED]
         encoded = encode(tokenizer, [piece for piece, _, _ in some])
         offsets = encoded.pop("offset_mapping").tolist()
-        for row, (places, (_, shift, spans)) in enumerate(zip(offsets, some, strict=True)):
+        for row, (piece_offsets, (_, shift, spans)) in enumerate(zip(offsets, some, strict=True)):
             length = min(MOST_TOKENS, int(encoded["attention_mask"][row].sum()))
             kinds = [
                 _kind(shift + start, shift + end, spans) if end > start else -100
-                for start, end in places[:length]
+                for start, end in piece_offsets[:length]
             ]
             examples.append(
                 _Example(
@@ -237,16 +241,16 @@ def _loss(model: Any, batch: Sequence[_Example], device: torch.device) -> Tensor
     def together(parts: list[Tensor], padding: int) -> Tensor:
         return nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=padding).to(device)
 
-    mask = together([torch.ones_like(one.tokens) for one in batch], 0)
+    mask = together([torch.ones_like(example.tokens) for example in batch], 0)
     with torch.autocast(device.type, torch.bfloat16, enabled=fast_bfloat16(device)):
         logits = model(
-            input_ids=together([one.tokens for one in batch], 0),
-            token_type_ids=together([one.shapes for one in batch], 0),
+            input_ids=together([example.tokens for example in batch], 0),
+            token_type_ids=together([example.shapes for example in batch], 0),
             attention_mask=mask,
         ).logits
-    wanted = together([one.kinds for one in batch], -100)
+    targets = together([example.kinds for example in batch], -100)
     return nn.functional.cross_entropy(
-        logits.float().flatten(0, 1), wanted.flatten(), ignore_index=-100
+        logits.float().flatten(0, 1), targets.flatten(), ignore_index=-100
     )
 
 
@@ -258,11 +262,11 @@ def _batches(examples: Sequence[_Example], recipe: Recipe) -> Iterator[list[_Exa
         share = min(1.0, recipe.epochs - epoch)
         chosen = rng.permutation(len(examples))[: round(share * len(examples))]
         batches: list[list[_Example]] = [[]]
-        for place in sorted(chosen, key=lambda place: len(examples[place].tokens)):
-            length = len(examples[place].tokens)
+        for index in sorted(chosen, key=lambda index: len(examples[index].tokens)):
+            length = len(examples[index].tokens)
             if batches[-1] and (len(batches[-1]) + 1) * length > recipe.batch_tokens:
                 batches.append([])
-            batches[-1].append(examples[place])
+            batches[-1].append(examples[index])
         for number in rng.permutation(len(batches)):
             yield batches[number]
 
@@ -272,9 +276,11 @@ def _threshold(detector: LearnedDetector, recipe: Recipe) -> float:
     `over_masking` of these words is masked."""
     checked = list(generated_texts(recipe.seed, recipe.checked, checked=True))
     plain: list[float] = []
-    for one, words in zip(checked, detector.words([c.text for c in checked]), strict=True):
+    for labelled_text, words in zip(
+        checked, detector.words([c.text for c in checked]), strict=True
+    ):
         for word in words:
-            kinds = {k for a, b, k in one.spans if word.start < b and word.end > a}
+            kinds = {k for a, b, k in labelled_text.spans if word.start < b and word.end > a}
             if not kinds & set(SECRET_KINDS):
                 plain.append(secret_score(word))
     return min(max(float(np.quantile(plain, 1 - recipe.over_masking)), _LEAST), 0.6)
@@ -289,7 +295,7 @@ def _threshold_as(
     the threshold of generated texts, `tuned` would mask fewer words than `start` and miss more
     secrets.
     """
-    texts = [one.text for one in labelled]
+    texts = [labelled_text.text for labelled_text in labelled]
     before, after = (
         np.array([secret_score(word) for words in detector.words(texts) for word in words])
         for detector in (start, tuned)

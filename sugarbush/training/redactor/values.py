@@ -26,7 +26,7 @@ SECRET_KINDS = (NAME, ADDRESS, PHONE, EMAIL, NUMBER)
 KINDS = (*SECRET_KINDS, PLACE, ORGANIZATION)
 
 _YAML = load_yaml(Path(__file__).with_name("values.yaml"))
-LISTS = {name: items(own) for name, own in _YAML.items()}
+LISTS = {name: items(entries) for name, entries in _YAML.items()}
 LOCALES, CHECKED_LOCALES = LISTS["locales"], LISTS["checked_locales"]
 _POOL = 200
 # Faker draws these from sets, so the order varies, or from birth dates, which depend on the day.
@@ -83,8 +83,8 @@ class Values:
         }  # fmt: skip
         slots: dict[str, Slot] = {
             slot: self._marked(kind, value)
-            for kind, own in by_kind.items()
-            for slot, value in own.items()
+            for kind, makers in by_kind.items()
+            for slot, value in makers.items()
         }
         everything = words("name address phone id card email full first street postcode")
         slots["any"] = lambda: _call(slots[rng.choice(everything)])
@@ -256,8 +256,8 @@ class Values:
 
     def phone(self) -> str:
         rng = self._rng
-        own = self._of("phone_number") if rng.chance(0.35) else self._form(*LISTS["phone_forms"])
-        return self._said(own)
+        number = self._of("phone_number") if rng.chance(0.35) else self._form(*LISTS["phone_forms"])
+        return self._said(number)
 
     def email(self) -> str:
         rng = self._rng
@@ -368,28 +368,28 @@ class Values:
 def spelled_out(code: str, rng: SeededRandom) -> str:
     """Write a code as a person says it: digits, alone or in pairs, letters, "dash", "plus"."""
     said: list[str] = []
-    place = 0
+    index = 0
     oh = rng.choice(("zero", "oh", "o"))
-    while place < len(code):
-        char = code[place]
+    while index < len(code):
+        char = code[index]
         if char.isdigit() and char.isascii():
-            if place + 1 < len(code) and code[place + 1] == char and rng.chance(0.6):
+            if index + 1 < len(code) and code[index + 1] == char and rng.chance(0.6):
                 said += ["double", oh if char == "0" else LISTS["digits"][int(char)]]
-                place += 1
+                index += 1
             elif (
                 char in "23456789"
-                and re.match(r"[1-9]", code[place + 1 : place + 2])
+                and re.match(r"[1-9]", code[index + 1 : index + 2])
                 and rng.chance(0.15)
             ):
-                said += [LISTS["tens"][int(char) - 2], LISTS["digits"][int(code[place + 1])]]
-                place += 1
+                said += [LISTS["tens"][int(char) - 2], LISTS["digits"][int(code[index + 1])]]
+                index += 1
             else:
                 said.append(oh if char == "0" else LISTS["digits"][int(char)])
         elif char in "-+./" and rng.chance(0.3):
             said.append({"-": "dash", "+": "plus", ".": "dot", "/": "slash"}[char])
         elif char.isalpha():
             said.append(char)
-        place += 1
+        index += 1
     return " ".join(said)
 
 

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.interface import Price, cost_of
 from sugarbush.generators.openai.cost import (
     CapReachedError,
     Meter,
@@ -27,6 +26,7 @@ from sugarbush.generators.openai.cost import (
     spending_by_batch,
 )
 from sugarbush.generators.openai.settings import OpenAI
+from sugarbush.generators.prices import Price, cost_of
 from sugarbush.pipeline.settings import load_params
 
 PRICE = Price(input=0.5, output=2.0, date="2026-11-01")
@@ -67,7 +67,7 @@ def test_a_model_without_a_price_is_counted_in_tokens_only(tmp_path: Path) -> No
     (paid,) = read_journal(journal_path(tmp_path, "tickets"))
     assert (paid.cost, paid.prompt_tokens) == (None, 10)
     assert one.spent.unpriced == 1
-    assert one.shown() == "15 tokens"
+    assert one.summary() == "15 tokens"
     with pytest.raises(CapReachedError) as refused:
         meter(tmp_path, prices={}, max_calls=1).admit(0.0)
     assert "cost" not in str(refused.value)
@@ -76,7 +76,7 @@ def test_a_model_without_a_price_is_counted_in_tokens_only(tmp_path: Path) -> No
 def test_what_is_shown_names_the_caps_that_are_set(tmp_path: Path) -> None:
     one = meter(tmp_path, max_cost=2.5, max_calls=1000)
     pay(one, prompt=100, completed=50)
-    assert one.shown() == "cost 0.0001 of 2.5, 1 of 1,000 calls"
+    assert one.summary() == "cost 0.0001 of 2.5, 1 of 1,000 calls"
 
 
 def test_spending_is_told_by_stage_and_batch(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from sugarbush.data.private_store import CorpusInMemory
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.population import NO_PARENT, Population
-from sugarbush.generators.interface import Price
 from sugarbush.generators.pool_files import PoolSource
+from sugarbush.generators.prices import Price
 from sugarbush.methods import dpft
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.interface import Method, MethodInputs

@@ -14,8 +14,8 @@ from sugarbush.training.crt.recall import (
     load_labelled,
     measure,
     of_kinds,
+    public_changes,
     replayed,
-    shown,
     text_digest,
 )
 from sugarbush.training.crt.redact import Policy
@@ -133,14 +133,14 @@ def test_a_secret_that_moves_the_end_of_a_sentence_shows():
     # If the secret is masked, the full stop after the mask ends a sentence. So "Good bye." is then
     # a separate sentence in the public view.
     sample = [labelled("I am Smith J. Good bye.", ("Smith J", "NAME"))]
-    assert shown(replayed(sample, POLICY), PlainWords()) == [True]
+    assert public_changes(replayed(sample, POLICY), PlainWords()) == [True]
     ends = [labelled("Room A. Dr. Hi.", ("Dr", "TITLE"))]
 
     class Nothing:
         def is_public(self, texts):
             return [False] * len(texts)
 
-    assert shown(replayed(ends, POLICY), Nothing()) == [True]
+    assert public_changes(replayed(ends, POLICY), Nothing()) == [True]
 
 
 @pytest.mark.parametrize("span", [(0, 99, "X"), (3, 3, "X"), (-1, 2, "X")])
