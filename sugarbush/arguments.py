@@ -75,8 +75,8 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             raise ParamsError(message) from None
         except SugarbushError as error:
-            own = function.__annotations__
-            direct = {f"privacy.{name}": name for name in _PRIVACY if name in own}
+            parameters = function.__annotations__
+            direct = {f"privacy.{name}": name for name in _PRIVACY if name in parameters}
             error.args = (in_python(str(error), direct), *error.args[1:])
             raise
 
@@ -95,11 +95,11 @@ def in_python(message: str, direct: Mapping[str, str] | None = None) -> str:
     """
     arguments = {**_ARGUMENTS, **(direct or {})}
 
-    def replaced(found: re.Match[str]) -> str:
-        section, _, rest = found["setting"].partition(".")
+    def replaced(match: re.Match[str]) -> str:
+        section, _, rest = match["setting"].partition(".")
         if rest.partition(".")[0] not in _sections()[section]:
-            return found[0]  # such as release.json
-        return found["before"] + _argument(found["setting"], found["value"], arguments)
+            return match[0]  # such as release.json
+        return match["before"] + _argument(match["setting"], match["value"], arguments)
 
     for pattern in _patterns():
         message = pattern.sub(replaced, message)
@@ -139,16 +139,18 @@ def _sections() -> dict[str, frozenset[str]]:
     """Return the names of the settings of each section."""
     from sugarbush.pipeline.settings import ProjectSettings
 
-    found = {}
+    names_by_section = {}
     for name, field in ProjectSettings.model_fields.items():
         kind: Any = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            names = (own.alias or n for n, own in kind.model_fields.items())
-            found[name] = frozenset(names)
+            names = (setting.alias or n for n, setting in kind.model_fields.items())
+            names_by_section[name] = frozenset(names)
     more = {section.partition(".") for section in _CLASSES}
     for section, _, name in more:
-        found[section] = found.get(section, frozenset()) | ({name} if name else set())
-    return found
+        names_by_section[section] = names_by_section.get(section, frozenset()) | (
+            {name} if name else set()
+        )
+    return names_by_section
 
 
 @cache
@@ -181,11 +183,11 @@ def require_list(name: str, texts: object) -> tuple[Any, ...]:
 def require_texts(name: str, texts: object) -> tuple[str, ...]:
     """Return a list of texts. Raises InputError that names the item, and never quotes it."""
     every = require_list(name, texts)
-    for place, text in enumerate(every):
+    for index, text in enumerate(every):
         if not isinstance(text, str):
-            raise InputError(f"{name}: item {place} is not a text. Remove missing values")
+            raise InputError(f"{name}: item {index} is not a text. Remove missing values")
         if is_half(text):
-            raise InputError(f"{name}: item {place} has half a character (a lone surrogate)")
+            raise InputError(f"{name}: item {index} has half a character (a lone surrogate)")
     return every
 
 

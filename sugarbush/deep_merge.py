@@ -11,7 +11,7 @@ def deep_merge(
     changes: Mapping[str, Any],
     *,
     defaults: Mapping[str, Any] | None = None,
-    place: tuple[str, ...] = (),
+    prefix: tuple[str, ...] = (),
 ) -> list[str]:
     """Change `settings` in place, and return the dotted names of the changed settings.
 
@@ -19,18 +19,18 @@ def deep_merge(
     """
     changed: list[str] = []
     for key, value in changes.items():
-        here, known = (*place, str(key)), (defaults or {}).get(key, ...)
+        here, default = (*prefix, str(key)), (defaults or {}).get(key, ...)
         if isinstance(value, Mapping) and (value or isinstance(settings.get(key), Mapping)):
             section = settings.get(key)
             new = section if isinstance(section, Mapping) else {}
             names = deep_merge(
-                new, value, defaults=known if isinstance(known, Mapping) else None, place=here
+                new, value, defaults=default if isinstance(default, Mapping) else None, prefix=here
             )
             if names and new is not section:
-                _set(settings, key, new, first=bool(place))
+                _set(settings, key, new, first=bool(prefix))
             changed += names
-        elif settings[key] != value if key in settings else known is ... or known != value:
-            _set(settings, key, value, first=bool(place))
+        elif settings[key] != value if key in settings else default is ... or default != value:
+            _set(settings, key, value, first=bool(prefix))
             changed.append(".".join(here))
     return changed
 

@@ -25,8 +25,8 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
             return sorted(sources)
         if name not in sources:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, own = sources[name]
-        value = getattr(import_module(module), own)
+        module, attribute = sources[name]
+        value = getattr(import_module(module), attribute)
         setattr(sys.modules[package], name, value)
         return value
 

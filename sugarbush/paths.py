@@ -133,16 +133,16 @@ def make_state(state: Path) -> None:
         names = ignored.read_text("utf-8", "replace").split()
     except FileNotFoundError:
         names = None
-    known = names is not None and "*" in names
+    is_state = names is not None and "*" in names
     others = [name for name in _OF_A_PROJECT if (state / name).exists()]
-    if not known and (others or names is not None):
+    if not is_state and (others or names is not None):
         raise StorageError(
             f"{state}: SUGARBUSH_STATE names a folder with other files "
             f"({', '.join(others or [ignored.name])}), and git could add the key of the ledger. "
             "Choose a folder that contains nothing else"
         )
     make_owner_only(state)
-    if not known:
+    if not is_state:
         with atomic_file(ignored) as temporary:  # another process never reads an empty file
             temporary.write_text("*\n")
 

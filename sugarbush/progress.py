@@ -162,8 +162,8 @@ def read_line(line: str) -> tuple[str, int] | None:
     >>> read_line("first texts: 40% (12 of 30 answers)")
     ('first texts', 40)
     """
-    found = _LINE.fullmatch(line)
-    return (found["what"], int(found["percent"])) if found else None
+    match = _LINE.fullmatch(line)
+    return (match["what"], int(match["percent"])) if match else None
 
 
 def duration(seconds: float) -> str:
@@ -275,11 +275,11 @@ class _Notebook:
 
     def __init__(self, shell: Any) -> None:
         self._handle = shell(_HtmlText(""), display_id=True)
-        self._shown = 0.0
+        self._last_update = 0.0
 
     def update(self, state: _State) -> None:
-        if (now := time.monotonic()) - self._shown >= _NOTEBOOK_EVERY_S:
-            self._shown = now
+        if (now := time.monotonic()) - self._last_update >= _NOTEBOOK_EVERY_S:
+            self._last_update = now
             bar = f'<progress max="100" value="{state.percent}"></progress>'
             self._handle.update(_HtmlText(f"{bar} {html.escape(state.line())}"))
 

@@ -50,16 +50,16 @@ def package_of(group: str, name: str) -> str | None:
     """Return name and version of the package that registers `name`, or None for Sugarbush."""
     if (group, name) in _OF_THIS_PROCESS:
         return f"{_OF_THIS_PROCESS[group, name].__module__} uninstalled"
-    found = next(iter(_entry_points(group, tuple(sys.path)).select(name=name)), None)
-    if found is None or found.dist is None or found.dist.name == "sugarbush":
+    entry_point = next(iter(_entry_points(group, tuple(sys.path)).select(name=name)), None)
+    if entry_point is None or entry_point.dist is None or entry_point.dist.name == "sugarbush":
         return None
-    return f"{found.dist.name} {found.dist.version}"
+    return f"{entry_point.dist.name} {entry_point.dist.version}"
 
 
 def packages_of(group: str) -> dict[str, str | None]:
     """Map the top-level module of each plug-in of `group` to name and version of its package."""
-    found = _entry_points(group, tuple(sys.path))
-    return {each.module.partition(".")[0]: package_of(group, each.name) for each in found}
+    plugins = _entry_points(group, tuple(sys.path))
+    return {each.module.partition(".")[0]: package_of(group, each.name) for each in plugins}
 
 
 def load_plugin(group: str, name: str) -> Any:
@@ -74,24 +74,24 @@ def load_plugin(group: str, name: str) -> Any:
     if (group, name) in _OF_THIS_PROCESS:
         return _OF_THIS_PROCESS[group, name]
     kind = group.rpartition(".")[2].removesuffix("s")
-    found = tuple(_entry_points(group, tuple(sys.path)).select(name=name))
-    if not found:
-        known = ", ".join(plugin_names(group)) or "none"
+    candidates = tuple(_entry_points(group, tuple(sys.path)).select(name=name))
+    if not candidates:
+        names = ", ".join(plugin_names(group)) or "none"
         raise ParamsError(
-            f"'{name}' is not an installed {kind}. Known: {known}. Other packages add a {kind} as "
+            f"'{name}' is not an installed {kind}. Known: {names}. Other packages add a {kind} as "
             f"an entry point of the group '{group}'."
         )
-    if len(found) > 1:
-        packages = " and ".join(sorted(map(_package, found)))
+    if len(candidates) > 1:
+        packages = " and ".join(sorted(map(_package, candidates)))
         raise ParamsError(
             f"{packages} both register a {kind} named '{name}'. Uninstall a package, or rename "
             "its entry point."
         )
     try:
-        return found[0].load()
+        return candidates[0].load()
     except (ImportError, AttributeError) as error:
         raise ParamsError(
-            f"the {kind} '{name}' of {_package(found[0])} cannot be imported: {error}"
+            f"the {kind} '{name}' of {_package(candidates[0])} cannot be imported: {error}"
         ) from None
 
 
@@ -101,5 +101,5 @@ def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
     return entry_points(group=group)
 
 
-def _package(found: EntryPoint) -> str:
-    return found.dist.name if found.dist is not None else found.value
+def _package(entry_point: EntryPoint) -> str:
+    return entry_point.dist.name if entry_point.dist is not None else entry_point.value

@@ -65,18 +65,18 @@ class _SectionType(ModelMetaclass):
                 return super().__call__(*arguments, **named)
             except ValidationError as error:
                 problems = error.errors(include_input=False, include_url=False)
-                known = [field.alias or name for name, field in cls.model_fields.items()]
-                message = "; ".join(_format_problem(each, known, cls.__name__) for each in problems)
+                names = [field.alias or name for name, field in cls.model_fields.items()]
+                message = "; ".join(_format_problem(each, names, cls.__name__) for each in problems)
             raise ArgumentError(message)
 
 
-def _format_problem(problem: Any, known: Sequence[str], owner: str) -> str:
+def _format_problem(problem: Any, names: Sequence[str], owner: str) -> str:
     """Return one line that names the argument, without its value."""
     name = ".".join(map(str, problem["loc"]))
     if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
-        close = difflib.get_close_matches(name, known, n=1)
+        close = difflib.get_close_matches(name, names, n=1)
         meant = f"; did you mean {close[0]}?" if close else "."
-        return f"{name}: is not an argument of {owner}{meant} Its arguments are {', '.join(known)}"
+        return f"{name}: is not an argument of {owner}{meant} Its arguments are {', '.join(names)}"
     message = problem["msg"].removeprefix("Value error, ")
     message = message.replace("Input should be", "must be", 1)
     return f"{name}: {message}" if name else f"{owner}: {message}"
@@ -204,11 +204,11 @@ class Meaning(NamedTuple):
     is_section: bool
 
 
-def meanings(section: Section, place: tuple[str, ...] = ()) -> Iterator[Meaning]:
+def meanings(section: Section, prefix: tuple[str, ...] = ()) -> Iterator[Meaning]:
     """Yield every section, followed by its settings, with dotted names."""
     for name, value in section:
         field = type(section).model_fields.get(name)
-        here = (*place, field.alias or name if field else name)
+        here = (*prefix, field.alias or name if field else name)
         if isinstance(value, Section):
             text = inspect.cleandoc(type(value).__doc__ or "").partition("\n")[0]
             yield Meaning(".".join(here), text, True)
@@ -220,7 +220,12 @@ def meanings(section: Section, place: tuple[str, ...] = ()) -> Iterator[Meaning]
 def _meaning(section: type[Section], name: str) -> str:
     """Return a field's docstring, also if a subclass overrides the field without a docstring."""
     return next(
-        (found[name] for owner in section.__mro__ if name in (found := _docstrings(owner))), ""
+        (
+            docstrings[name]
+            for owner in section.__mro__
+            if name in (docstrings := _docstrings(owner))
+        ),
+        "",
     )
 
 

@@ -39,14 +39,14 @@ def agreements(
     Shapes: `codes` is (n, d). Each sequence in `labels` has n raw values; None means no label. A
     label outside the domain counts as the value `other`.
     """
-    found = []
-    for place, attribute in enumerate(schema.attributes):
+    results = []
+    for column, attribute in enumerate(schema.attributes):
         given = labels.get(attribute.name, ())
         labelled = np.array([i for i, value in enumerate(given) if value is not None], dtype=int)
         if len(labelled):
             true = np.array([attribute.code(given[i]) for i in labelled])
-            found.append(_agreement(attribute, codes[labelled, place], true))
-    return tuple(found)
+            results.append(_agreement(attribute, codes[labelled, column], true))
+    return tuple(results)
 
 
 def _agreement(attribute: Attribute, read: NDArray[np.int64], true: NDArray[np.int64]) -> Agreement:

@@ -51,8 +51,8 @@ class DonatedCodes:
         table.to_parquet(folder / "donated.parquet", index=False)
         offsets = {name: reader.offsets for name, reader in self.readers.items()}
         (folder / CALIBRATIONS).write_text(json.dumps(offsets, indent=1))
-        found = [asdict(agreement) for agreement in self.agreements]
-        (folder / "agreement.json").write_text(json.dumps(found, indent=1))
+        rows = [asdict(agreement) for agreement in self.agreements]
+        (folder / "agreement.json").write_text(json.dumps(rows, indent=1))
 
 
 def codes_of(
@@ -132,5 +132,5 @@ def read_donated_codes(
 def load_readers(folder: Path, schema: Schema, *, embed: Embed) -> dict[str, ZeroShotReader]:
     """Make the readers with the calibrations that `DonatedCodes.save` wrote to `folder`."""
     offsets = json.loads((folder / CALIBRATIONS).read_text())
-    own = {name: tuple(values) for name, values in offsets.items()}
-    return zero_shot_readers(schema, embed=embed, offsets=own)
+    calibrations = {name: tuple(values) for name, values in offsets.items()}
+    return zero_shot_readers(schema, embed=embed, offsets=calibrations)

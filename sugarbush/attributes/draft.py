@@ -82,8 +82,8 @@ def draft_lengths(texts: Sequence[str]) -> tuple[int, ...]:
     (2, 3, 8)
     """
     counts = [len(text.split()) for text in texts]
-    found = np.quantile(counts, (0.1, 0.3, 0.5, 0.7, 0.9), method="nearest")
-    return tuple(sorted({max(1, int(count)) for count in found}))
+    quantiles = np.quantile(counts, (0.1, 0.3, 0.5, 0.7, 0.9), method="nearest")
+    return tuple(sorted({max(1, int(count)) for count in quantiles}))
 
 
 def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
@@ -172,15 +172,15 @@ def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int
     The number of clusters is the smallest number with a silhouette within 2% of the best
     silhouette.
     """
-    found = {1: np.zeros(len(embedded), dtype=np.int64)}
+    clusterings = {1: np.zeros(len(embedded), dtype=np.int64)}
     scores: dict[int, float] = {}
     distinct = len(np.unique(embedded.round(5), axis=0))
     for count in range(2, min(most, distinct - 1) + 1):
         state = seed_of(seed, "topics", count) % 2**32
-        found[count] = KMeans(count, n_init=10, random_state=state).fit_predict(embedded)
-        scores[count] = float(silhouette_score(embedded, found[count]))
+        clusterings[count] = KMeans(count, n_init=10, random_state=state).fit_predict(embedded)
+        scores[count] = float(silhouette_score(embedded, clusterings[count]))
     best = max(scores.values(), default=0.0)
-    return found[next((c for c, s in scores.items() if s >= best - _AS_GOOD * abs(best)), 1)]
+    return clusterings[next((c for c, s in scores.items() if s >= best - _AS_GOOD * abs(best)), 1)]
 
 
 def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list[tuple[str, ...]]:

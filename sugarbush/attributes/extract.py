@@ -43,13 +43,13 @@ def extract_codes(
     """
     embedded = np.asarray(embed(texts)) if readers and len(texts) else None
     codes = np.empty((len(texts), len(schema.attributes)), dtype=np.int64)
-    for place, attribute in enumerate(schema.attributes):
+    for column, attribute in enumerate(schema.attributes):
         if attribute.column is not None or attribute.source is not None:
-            codes[:, place] = _from_column(attribute, columns, rows=len(texts))
+            codes[:, column] = _from_column(attribute, columns, rows=len(texts))
         elif attribute.keywords is not None:
-            codes[:, place] = by_keywords(attribute, texts)
+            codes[:, column] = by_keywords(attribute, texts)
         elif embedded is not None:
-            codes[:, place] = readers[attribute.name].read(
+            codes[:, column] = readers[attribute.name].read(
                 embedded, abstain=params.zero_shot_abstain
             )
     return codes

@@ -86,5 +86,5 @@ def _code(attribute: Attribute, value: object) -> int:
     value = value.strip()
     if value in attribute.domain:
         return attribute.domain.index(value)
-    folded = [known.casefold() for known in attribute.domain]
+    folded = [entry.casefold() for entry in attribute.domain]
     return folded.index(value.casefold()) if value.casefold() in folded else len(folded) - 1

@@ -107,8 +107,8 @@ class Labeller:
         """Return the result of `codes` as text: `(n,)` values for each attribute name."""
         codes = self.codes(texts)
         return {
-            attribute.name: tuple(attribute.domain[code] for code in codes[:, place])
-            for place, attribute in enumerate(self._attributes)
+            attribute.name: tuple(attribute.domain[code] for code in codes[:, column])
+            for column, attribute in enumerate(self._attributes)
         }
 
     def _cached(self, texts: Sequence[str], cache: AnswerCache) -> list[str | None] | None:

@@ -29,18 +29,20 @@ def placeholders(schema: Schema) -> tuple[str, ...]:
     >>> placeholders(Schema(subject="support tickets", attributes=(TONE,)))
     ()
     """
-    found = []
+    sentences = []
     if schema.subject.strip().casefold() == SUBJECT:
-        found.append(
+        sentences.append(
             f"`subject: {schema.subject}` does not say what the texts are. Write, for example, "
             "`subject: support tickets of a software company`"
         )
         if schema.attributes == (TONE,):
-            found.append("the only attribute is the draft's 'tone'. List attributes of your texts")
-    found += [
+            sentences.append(
+                "the only attribute is the draft's 'tone'. List attributes of your texts"
+            )
+    sentences += [
         f"attribute '{attribute.name}' has the value '{value}' of the draft. List public values"
         for attribute in schema.attributes
         for value in attribute.values
         if value in VALUES
     ]
-    return tuple(found)
+    return tuple(sentences)

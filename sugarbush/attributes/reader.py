@@ -139,9 +139,9 @@ class LabelReader:
             or attribute.name in self.readers
             or (
                 self.codes is not None
-                and len(_labelled(self.codes[:, place], attribute)) >= LEAST_EXAMPLES
+                and len(_labelled(self.codes[:, column], attribute)) >= LEAST_EXAMPLES
             )
-            for place, attribute in enumerate(self.schema.attributes)
+            for column, attribute in enumerate(self.schema.attributes)
         )
 
     def read(self, texts: Sequence[str], requested: NDArray[np.int64]) -> Labels:
@@ -149,52 +149,54 @@ class LabelReader:
         n, schema = len(texts), self.schema
         codes = np.full((n, len(schema.names)), UNREAD, dtype=np.int64)
         confidence = np.full(codes.shape, np.nan)
-        found = []
+        attributes = []
         vectors = cache(
             lambda: self._embedded(texts)
         )  # once for all attributes, and only if needed
-        for place, attribute in enumerate(schema.attributes):
-            own = _known(requested[:, place], attribute)
-            read = self._probabilities(place, attribute, texts, vectors)
+        for column, attribute in enumerate(schema.attributes):
+            requested_codes = _requested_codes(requested[:, column], attribute)
+            read = self._probabilities(column, attribute, texts, vectors)
             quality = None if read is None else read[2]
             guessed = quality is not None and not quality.is_above_chance
             if guessed and self.requests_tell:
                 read = None
-            labels = None if self.codes is None else self.codes[:, place]
+            labels = None if self.codes is None else self.codes[:, column]
             examples = 0 if labels is None else len(_labelled(labels, attribute))
             if read is None:
-                codes[:, place] = requested[:, place]
-                source: LabelSource = "request" if (own >= 0).any() else "nothing"
-                found.append(
+                codes[:, column] = requested[:, column]
+                source: LabelSource = "request" if (requested_codes >= 0).any() else "nothing"
+                attributes.append(
                     ReadAttribute(
                         name=attribute.name,
                         source=source,
-                        requested=int((own >= 0).sum()),
+                        requested=int((requested_codes >= 0).sum()),
                         examples=examples,
                     )
                 )
                 continue
             likely, source, _ = read
-            asked = own >= 0
-            same = likely.argmax(axis=1)[asked] == own[asked]
-            shown = float(np.mean(same)) if asked.any() else None
-            if quality is not None and shown is not None:
+            asked = requested_codes >= 0
+            same = likely.argmax(axis=1)[asked] == requested_codes[asked]
+            share = float(np.mean(same)) if asked.any() else None
+            if quality is not None and share is not None:
                 if self.requests_tell:
-                    obeyed, chance = _obeyed(likely[asked], own[asked], kappa=quality.kappa)
-                    likely = _with_requests(likely, own, obeyed=obeyed)
-                    shown = obeyed + (1 - obeyed) * chance
+                    obeyed, chance = _obeyed(
+                        likely[asked], requested_codes[asked], kappa=quality.kappa
+                    )
+                    likely = _with_requests(likely, requested_codes, obeyed=obeyed)
+                    share = obeyed + (1 - obeyed) * chance
                 else:
-                    shown = quality.share_of(shown, values=len(attribute.domain) - 1)
-            codes[:, place] = likely.argmax(axis=1)
-            confidence[:, place] = likely.max(axis=1)
+                    share = quality.share_of(share, values=len(attribute.domain) - 1)
+            codes[:, column] = likely.argmax(axis=1)
+            confidence[:, column] = likely.max(axis=1)
             if quality is None:  # a reader that finds nothing says `other`
-                confidence[codes[:, place] == len(attribute.domain) - 1, place] = np.nan
-            found.append(
+                confidence[codes[:, column] == len(attribute.domain) - 1, column] = np.nan
+            attributes.append(
                 ReadAttribute(
                     name=attribute.name,
                     source=source,
                     requested=int(asked.sum()),
-                    shown=shown,
+                    shown=share,
                     examples=examples,
                     accuracy=None if quality is None else quality.accuracy,
                     guessed=guessed,
@@ -204,12 +206,12 @@ class LabelReader:
             codes=codes,
             confidence=confidence,
             weights=raking_weights(codes, schema=schema, counts=self.counts),
-            attributes=tuple(found),
+            attributes=tuple(attributes),
         )
 
     def _probabilities(
         self,
-        place: int,
+        column: int,
         attribute: Attribute,
         texts: Sequence[str],
         vectors: Callable[[], NDArray[np.float32]],
@@ -223,8 +225,8 @@ class LabelReader:
             return _certain(read, size), "zero_shot", None
         if self.codes is None:
             return None
-        examples = _labelled(self.codes[:, place], attribute)
-        labels = self.codes[examples, place]
+        examples = _labelled(self.codes[:, column], attribute)
+        labels = self.codes[examples, column]
         if len(examples) < LEAST_EXAMPLES or len(np.unique(labels)) < 2:
             return None
         texts_of_examples = [self.examples[i] for i in examples]
@@ -296,12 +298,12 @@ class _Classifier:
         taught = np.concatenate([labels, np.arange(size - 1)])
         model = LogisticRegression(C=_STRENGTH, max_iter=300, solver="newton-cg")
         model.fit(np.concatenate([embedded, names]), taught)
-        known = np.bincount(taught, minlength=size) / len(taught)
+        frequencies = np.bincount(taught, minlength=size) / len(taught)
         factors = np.ones(size)
         if counts is not None and counts.sum() > 0:
-            wanted = np.maximum(counts, 1.0) / np.maximum(counts, 1.0).sum()
-            factors = wanted / np.maximum(known, 1 / (2 * len(taught)))
-        return cls(model=model, factors=np.where(known > 0, factors, 0.0))
+            prior = np.maximum(counts, 1.0) / np.maximum(counts, 1.0).sum()
+            factors = prior / np.maximum(frequencies, 1 / (2 * len(taught)))
+        return cls(model=model, factors=np.where(frequencies > 0, factors, 0.0))
 
     def probabilities(
         self, embedded: NDArray[np.float32], *, temperature: float = 1.0
@@ -311,13 +313,13 @@ class _Classifier:
         The temperature makes the classifier as sure as it is right, before the DP counts replace
         its prior. Source: temperature scaling, Guo et al. 2017, Section 4.2.
         """
-        found = np.zeros((len(embedded), len(self.factors)))
+        posterior = np.zeros((len(embedded), len(self.factors)))
         if len(embedded):
-            found[:, self.model.classes_] = self.model.predict_proba(embedded)
-        found **= 1 / temperature
-        found *= self.factors
-        found /= np.maximum(found.sum(axis=1, keepdims=True), 1e-12)
-        return (1 - _DOUBT) * found + _DOUBT / len(self.factors)
+            posterior[:, self.model.classes_] = self.model.predict_proba(embedded)
+        posterior **= 1 / temperature
+        posterior *= self.factors
+        posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), 1e-12)
+        return (1 - _DOUBT) * posterior + _DOUBT / len(self.factors)
 
 
 def _quality(
@@ -331,9 +333,11 @@ def _quality(
     """Measure a classifier on the examples, each fold with a classifier of the other folds."""
     likely, fold = np.zeros((len(labels), len(attribute.domain))), folds(texts)
     for number in range(_FOLDS):
-        own = fold == number
-        other = _Classifier.train(embedded[~own], labels[~own], attribute=attribute, embed=embed)
-        likely[own] = other.probabilities(embedded[own])
+        in_fold = fold == number
+        other = _Classifier.train(
+            embedded[~in_fold], labels[~in_fold], attribute=attribute, embed=embed
+        )
+        likely[in_fold] = other.probabilities(embedded[in_fold])
     read = likely.argmax(axis=1)
     accuracy = float(np.mean(read == labels))
     chance = _chance(read, labels)
@@ -381,13 +385,13 @@ def _with_requests(
     The share `obeyed` of the texts has the requested value; see `_obeyed`.
     """
     asked = np.flatnonzero(requested >= 0)
-    wanted = requested[asked]
-    shares = np.bincount(wanted, minlength=likely.shape[1]) / len(wanted)
-    evidence = np.repeat(((1 - obeyed) * shares[wanted])[:, None], likely.shape[1], axis=1)
-    evidence[np.arange(len(wanted)), wanted] += obeyed
-    found = likely.copy()
-    found[asked] *= evidence
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    requested_codes = requested[asked]
+    shares = np.bincount(requested_codes, minlength=likely.shape[1]) / len(requested_codes)
+    evidence = np.repeat(((1 - obeyed) * shares[requested_codes])[:, None], likely.shape[1], axis=1)
+    evidence[np.arange(len(requested_codes)), requested_codes] += obeyed
+    posterior = likely.copy()
+    posterior[asked] *= evidence
+    return np.asarray(posterior / posterior.sum(axis=1, keepdims=True))
 
 
 def folds(texts: Sequence[str], count: int = _FOLDS) -> NDArray[np.int64]:
@@ -396,7 +400,7 @@ def folds(texts: Sequence[str], count: int = _FOLDS) -> NDArray[np.int64]:
     >>> folds(["a", "b", "a", "c"], 2).tolist()
     [0, 1, 0, 0]
     """
-    number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    number = {text: index for index, text in enumerate(dict.fromkeys(texts))}
     return np.array([number[text] % count for text in texts], dtype=np.int64)
 
 
@@ -411,17 +415,17 @@ def raking_weights(
     """
     weights = np.ones(len(codes))
     for _ in range(_RAKING_ROUNDS if len(codes) else 0):
-        for place, attribute in enumerate(schema.attributes):
-            own, size = codes[:, place], len(attribute.domain)
-            if attribute.name not in counts or (own < 0).any():
+        for column, attribute in enumerate(schema.attributes):
+            values, size = codes[:, column], len(attribute.domain)
+            if attribute.name not in counts or (values < 0).any():
                 continue
-            wanted = np.maximum(np.asarray(counts[attribute.name], dtype=np.float64), 0.0)
-            now = np.bincount(own, weights=weights, minlength=size)
-            wanted = np.where(now > 0, wanted, 0.0)
-            if wanted.sum() <= 0:
+            target = np.maximum(np.asarray(counts[attribute.name], dtype=np.float64), 0.0)
+            now = np.bincount(values, weights=weights, minlength=size)
+            target = np.where(now > 0, target, 0.0)
+            if target.sum() <= 0:
                 continue
-            factors = wanted / wanted.sum() * now.sum() / np.maximum(now, 1e-12)
-            weights = np.clip(weights * factors[own], 1 / _MOST_WEIGHT, _MOST_WEIGHT)
+            factors = target / target.sum() * now.sum() / np.maximum(now, 1e-12)
+            weights = np.clip(weights * factors[values], 1 / _MOST_WEIGHT, _MOST_WEIGHT)
             weights *= len(weights) / weights.sum()
     weights = np.clip(weights, 1 / _MOST_WEIGHT, _MOST_WEIGHT)
     return np.asarray(weights / weights.mean()) if len(weights) else weights
@@ -430,21 +434,21 @@ def raking_weights(
 def _chance(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
     """Return the share of equal codes that independent codes with these frequencies would have."""
     size = int(max(a.max(initial=0), b.max(initial=0))) + 1
-    first, second = (np.bincount(own, minlength=size) / max(len(own), 1) for own in (a, b))
+    first, second = (np.bincount(codes, minlength=size) / max(len(codes), 1) for codes in (a, b))
     return float(first @ second)
 
 
-def _known(requested: NDArray[np.int64], attribute: Attribute) -> NDArray[np.int64]:
+def _requested_codes(requested: NDArray[np.int64], attribute: Attribute) -> NDArray[np.int64]:
     """Return the requested codes; -1 for no request. A prompt never requests the value `other`."""
     return np.where(requested < len(attribute.domain) - 1, requested, UNREAD)
 
 
 def _labelled(codes: NDArray[np.int64], attribute: Attribute) -> NDArray[np.intp]:
-    """Return the places of the examples with a listed value. A missing value is stored as other."""
+    """Return the indices of the examples with a listed value. No value is stored as other."""
     return np.flatnonzero((codes >= 0) & (codes < len(attribute.domain) - 1))
 
 
 def _certain(codes: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    found = np.zeros((len(codes), size))
-    found[np.arange(len(codes)), codes] = 1.0
-    return found
+    probabilities = np.zeros((len(codes), size))
+    probabilities[np.arange(len(codes)), codes] = 1.0
+    return probabilities

@@ -33,29 +33,29 @@ Offsets = tuple[float, ...]
 def description_vectors(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
     """Compute the centres of the values: `(k, dim)`, rows of length 1, in schema order."""
     described = attribute.zero_shot or {}
-    places = [
+    centres = [
         np.asarray(embed(described[value]), dtype=np.float64).mean(axis=0)
         for value in attribute.values
     ]
-    stacked = np.stack(places)
+    stacked = np.stack(centres)
     return np.asarray(stacked / np.linalg.norm(stacked, axis=1, keepdims=True))
 
 
 def similarities_of(
-    embedded: NDArray[np.floating], places: NDArray[np.float64]
+    embedded: NDArray[np.floating], centres: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Compute the cosine between every text and every centre, `(n, k)` float64.
 
     Guarantee: row i depends on `embedded[i]` alone, bit for bit. Each cosine is a separate float64
-    sum, with an order of terms that depends only on `dim`. Shapes: `embedded` (n, dim), `places`
+    sum, with an order of terms that depends only on `dim`. Shapes: `embedded` (n, dim), `centres`
     (k, dim).
     """
-    found = np.empty((len(embedded), len(places)))
+    similarities = np.empty((len(embedded), len(centres)))
     for start in range(0, len(embedded), _BLOCK_ROWS):
         block = np.ascontiguousarray(embedded[start : start + _BLOCK_ROWS], dtype=np.float64)
-        for value, place in enumerate(places):
-            found[start : start + len(block), value] = (block * place).sum(axis=1)
-    return found
+        for value, centre in enumerate(centres):
+            similarities[start : start + len(block), value] = (block * centre).sum(axis=1)
+    return similarities
 
 
 def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Offsets:
@@ -66,17 +66,17 @@ def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) ->
     multiplied by 0, 0.5 or 1. Cross-validation chooses the factor with the most correct labels. A
     tie goes to the smallest factor.
     """
-    known = (codes >= 0) & (codes < similarities.shape[1])
-    if not known.any():
+    is_listed = (codes >= 0) & (codes < similarities.shape[1])
+    if not is_listed.any():
         return ()
-    cosines, labels = np.asarray(similarities[known], dtype=np.float64), codes[known]
+    cosines, labels = np.asarray(similarities[is_listed], dtype=np.float64), codes[is_listed]
     hits = dict.fromkeys(_STRENGTHS, 0)
     fold = np.arange(len(labels)) % _FOLDS
-    for own in (fold == number for number in range(_FOLDS)):
-        offsets = _offsets(cosines[~own], labels[~own])
+    for in_fold in (fold == number for number in range(_FOLDS)):
+        offsets = _offsets(cosines[~in_fold], labels[~in_fold])
         for strength in _STRENGTHS:
-            found = (cosines[own] - strength * offsets).argmax(axis=1)
-            hits[strength] += int((found == labels[own]).sum())
+            predictions = (cosines[in_fold] - strength * offsets).argmax(axis=1)
+            hits[strength] += int((predictions == labels[in_fold]).sum())
     best = max(_STRENGTHS, key=lambda strength: hits[strength])
     if best == 0:
         return ()
@@ -99,8 +99,8 @@ def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArr
         value = -logs[np.arange(len(labels)), labels].sum() + (offsets**2).sum() / 2 / _SPREAD**2
         return float(value), -excess.sum(axis=0) / _TEMPERATURE + offsets / _SPREAD**2
 
-    found = minimize(loss, np.zeros(cosines.shape[1]), jac=True, method="L-BFGS-B")
-    return np.asarray(found.x)
+    optimum = minimize(loss, np.zeros(cosines.shape[1]), jac=True, method="L-BFGS-B")
+    return np.asarray(optimum.x)
 
 
 def nearest_values(
@@ -119,9 +119,9 @@ def nearest_values(
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroShotReader:
-    """Reads one attribute from embeddings. `places` (k, dim) are the centres of the values."""
+    """Reads one attribute from embeddings. `centres` (k, dim) are the centres of the values."""
 
-    places: NDArray[np.float64]
+    centres: NDArray[np.float64]
     offsets: Offsets
 
     def read(self, embedded: NDArray[np.floating], *, abstain: float) -> NDArray[np.int64]:
@@ -129,7 +129,7 @@ class ZeroShotReader:
 
         Guarantee: code i depends on row i alone, bit for bit.
         """
-        similarities = similarities_of(embedded, self.places)
+        similarities = similarities_of(embedded, self.centres)
         return nearest_values(similarities, offsets=self.offsets, abstain=abstain)
 
 
@@ -139,7 +139,7 @@ def zero_shot_readers(
     """Make a reader for each zero_shot attribute. `embed` receives public descriptions only."""
     return {
         attribute.name: ZeroShotReader(
-            places=description_vectors(attribute, embed),
+            centres=description_vectors(attribute, embed),
             offsets=(offsets or {}).get(attribute.name, ()),
         )
         for attribute in schema.attributes
@@ -163,8 +163,8 @@ def calibrate_readers(
     for name in readers.keys() & labels.keys():
         attribute, reader = schema.attribute(name), readers[name]
         codes = np.array([attribute.code(label) for label in labels[name]], dtype=np.int64)
-        found = calibrate(embedded @ reader.places.T, codes)
-        calibrated[name] = replace(reader, offsets=found)
+        offsets = calibrate(embedded @ reader.centres.T, codes)
+        calibrated[name] = replace(reader, offsets=offsets)
     return calibrated
 
 
@@ -184,7 +184,7 @@ def read_by_others(
     fold = np.arange(len(codes)) % _FOLDS
     read = np.empty_like(codes)
     for number in range(_FOLDS):
-        own = fold == number
-        found = calibrate(embedded[~own] @ reader.places.T, codes[~own])
-        read[own] = replace(reader, offsets=found).read(embedded[own], abstain=abstain)
+        in_fold = fold == number
+        offsets = calibrate(embedded[~in_fold] @ reader.centres.T, codes[~in_fold])
+        read[in_fold] = replace(reader, offsets=offsets).read(embedded[in_fold], abstain=abstain)
     return read

@@ -33,9 +33,9 @@ def misspellings(records: Iterable[Record], schema: Schema) -> list[Misspelling]
             if value is not None:
                 count[spelling(value).strip()] += 1
     return [
-        found
+        misspelling
         for attribute, count in zip(columns, counts, strict=True)
-        for found in _of_attribute(attribute, count)
+        for misspelling in _of_attribute(attribute, count)
     ]
 
 

@@ -50,7 +50,7 @@ _BATCH_ROWS = 2**14
 _PARTS = "parts-"
 _RECORDS = "records"  # names the prepared records in a file of codes
 _Embed = Callable[[tuple[str, ...]], NDArray[np.float32]]
-_Place = tuple[int, tuple[int, ...]]  # the offset and the shape of vectors in a file
+_Location = tuple[int, tuple[int, ...]]  # the offset and the shape of vectors in a file
 
 
 @dataclass(frozen=True)
@@ -155,12 +155,16 @@ class PrivateCorpus(ABC):
         Results that depend on plain records must stay internal.
         """
         codes = self.real_codes(names, part=part)
-        places, texts, start = _places(len(codes), part=part, limit=limit, seed=seed), [], 0
+        indices, texts, start = (
+            _chosen_indices(len(codes), part=part, limit=limit, seed=seed),
+            [],
+            0,
+        )
         for frame in self._batches(part, ["text"]):
-            first, last = np.searchsorted(places, [start, start + len(frame)])
-            texts += frame["text"].iloc[places[first:last] - start].tolist()
+            first, last = np.searchsorted(indices, [start, start + len(frame)])
+            texts += frame["text"].iloc[indices[first:last] - start].tolist()
             start += len(frame)
-        return RealTexts(texts=tuple(texts), codes=codes[places])
+        return RealTexts(texts=tuple(texts), codes=codes[indices])
 
     def real_codes(self, names: Sequence[str], *, part: str) -> NDArray[np.int64]:
         """Return the codes of a part outside `Private`, for internal results only."""
@@ -273,29 +277,29 @@ class PrivateStore(PrivateCorpus):
         if self._map_parts is not None:
             return self._embeddings_in_parts(encode, part, self._map_parts)
         file = _VectorFile(self.folder("embeddings"))
-        places = tuple(
+        locations = tuple(
             file.add(encode(tuple(frame["text"]))) for frame in self._batches(part, ["text"])
         )
-        sizes = tuple(shape[0] for _, shape in places)
-        return Private(Parts(parts=places, sizes=sizes, read=file.read, map_parts=map_parts))
+        sizes = tuple(shape[0] for _, shape in locations)
+        return Private(Parts(parts=locations, sizes=sizes, read=file.read, map_parts=map_parts))
 
     def _embeddings_in_parts(self, encode: _Embed, part: str, map_parts: MapParts) -> Private[Any]:
         source = require(self.prepared_file(part), left_by="prepare")
         folder = _TemporaryFolder(self.folder("embeddings"))
-        places = _row_groups(source)
-        files = [folder.path / f"{place}.npy" for place in places]
+        row_groups = _row_groups(source)
+        files = [folder.path / f"{number}.npy" for number in row_groups]
 
-        def embed(place: int) -> dict[int, int]:
-            vectors = encode(tuple(_row_group(source, place)["text"]))
-            with atomic_file(files[place]) as temporary, temporary.open("wb") as file:
+        def embed(number: int) -> dict[int, int]:
+            vectors = encode(tuple(_row_group(source, number)["text"]))
+            with atomic_file(files[number]) as temporary, temporary.open("wb") as file:
                 np.save(file, vectors)
-            return {place: len(vectors)}
+            return {number: len(vectors)}
 
-        sizes = map_parts(embed, places, operator.or_)
+        sizes = map_parts(embed, row_groups, operator.or_)
         return Private(
             Parts(
                 parts=tuple(files),
-                sizes=tuple(sizes[place] for place in places),
+                sizes=tuple(sizes[number] for number in row_groups),
                 read=partial(np.load, mmap_mode="r"),
                 map_parts=map_parts,
                 keep=folder,
@@ -308,14 +312,14 @@ class PrivateStore(PrivateCorpus):
         if self._map_parts is None:
             return super().map_records(function, part=part)
         source = require(self.prepared_file(part), left_by="prepare")
-        places = _row_groups(source)
+        row_groups = _row_groups(source)
 
-        def apply(place: int) -> dict[int, NDArray[Any]]:
-            own = Private[Records](records_of(_row_group(source, place))).map_batch(function)
-            return {place: own._per_unit}
+        def apply(number: int) -> dict[int, NDArray[Any]]:
+            values = Private[Records](records_of(_row_group(source, number))).map_batch(function)
+            return {number: values._per_unit}
 
-        found = self._map_parts(apply, places, operator.or_)
-        return Private(np.concatenate([found[place] for place in places]))
+        values_by_group = self._map_parts(apply, row_groups, operator.or_)
+        return Private(np.concatenate([values_by_group[number] for number in row_groups]))
 
     def save_codes(self, part: str, codes: Private[tuple[int, ...]], names: Sequence[str]) -> None:
         self.folder("metadata")
@@ -330,9 +334,9 @@ class PrivateStore(PrivateCorpus):
         prepared, coded = {}, {}
         for part in (TRAIN, HELDOUT):
             frame, codes = self._read_prepared(part), self._read_codes(part)
-            places = _places(len(frame), part=part, limit=limit, seed=seed)
-            prepared[part] = frame.iloc[places].reset_index(drop=True)
-            coded[part] = codes.iloc[places].reset_index(drop=True)
+            indices = _chosen_indices(len(frame), part=part, limit=limit, seed=seed)
+            prepared[part] = frame.iloc[indices].reset_index(drop=True)
+            coded[part] = codes.iloc[indices].reset_index(drop=True)
         return CorpusInMemory(
             prepared, coded, fingerprint=self.dataset_fingerprint(), bounds=self.bounds()
         )
@@ -423,14 +427,14 @@ class _VectorFile:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
 
-    def add(self, vectors: NDArray[np.float32]) -> _Place:
-        place = self._file.tell(), vectors.shape
+    def add(self, vectors: NDArray[np.float32]) -> _Location:
+        location = self._file.tell(), vectors.shape
         self._file.write(np.ascontiguousarray(vectors, dtype=np.float32).data)
         self._file.flush()
-        return place
+        return location
 
-    def read(self, place: _Place) -> NDArray[np.float32]:
-        offset, shape = place
+    def read(self, location: _Location) -> NDArray[np.float32]:
+        offset, shape = location
         if not all(shape):
             return np.empty(shape, dtype=np.float32)
         return np.memmap(self._file, np.float32, "r", offset=offset, shape=shape)
@@ -450,11 +454,11 @@ def _row_groups(path: Path) -> range:
     return range(pq.read_metadata(path).num_row_groups)
 
 
-def _row_group(path: Path, place: int) -> pd.DataFrame:
+def _row_group(path: Path, number: int) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        frame: pd.DataFrame = file.read_row_group(place).to_pandas()
+        frame: pd.DataFrame = file.read_row_group(number).to_pandas()
     return frame
 
 
@@ -520,8 +524,8 @@ def _json_pieces(file: Path, columns: list[str] | None) -> Iterator[str]:
         if not started:
             yield frame.iloc[:0].to_json(orient="split").rsplit("],", 1)[0]
             for start in range(0, count, _BATCH_ROWS):
-                places = range(start, min(start + _BATCH_ROWS, count))
-                yield comma + ",".join(map(str, places))
+                numbers = range(start, min(start + _BATCH_ROWS, count))
+                yield comma + ",".join(map(str, numbers))
                 comma = ","
             yield '],"data":['
         elif len(frame):
@@ -547,7 +551,7 @@ def read_stamp(stamp: Path, *, left_by: str) -> str:
     return str(json.loads(require(stamp, left_by=left_by).read_text())["stamp"])
 
 
-def _places(count: int, *, part: str, limit: int | None, seed: int) -> NDArray[np.int64]:
+def _chosen_indices(count: int, *, part: str, limit: int | None, seed: int) -> NDArray[np.int64]:
     """Return all indices, or `limit` indices chosen by a public seed, in increasing order."""
     if limit is None or count <= limit:
         return np.arange(count)

@@ -149,7 +149,7 @@ def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> 
     `setting`.
     """
     path = part_files(path, setting=setting)[0]
-    header = partial(_csv_header, wanted=required)
+    header = partial(_csv_header, required=required)
     reader = _of_format(path, setting, csv_=header, jsonl=_first_keys, parquet=_parquet_names)
     try:
         names = reader(path)
@@ -195,13 +195,13 @@ def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
     return whole.digest()
 
 
-def _csv_header(path: Source, *, wanted: Collection[str]) -> Sequence[str]:
+def _csv_header(path: Source, *, required: Collection[str]) -> Sequence[str]:
     with _open(path) as file:
-        return next(_cells(file, wanted), [])
+        return next(_cells(file, required), [])
 
 
-def _cells(lines: Iterator[str], wanted: Collection[str]) -> Iterator[list[str]]:
-    """Yield the cells of each row. The delimiter gives the first line the most `wanted` columns,
+def _cells(lines: Iterator[str], required: Collection[str]) -> Iterator[list[str]]:
+    """Yield the cells of each row. The delimiter gives the first line the most `required` columns,
     and then the most cells.
 
     Spreadsheets write semicolons where the decimal sign is a comma.
@@ -214,7 +214,7 @@ def _cells(lines: Iterator[str], wanted: Collection[str]) -> Iterator[list[str]]
 
     def fit(delimiter: str) -> tuple[int, int]:
         cells = next(csv.reader([first], delimiter=delimiter), [])
-        return len(set(wanted) & set(cells)), len(cells)
+        return len(set(required) & set(cells)), len(cells)
 
     delimiter = max(_DELIMITERS, key=fit)
     yield from csv.reader(chain([first] if first else [], lines), delimiter=delimiter, strict=True)
@@ -282,14 +282,14 @@ def is_missing(value: Any) -> bool:
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
-def _require(path: Source, wanted: Mapping[str, str], present: Iterable[str]) -> None:
+def _require(path: Source, required: Mapping[str, str], present: Iterable[str]) -> None:
     """Raise InputError if a column is missing.
 
     The message does not list the existing columns. The first line of a csv file without a header
     is a private record.
     """
     have = set(present)
-    for column, asked_by in wanted.items():
+    for column, asked_by in required.items():
         if column not in have:
             raise InputError(f"{path}: has no column '{column}', which {asked_by} names")
 
@@ -317,7 +317,7 @@ def _lines(path: Source, setting: str, newline: str = "") -> Iterator[str]:
 
 def _not_utf8(path: Source, setting: str) -> InputError:
     """Return an error that names the first line and byte that are not UTF-8."""
-    line, place, left = 1, 0, b""
+    line, offset, left = 1, 0, b""
     with _open_bytes(path) as file:
         while True:
             block = file.read(_BLOCK_BYTES)
@@ -327,23 +327,23 @@ def _not_utf8(path: Source, setting: str) -> InputError:
             except UnicodeDecodeError as error:
                 line += data.count(b"\n", 0, error.start)
                 return InputError(
-                    f"{path}, line {line}: is not UTF-8 at byte {place + error.start}. "
+                    f"{path}, line {line}: is not UTF-8 at byte {offset + error.start}. "
                     f"{_TO_UTF8} (setting {setting})"
                 )
-            line, place, left = line + data.count(b"\n", 0, used), place + used, data[used:]
+            line, offset, left = line + data.count(b"\n", 0, used), offset + used, data[used:]
 
 
 def _csv(
-    path: Source, setting: str, wanted: Mapping[str, str], *, broken: bool = False
+    path: Source, setting: str, required: Mapping[str, str], *, broken: bool = False
 ) -> Iterator[Row]:
-    lines = _cells(_lines(path, setting), wanted)
+    lines = _cells(_lines(path, setting), required)
     number = 1
     try:
         header = next(lines, None)
         if header is None:
             return
-        _require(path, wanted, header)
-        if any(header.count(name) > 1 for name in wanted):
+        _require(path, required, header)
+        if any(header.count(name) > 1 for name in required):
             raise InputError(f"{path}, row 1: names a column twice (setting {setting})")
         for number, cells in enumerate(lines, start=2):  # the header is row 1
             if not cells:
@@ -364,7 +364,7 @@ def _csv(
         ) from None
 
 
-def _jsonl(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+def _jsonl(path: Source, setting: str, required: Mapping[str, str]) -> Iterator[Row]:
     seen: set[str] = set()
     number = 0
     for number, line in enumerate(_lines(path, setting, newline="\n"), start=1):
@@ -379,22 +379,22 @@ def _jsonl(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Ro
         seen.update(fields)
         yield Row(number, fields)
     if seen:
-        _require(path, wanted, seen)
+        _require(path, required, seen)
 
 
 def _parquet(
-    path: Source, setting: str, wanted: Mapping[str, str], *, all_columns: bool
+    path: Source, setting: str, required: Mapping[str, str], *, all_columns: bool
 ) -> Iterator[Row]:
     with path.open("rb") as file:
         try:
             names = pq.read_schema(file).names
-            _require(path, wanted, names)
-            if any(names.count(name) > 1 for name in wanted):
+            _require(path, required, names)
+            if any(names.count(name) > 1 for name in required):
                 raise InputError(f"{path}: names a column twice (setting {setting})")
             table = pq.ParquetFile(file, pre_buffer=False)  # True keeps all rows in memory
         except (pa.ArrowException, OSError):
             raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
-        yield from _parquet_rows(path, table, setting, None if all_columns else list(wanted))
+        yield from _parquet_rows(path, table, setting, None if all_columns else list(required))
 
 
 def _parquet_rows(

@@ -146,9 +146,9 @@ def _is_rounded(value: Any) -> bool:
 
 
 def _rows(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:_SHOWN_ROWS]))
+    first_rows = ", ".join(map(str, numbers[:_SHOWN_ROWS]))
     more = f" and {len(numbers) - _SHOWN_ROWS} more" if len(numbers) > _SHOWN_ROWS else ""
-    return f"row{'s' if len(numbers) > 1 else ''} {shown}{more}"
+    return f"row{'s' if len(numbers) > 1 else ''} {first_rows}{more}"
 
 
 def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
@@ -186,8 +186,8 @@ def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
         "id": pd.Series([r.id for r in records], dtype="str"),
         "text": pd.Series([r.text for r in records], dtype="str"),
     }
-    for place, name in enumerate(names):
-        columns[RAW + name] = pd.Series([r.raw[place] for r in records], dtype="object")
+    for index, name in enumerate(names):
+        columns[RAW + name] = pd.Series([r.raw[index] for r in records], dtype="object")
     return pd.DataFrame(columns)
 
 

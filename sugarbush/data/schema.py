@@ -170,10 +170,10 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     @cached_property
     def _loose_codes(self) -> dict[str, int]:
         """The codes of values without case and surplus spaces. Ambiguous values are left out."""
-        found: dict[str, set[int]] = {}
+        codes_by_value: dict[str, set[int]] = {}
         for value, code in self._codes.items():
-            found.setdefault(_loose(value), set()).add(code)
-        return {value: codes.pop() for value, codes in found.items() if len(codes) == 1}
+            codes_by_value.setdefault(_loose(value), set()).add(code)
+        return {value: codes.pop() for value, codes in codes_by_value.items() if len(codes) == 1}
 
     def code(self, value: object) -> int:
         """Return the index of `value` in the domain, or the index of the bucket.
@@ -202,14 +202,14 @@ class Attribute(BaseModel, metaclass=_SchemaType):
         (1, 2.5)
         """
         try:
-            found = tuple(float(value) for value in self.values)
+            numbers = tuple(float(value) for value in self.values)
         except ValueError:
             return None
-        if not found or not all(math.isfinite(number) for number in found):
+        if not numbers or not all(math.isfinite(number) for number in numbers):
             return None
-        if tuple(map(spelling, found)) != self.values:
+        if tuple(map(spelling, numbers)) != self.values:
             return None
-        return tuple(int(number) if number.is_integer() else number for number in found)
+        return tuple(int(number) if number.is_integer() else number for number in numbers)
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -314,15 +314,15 @@ def _explain(source: str, fields: dict[str, Any], error: ValidationError) -> str
     for problem in problems:
         if problem["type"] == "too_short" and problem["loc"][0] in items:
             continue
-        place = list(problem["loc"])
-        if len(place) >= 2 and place[0] == "attributes" and isinstance(place[1], int):
-            listed = fields["attributes"][place[1]]
+        location = list(problem["loc"])
+        if len(location) >= 2 and location[0] == "attributes" and isinstance(location[1], int):
+            listed = fields["attributes"][location[1]]
             name = listed.get("name") if isinstance(listed, dict) else None
-            place[:2] = [f"attribute '{name}'" if name else f"attribute {place[1] + 1}"]
+            location[:2] = [f"attribute '{name}'" if name else f"attribute {location[1] + 1}"]
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
-            message = "is not a known setting" + _meant(str(place[-1]))
-        lines.append(f"{source}: {'.'.join(map(str, place))}: {message}".replace(": :", ":"))
+            message = "is not a known setting" + _meant(str(location[-1]))
+        lines.append(f"{source}: {'.'.join(map(str, location))}: {message}".replace(": :", ":"))
     return "\n".join(lines)
 
 
@@ -332,9 +332,9 @@ def _meant(name: str) -> str:
 
 
 def _bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
-    shown = [f"{edge:g}" for edge in edges]
-    between = [f"{a} to below {b}" for a, b in itertools.pairwise(shown)]
-    return (f"below {shown[0]}", *between, f"{shown[-1]} and above")
+    texts = [f"{edge:g}" for edge in edges]
+    between = [f"{a} to below {b}" for a, b in itertools.pairwise(texts)]
+    return (f"below {texts[0]}", *between, f"{texts[-1]} and above")
 
 
 def spelling(value: object) -> str:

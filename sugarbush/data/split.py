@@ -46,24 +46,26 @@ class ContributionBounder:
 
     def add(self, records: Iterable[Record]) -> None:
         for record in records:
-            own = self._smallest.setdefault(record.user, [])
-            insort(own, (self._digest(record), self._added))
-            del own[self._most :]
+            entries = self._smallest.setdefault(record.user, [])
+            insort(entries, (self._digest(record), self._added))
+            del entries[self._most :]
             self._added += 1
 
     def used(self, records: Iterable[Record], *, source: str) -> list[Record]:
         """Return the chosen records of the next batch of the second pass."""
         if self._smallest:
-            self._kept = {place: said for own in self._smallest.values() for said, place in own}
+            self._kept = {
+                number: said for entries in self._smallest.values() for said, number in entries
+            }
             self._smallest = {}
-        found = []
+        chosen_records = []
         for record in records:
             if self._passed in self._kept:
                 if self._kept[self._passed] != self._digest(record):
                     raise _changed(source)
-                found.append(record)
+                chosen_records.append(record)
             self._passed += 1
-        return found
+        return chosen_records
 
     def require_complete(self, *, source: str) -> None:
         """Raise InputError if the second pass had fewer or more records than the first pass."""
@@ -116,8 +118,8 @@ class Splitter:
         return self._not_excluded(self._not_public(records))
 
     def _not_public(self, records: Iterable[Record]) -> list[Record]:
-        known = self._public
-        return [r for r in records if not known or normalised(r.text) not in known]
+        public_texts = self._public
+        return [r for r in records if not public_texts or normalised(r.text) not in public_texts]
 
     def _not_excluded(self, records: list[Record]) -> list[Record]:
         share = self._params.exclude_share
@@ -130,8 +132,8 @@ class Splitter:
         """
         if self._params.id_column is not None:
             self._ids.add(records, source)
-        own = self._not_public(records)
-        kept = self._not_excluded(own)
+        private_records = self._not_public(records)
+        kept = self._not_excluded(private_records)
         self._compare(kept)
         if self._fingerprint is not None:
             users = [r.user for r in kept if r.user is not None]
@@ -142,10 +144,10 @@ class Splitter:
             owner = record.id if record.user is None else record.user
             held_out = hash_share(f"heldout\x1f{owner}") < self._params.heldout_share
             parts[HELDOUT if held_out else TRAIN].append(record)
-        self._counts["public"] += len(records) - len(own)
-        self._counts["left to the pool"] += len(own) - len(kept)
+        self._counts["public"] += len(records) - len(private_records)
+        self._counts["left to the pool"] += len(private_records) - len(kept)
         self._counts["kept"] += len(kept)
-        self._counts.update({part: len(found) for part, found in parts.items()})
+        self._counts.update({part: len(members) for part, members in parts.items()})
         return parts
 
     def tally(self, *, source: str) -> dict[str, int]:
@@ -165,11 +167,11 @@ class Splitter:
                 f"prepare.min_records={self._params.min_records}. Held-out and public records do "
                 "not count (setting prepare.file)"
             )
-        found = {name: counts[name] for name in (TRAIN, HELDOUT, "public", "left to the pool")}
+        totals = {name: counts[name] for name in (TRAIN, HELDOUT, "public", "left to the pool")}
         if self._bound is not None:
             used = counts[TRAIN] + counts[HELDOUT]
-            found["beyond records_per_user"] = counts["kept"] - used
-        return found
+            totals["beyond records_per_user"] = counts["kept"] - used
+        return totals
 
     def _compare(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -188,7 +190,7 @@ class _Ids:
 
     def __init__(self) -> None:
         self._digests: list[NDArray[np.bytes_]] = []
-        self._places: list[NDArray[np.int64]] = []
+        self._positions: list[NDArray[np.int64]] = []
         self._sources: list[str] = []
         self._count = self._compared = 0
 
@@ -197,9 +199,9 @@ class _Ids:
             self._sources.append(source)
         file = len(self._sources) - 1
         ids = (record.id.encode("utf-8", "surrogatepass") for record in records)
-        digests = (blake2b(own, digest_size=16).digest() for own in ids)
+        digests = (blake2b(encoded_id, digest_size=16).digest() for encoded_id in ids)
         self._digests.append(np.frombuffer(b"".join(digests), dtype="S16"))
-        self._places.append(np.array([file << _ROW_BITS | r.number for r in records], np.int64))
+        self._positions.append(np.array([file << _ROW_BITS | r.number for r in records], np.int64))
         self._count += len(records)
         if self._count >= 2 * self._compared:
             self.refuse_repeated()
@@ -208,14 +210,14 @@ class _Ids:
         """Raise InputError that names the first two rows with the same id."""
         if self._count == self._compared:
             return
-        digests, places = np.concatenate(self._digests), np.concatenate(self._places)
-        self._digests, self._places = [digests], [places]
+        digests, positions = np.concatenate(self._digests), np.concatenate(self._positions)
+        self._digests, self._positions = [digests], [positions]
         order = np.argsort(digests, kind="stable")
         ordered = digests[order]
         again = order[1:][ordered[1:] == ordered[:-1]]
         if len(again):
-            pair = places[digests == digests[again.min()]][:2].tolist()
-            (file, first), (other, second) = (divmod(place, 1 << _ROW_BITS) for place in pair)
+            pair = positions[digests == digests[again.min()]][:2].tolist()
+            (file, first), (other, second) = (divmod(position, 1 << _ROW_BITS) for position in pair)
             names = self._sources[file], self._sources[other]
             where = f"{names[0]}, rows {first} and {second}"
             if file != other:
@@ -243,6 +245,6 @@ def unmatched_attributes(records: Iterable[Record], schema: Schema) -> list[str]
     """
     left = dict(enumerate(a for a in schema.attributes if a.column is not None))
     for record in records:
-        for place in [place for place, a in left.items() if a.has_value(record.raw[place])]:
-            del left[place]
+        for index in [index for index, a in left.items() if a.has_value(record.raw[index])]:
+            del left[index]
     return [attribute.name for attribute in left.values()]

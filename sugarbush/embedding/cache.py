@@ -53,11 +53,11 @@ class EmbeddingsInMemory:
 
     def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
         """Return the known vectors by the index of their text."""
-        known = self._vectors.setdefault(space, {})
-        missing = [text for text in texts if text not in known]
+        vectors = self._vectors.setdefault(space, {})
+        missing = [text for text in texts if text not in vectors]
         if missing and self._disk is not None:
-            known |= {missing[i]: v for i, v in self._disk.find(space, missing).items()}
-        return {place: known[text] for place, text in enumerate(texts) if text in known}
+            vectors |= {missing[i]: v for i, v in self._disk.find(space, missing).items()}
+        return {index: vectors[text] for index, text in enumerate(texts) if text in vectors}
 
     def add(self, space: str, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Store `vectors` (n, d) for `texts`, also on disk if there is a disk cache."""
@@ -88,10 +88,10 @@ class EmbeddingCache:
         `texts` must be distinct. Raises StorageError if the file cannot be read or written, or is
         locked for too long.
         """
-        places = {key: place for place, key in enumerate(self._keys(space, texts))}
-        rows = self._attempt(lambda connection: _select(connection, list(places)))
+        indices = {key: index for index, key in enumerate(self._keys(space, texts))}
+        rows = self._attempt(lambda connection: _select(connection, list(indices)))
         return {
-            places[key]: np.frombuffer(vector, dtype="<f4")
+            indices[key]: np.frombuffer(vector, dtype="<f4")
             for key, crc, vector in rows
             if _checksum(key, vector) == crc
         }

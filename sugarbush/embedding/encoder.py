@@ -101,29 +101,29 @@ class Encoder:
         in less than float32. Raises StorageError if the cache cannot be written.
         """
         distinct = list(dict.fromkeys(texts))
-        place = {text: i for i, text in enumerate(distinct)}
-        known = self._cache.find(self._space, distinct) if self._cache else {}
-        missing = [i for i in range(len(distinct)) if i not in known]
+        index_by_text = {text: i for i, text in enumerate(distinct)}
+        vector_by_index = self._cache.find(self._space, distinct) if self._cache else {}
+        missing = [i for i in range(len(distinct)) if i not in vector_by_index]
         with progress(len(missing), what="embeddings", private=True) as advance:
-            for places, vectors in self._embed(distinct, missing, advance):
+            for indices, vectors in self._embed(distinct, missing, advance):
                 if self._cache:
-                    self._cache.add(self._space, [distinct[i] for i in places], vectors)
-                known.update(zip(places, vectors, strict=True))
+                    self._cache.add(self._space, [distinct[i] for i in indices], vectors)
+                vector_by_index.update(zip(indices, vectors, strict=True))
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
-        return np.stack([known[place[text]] for text in texts])
+        return np.stack([vector_by_index[index_by_text[text]] for text in texts])
 
     def _embed(
-        self, texts: Sequence[str], places: Sequence[int], advance: Advance
+        self, texts: Sequence[str], indices: Sequence[int], advance: Advance
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        """Yield indices and vectors of the texts at `places`, some hundreds at a time."""
-        if not places:
+        """Yield indices and vectors of the texts at `indices`, some hundreds at a time."""
+        if not indices:
             return
         done: list[int] = []
         vectors: list[NDArray[np.float32]] = []
         start = time.monotonic()
-        for batch, rows in self._model.embed([texts[i] for i in places], self._params.max_tokens):
-            done += [places[i] for i in batch]
+        for batch, rows in self._model.embed([texts[i] for i in indices], self._params.max_tokens):
+            done += [indices[i] for i in batch]
             vectors.append(rows)
             advance(len(batch))
             if len(done) >= _TEXTS_PER_WRITE and time.monotonic() - start > _WRITE_EVERY_S:

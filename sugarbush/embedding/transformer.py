@@ -121,11 +121,11 @@ class Transformer:
     def agrees_with_library(self) -> bool:
         """Return whether the library's own `encode` gives the same vector for a test text."""
         try:
-            own = self._forward(self._tokenize([PROBE], min(self.most_tokens, 64)), 1)
+            vector = self._forward(self._tokenize([PROBE], min(self.most_tokens, 64)), 1)
             expected = unit(np.asarray(self.network.encode([PROBE], show_progress_bar=False)))
         except Exception:  # the model needs more than token ids
             return False
-        return own.shape == expected.shape and bool((own * expected).sum() > _SAME_COSINE)
+        return vector.shape == expected.shape and bool((vector * expected).sum() > _SAME_COSINE)
 
     def _tokenize(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
         """Return at most `max_tokens` token ids of each text.

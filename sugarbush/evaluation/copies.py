@@ -55,11 +55,13 @@ def copy_values(
             estimate = mean_interval(long, resamples=settings.resamples, rng=rng)
             yield MetricValue.of("long_copies", name, estimate)
     if size := min(len(training), len(heldout)):
-        own, other = (
+        training_features, heldout_features = (
             sample.limited(size, rng=public_rng(settings.seed, part)).features[space]
             for part, sample in (("training", training), ("heldout", heldout))
         )
-        ratios = nearer_to_training(synthetic.features[space], training=own, heldout=other)
+        ratios = nearer_to_training(
+            synthetic.features[space], training=training_features, heldout=heldout_features
+        )
         nearer = np.where(ratios == 1, 0.5, ratios < 1).astype(np.float64)
         rng = public_rng(settings.seed, "nearer", space)
         estimate = mean_interval(nearer, resamples=settings.resamples, rng=rng)
@@ -83,9 +85,9 @@ def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArra
     order = np.argsort(levels[-1], kind="stable")
     for direction in (order, order[::-1]):
         neighbours = _last_marked(direction, of_corpus)
-        found = np.flatnonzero((neighbours >= 0) & ~of_corpus)
-        length = _common_prefix(levels, found, neighbours[found])
-        shared[found] = np.maximum(shared[found], length)
+        positions = np.flatnonzero((neighbours >= 0) & ~of_corpus)
+        length = _common_prefix(levels, positions, neighbours[positions])
+        shared[positions] = np.maximum(shared[positions], length)
     longest = np.zeros(len(texts), dtype=np.int64)
     np.maximum.at(longest, owners[~of_corpus], shared[~of_corpus])
     return longest

@@ -65,14 +65,14 @@ def downstream_values(
                 seed=settings.seed,
             )
 
-        found = {"": model(features, codes), "majority_": majority(codes, heldout_codes=truth)}
+        rows = {"": model(features, codes), "majority_": majority(codes, heldout_codes=truth)}
         if donated is not None and len(donated):
-            own_features, own = _labelled(donated, column, space)
-            if len(own):
-                both = np.concatenate([features, own_features])
-                found["donated_"] = model(own_features, own)
-                found["with_donated_"] = model(both, np.concatenate([codes, own]))
-        for prefix, row in found.items():
+            donated_features, donated_codes = _labelled(donated, column, space)
+            if len(donated_codes):
+                both = np.concatenate([features, donated_features])
+                rows["donated_"] = model(donated_features, donated_codes)
+                rows["with_donated_"] = model(both, np.concatenate([codes, donated_codes]))
+        for prefix, row in rows.items():
             for metric, statistic in (("accuracy", row.accuracy), ("macro_f1", row.macro_f1)):
                 estimate = percentile_interval(
                     statistic,
@@ -84,8 +84,8 @@ def downstream_values(
 
 
 def _labelled(sample: Sample, column: int, space: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    known = sample.codes[:, column] >= 0
-    return sample.features[space][known], sample.codes[known, column]
+    has_code = sample.codes[:, column] >= 0
+    return sample.features[space][has_code], sample.codes[has_code, column]
 
 
 @dataclass(frozen=True, kw_only=True)

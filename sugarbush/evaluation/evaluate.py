@@ -34,8 +34,8 @@ def installed_metrics() -> tuple[Metric, ...]:
     """Return the built-in metrics and the metrics of other packages."""
     from sugarbush.registry import METRICS, load_plugin, plugin_names
 
-    known = {metric.name for metric in BUILT_IN}
-    added = (load_plugin(METRICS, name) for name in plugin_names(METRICS) if name not in known)
+    names = {metric.name for metric in BUILT_IN}
+    added = (load_plugin(METRICS, name) for name in plugin_names(METRICS) if name not in names)
     return (*BUILT_IN, *added)
 
 

@@ -70,8 +70,8 @@ def _measure(heldout: Sample, synthetic: Sample, settings: MetricSettings) -> It
     for metric, names in ((MEAN, list(domain)), *((name, [name]) for name in domain)):
 
         def distance(p: ResampledRows, q: ResampledRows, names: list[str] = names) -> float:
-            found = distance_by_attribute(heldout.codes[p], synthetic.codes[q], domain=domain)
-            return float(np.mean([found[name] for name in names]))
+            distances = distance_by_attribute(heldout.codes[p], synthetic.codes[q], domain=domain)
+            return float(np.mean([distances[name] for name in names]))
 
         yield distance_value(
             metric, ATTRIBUTE, distance, (heldout, synthetic), settings, most=MAXIMUM

@@ -62,8 +62,8 @@ def _marginal_distance(
     count = int(np.prod(sizes))
     if count > _CELLS_A_ROW * (len(first) + len(second)):
         # A 3-way marginal of large domains is mostly empty, so only cells that occur are counted.
-        occurring, places = np.unique(np.concatenate([first, second]), return_inverse=True)
-        first, second, count = places[: len(first)], places[len(first) :], len(occurring)
+        occurring, indices = np.unique(np.concatenate([first, second]), return_inverse=True)
+        first, second, count = indices[: len(first)], indices[len(first) :], len(occurring)
     p = np.bincount(first, minlength=count) / len(first)
     q = np.bincount(second, minlength=count) / len(second)
     return float(np.abs(p - q).sum() / 2)

@@ -48,7 +48,7 @@ class DifferentTexts:
     """
 
     def __init__(self) -> None:
-        self._known: set[int] = set()  # digests of all runs of a text
+        self._all_runs: set[int] = set()  # digests of all runs of a text
         self._count = 0
         self._first: dict[int, int] = {}  # digest of a run -> number of the first text with it
         self._newest: dict[int, deque[int]] = {}  # digest of a run -> numbers of other texts
@@ -60,13 +60,13 @@ class DifferentTexts:
         shared = Counter(self._first[run] for run in runs if run in self._first)
         shared.update(chain.from_iterable(self._newest.get(run, ()) for run in runs))
         most = max(shared.values(), default=0)
-        if hash(runs) in self._known or most > _REPEATED_SHARE * len(runs):
+        if hash(runs) in self._all_runs or most > _REPEATED_SHARE * len(runs):
             return False
         number = self._count
         for run in runs:
             if self._first.setdefault(run, number) != number:
                 self._newest.setdefault(run, deque(maxlen=_NEWEST_WITH_A_RUN)).append(number)
-        self._known.add(hash(runs))
+        self._all_runs.add(hash(runs))
         self._count += 1
         return True
 
@@ -133,8 +133,8 @@ def write_further(
     if repeated := sum(answer.text is not None for answer in answers) - len(kept):
         usage = replace(usage, problems={**usage.problems, "duplicate": repeated})
     targets = Targets(
-        codes=np.concatenate([own.value[0].codes for own in asked])[kept],
-        labels=np.concatenate([own.value[0].labels for own in asked])[kept],
+        codes=np.concatenate([batch.value[0].codes for batch in asked])[kept],
+        labels=np.concatenate([batch.value[0].labels for batch in asked])[kept],
     )
     return Further(
         population=first_population(
@@ -187,13 +187,15 @@ def choose_by_scores(
     Each block gives the same fraction of `count`.
     """
     blocks = max(1, round(len(scores) / _HERDED_AT_ONCE))
-    found = []
-    for place in range(blocks):
-        own = np.arange(place, len(scores), blocks)
-        part = count * (place + 1) // blocks - count * place // blocks
-        target = np.maximum(scores[own], 0.0)
-        found.append(own[herd(target, embeddings[own], width=width, count=min(part, len(own)))])
-    return np.concatenate(found)
+    chosen = []
+    for block in range(blocks):
+        indices = np.arange(block, len(scores), blocks)
+        part = count * (block + 1) // blocks - count * block // blocks
+        target = np.maximum(scores[indices], 0.0)
+        chosen.append(
+            indices[herd(target, embeddings[indices], width=width, count=min(part, len(indices)))]
+        )
+    return np.concatenate(chosen)
 
 
 def _kernel(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -46,15 +46,15 @@ def herd(
     total = float(np.sum(scores))
     if not count:
         return np.empty(0, dtype=np.int64)
-    own = _OwnScores(embeddings, width=width)
-    one = own.sum / len(scores)
-    target = np.asarray(scores, dtype=np.float64) * (one / total if total > 0 else 0.0)
-    missing, places = target.copy(), np.empty(count, dtype=np.int64)
+    own_scores = _OwnScores(embeddings, width=width)
+    mean_sum = own_scores.sum / len(scores)
+    target = np.asarray(scores, dtype=np.float64) * (mean_sum / total if total > 0 else 0.0)
+    missing, indices = target.copy(), np.empty(count, dtype=np.int64)
     for number in range(count):
-        places[number] = place = int(missing.argmax())
-        missing += target - own.row(place)
-        missing[place] = -np.inf
-    return places
+        indices[number] = index = int(missing.argmax())
+        missing += target - own_scores.row(index)
+        missing[index] = -np.inf
+    return indices
 
 
 class _OwnScores:
@@ -70,18 +70,18 @@ class _OwnScores:
         sums = np.zeros(count, dtype=np.int64)
 
         def fill(rows: slice) -> None:
-            own = self._scores(embeddings[rows])
-            sums[rows] = own.sum(axis=1)
+            scores = self._scores(embeddings[rows])
+            sums[rows] = scores.sum(axis=1)
             if kept:
-                self._rows[rows] = own
+                self._rows[rows] = scores
 
         run_in_threads(
             fill, blocks(count, _BLOCK_ROWS), threads=thread_count(), what="scores of candidates"
         )
         self.sum = int(sums.sum())
 
-    def row(self, place: int) -> NDArray[np.integer[Any]]:
+    def row(self, index: int) -> NDArray[np.integer[Any]]:
         """Return the scores that one candidate gives to all candidates, `(m,)`."""
-        rows = self._rows[[place]] if len(self._rows) else self._scores(self._embeddings[[place]])
+        rows = self._rows[[index]] if len(self._rows) else self._scores(self._embeddings[[index]])
         row: NDArray[np.integer[Any]] = rows[0]
         return row

@@ -40,17 +40,17 @@ def first_requests(
             f"prompt: {prompts.content} shows donated examples. Set prepare.donated, or choose "
             "prompt: metadata"
         )
-    shown: list[tuple[str, ...]] = [()] * len(targets.labels)
-    known: list[tuple[Attributes, ...]] = [()] * len(targets.labels)
+    example_texts: list[tuple[str, ...]] = [()] * len(targets.labels)
+    attributes_of_examples: list[tuple[Attributes, ...]] = [()] * len(targets.labels)
     if prompts.shows_examples and donated is not None:
         if prompts.content is PromptContent.BOTH:
             near = public_rng(seed, "near")
-            places = choose_examples(targets.codes, donated.codes, k=prompts.examples, rng=near)
+            indices = choose_examples(targets.codes, donated.codes, k=prompts.examples, rng=near)
             of_each = [_attributes(row, schema) for row in donated.codes]
-            known = [tuple(of_each[i] for i in row) for row in places]
+            attributes_of_examples = [tuple(of_each[i] for i in row) for row in indices]
         else:
-            places = _any_examples(len(targets.labels), len(donated.texts), prompts.examples, seed)
-        shown = [tuple(donated.texts[i] for i in row) for row in places]
+            indices = _any_examples(len(targets.labels), len(donated.texts), prompts.examples, seed)
+        example_texts = [tuple(donated.texts[i] for i in row) for row in indices]
     return tuple(
         RandomRequest(
             subject=schema.subject,
@@ -61,7 +61,7 @@ def first_requests(
             sample=seed_of(seed, "first", i) >> 1,
         )
         for i, (row, examples, attributes) in enumerate(
-            zip(targets.codes, shown, known, strict=True)
+            zip(targets.codes, example_texts, attributes_of_examples, strict=True)
         )
     )
 
@@ -98,13 +98,16 @@ def first_population(
     With `requests` and `donated`, the candidates have the indices of their examples.
     """
     kept = np.array([i for i, answer in enumerate(answers) if answer.text is not None], dtype=int)
-    places = {text: i for i, text in enumerate(donated.texts if donated else ())}
-    shown = [requests[i].examples if donated and requests else () for i in kept]
+    index_by_text = {text: i for i, text in enumerate(donated.texts if donated else ())}
+    example_texts = [requests[i].examples if donated and requests else () for i in kept]
     return Population.first(
         [str(answers[i].text) for i in kept],
         codes=targets.codes[kept],
         labels=targets.labels[kept],
-        examples=tuple(tuple(places[text] for text in own if text in places) for own in shown),
+        examples=tuple(
+            tuple(index_by_text[text] for text in texts if text in index_by_text)
+            for texts in example_texts
+        ),
     )
 
 
@@ -117,15 +120,15 @@ def _attributes(row: NDArray[np.int64], schema: Schema) -> Attributes:
     )
 
 
-def _words(place: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int:
+def _words(number: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int:
     if length.attribute is None or length.words_by_value is None:
-        return length.of(place)
+        return length.of(number)
     attribute = schema.attribute(length.attribute)
     code = row[schema.names.index(length.attribute)]
-    return length.of(place, attribute.domain[code] if code != NO_CODE else attribute.other)
+    return length.of(number, attribute.domain[code] if code != NO_CODE else attribute.other)
 
 
-def _any_examples(count: int, available: int, wanted: int, seed: int) -> NDArray[np.int64]:
+def _any_examples(count: int, available: int, requested: int, seed: int) -> NDArray[np.int64]:
     rng = public_rng(seed, "examples")
-    k = min(wanted, available)
+    k = min(requested, available)
     return np.stack([rng.choice(available, size=k, replace=False) for _ in range(count)])

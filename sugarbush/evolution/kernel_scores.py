@@ -75,9 +75,9 @@ class KernelScores:
         steps = np.empty((size, count), dtype=np.int64)
         weights, scores = np.empty((size, count)), np.empty((size, count), dtype=np.int32)
         for rows in blocks(len(products), size):
-            own = slice(rows.stop - rows.start)
-            self._score(products[rows], steps[own], weights[own], out=scores[own])
-            yield scores[own]
+            part = slice(rows.stop - rows.start)
+            self._score(products[rows], steps[part], weights[part], out=scores[part])
+            yield scores[part]
 
     def _score(
         self,
@@ -94,8 +94,8 @@ class KernelScores:
         self._table.take(steps, mode="clip", out=weights)
         squares = np.zeros(len(weights), dtype=np.int64)
         for columns in blocks(weights.shape[1], _EXACT_SQUARES):
-            own = weights[:, columns]
-            squares += np.vecdot(own, own).astype(np.int64)
+            block = weights[:, columns]
+            squares += np.vecdot(block, block).astype(np.int64)
         norms = np.ceil(np.sqrt(squares.astype(np.float64)))
         weights *= (RESOLUTION / norms * _NOT_BELOW)[:, None]
         out[:] = weights  # rounds down

@@ -110,14 +110,14 @@ def _check(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> Non
 class _Target:
     """The distinct candidates, prepared for the matrix product.
 
-    `vectors` (u, d) contains the distinct candidates c. `places` (u,) contains the lowest index of
+    `vectors` (u, d) contains the distinct candidates c. `indices` (u,) contains the lowest index of
     each c, in increasing order. `augmented` (u, d+1) contains the rows (c, -|c|^2/2). The product
     of a row with (x, 1) is x.c - |c|^2/2. The product is largest where |x - c| is smallest.
     `largest_norm` is the largest |c|.
     """
 
     vectors: NDArray[np.float32]
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     augmented: NDArray[np.float32]
     largest_norm: float
 
@@ -125,11 +125,11 @@ class _Target:
 def _target(candidates: NDArray[np.float32]) -> _Target:
     rows = np.ascontiguousarray(candidates)
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    places = np.sort(np.unique(keys, return_index=True)[1])  # a later copy gets no vote
-    vectors = np.ascontiguousarray(candidates[places])
+    indices = np.sort(np.unique(keys, return_index=True)[1])  # a later copy gets no vote
+    vectors = np.ascontiguousarray(candidates[indices])
     squares = _squared_norms(vectors)
     augmented = np.concatenate([vectors, (-squares / 2)[:, None]], axis=1)
-    return _Target(vectors, places, augmented, float(np.sqrt(squares.max())))
+    return _Target(vectors, indices, augmented, float(np.sqrt(squares.max())))
 
 
 def _search(
@@ -150,7 +150,7 @@ def _search(
             chosen = _nearest_of_block(batch, target)[:, None]
         else:
             chosen = _nearest_few_of_block(batch, target, few)
-        indices[block, :few] = target.places[chosen]
+        indices[block, :few] = target.indices[chosen]
 
     most = min(_SCORE_BYTES // (4 * len(target.vectors) * threads), -(-len(rows) // threads))
     size = max(1, min(_MAX_BLOCK_ROWS, most))

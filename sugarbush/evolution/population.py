@@ -93,8 +93,8 @@ class Population:
     def distinct(self) -> Population:
         """Return the first candidate of each text and label, because copies get no votes."""
         kept: dict[tuple[str, int], int] = {}
-        for place, key in enumerate(zip(self.texts, self.labels.tolist(), strict=True)):
-            kept.setdefault(key, place)
+        for index, key in enumerate(zip(self.texts, self.labels.tolist(), strict=True)):
+            kept.setdefault(key, index)
         return self.take(np.fromiter(kept.values(), dtype=np.int64, count=len(kept)))
 
     def frame(self, names: Sequence[str]) -> pd.DataFrame:
@@ -137,6 +137,7 @@ def load_population(path: Path, names: Sequence[str]) -> Population:
         parents=frame["parent"].to_numpy(dtype=np.int64),
         rounds=frame["round"].to_numpy(dtype=np.int64),
         examples=tuple(
-            () if own is None else tuple(map(int, own)) for own in frame.get("examples", ())
+            () if indices is None else tuple(map(int, indices))
+            for indices in frame.get("examples", ())
         ),
     )

@@ -46,9 +46,9 @@ def select_within_label(
         raise InvariantError("every candidate needs one label")
     chosen = [np.empty(0, dtype=np.int64)]
     for label, count in sorted(counts.items()):
-        places = np.flatnonzero(labels == label)
-        kept = select_by_rank(votes[places], count=min(count, len(places)), rng=rng)
-        chosen.append(places[kept])
+        indices = np.flatnonzero(labels == label)
+        kept = select_by_rank(votes[indices], count=min(count, len(indices)), rng=rng)
+        chosen.append(indices[kept])
     return np.concatenate(chosen)
 
 

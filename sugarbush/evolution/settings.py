@@ -29,15 +29,15 @@ class FirstLength(Section):
     words_by_value: dict[str, int] | None = None
     """Number of words for each value of `attribute`."""
 
-    def of(self, place: int, value: str | None = None) -> int:
-        """Return the number of words for request number `place` with `value` of the attribute.
+    def of(self, number: int, value: str | None = None) -> int:
+        """Return the number of words for request `number` with `value` of the attribute.
 
-        >>> [FirstLength(words=[8, 15]).of(place) for place in range(3)]
+        >>> [FirstLength(words=[8, 15]).of(number) for number in range(3)]
         [8, 15, 8]
         """
         if value is not None and value in (self.words_by_value or {}):
             return (self.words_by_value or {})[value]
-        return self.words if isinstance(self.words, int) else self.words[place % len(self.words)]
+        return self.words if isinstance(self.words, int) else self.words[number % len(self.words)]
 
     @property
     def longest(self) -> int:

@@ -41,8 +41,10 @@ class Writer:
         One unusable answer among several is always tolerated, unless `max_dropped_share` is 0.
         """
         dropped = sum(answer.text is None for answer in answers)
-        one = min(1, len(answers) - 1) if self.max_dropped_share else 0
-        if len(answers) != requested or dropped > max(one, self.max_dropped_share * len(answers)):
+        allowance = min(1, len(answers) - 1) if self.max_dropped_share else 0
+        if len(answers) != requested or dropped > max(
+            allowance, self.max_dropped_share * len(answers)
+        ):
             kinds = ", ".join(f"{k}: {n}" for k, n in usage_of(answers).problems.items())
             raise GeneratorError(
                 f"{what}: {requested} texts requested, {len(answers) - dropped} usable"

@@ -90,12 +90,12 @@ def unmark(text: str) -> tuple[str, tuple[LabelledSpan, ...]]:
     plain: list[str] = []
     spans = []
     done = length = 0
-    for found in _MARKED.finditer(text):
-        before, value = text[done : found.start()], found.group(2)
+    for match in _MARKED.finditer(text):
+        before, value = text[done : match.start()], match.group(2)
         start = length + len(before)
-        spans.append(LabelledSpan(start, start + len(value), found.group(1), value))
+        spans.append(LabelledSpan(start, start + len(value), match.group(1), value))
         plain += [before, value]
-        done, length = found.end(), start + len(value)
+        done, length = match.end(), start + len(value)
     return "".join([*plain, text[done:]]), tuple(spans)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def method_class(name: str) -> type[Method]:
     """Load the class of a method. If `name` is unknown, a ParamsError lists the known names."""
-    found: type[Method] = load_plugin(METHODS, name)
-    if getattr(found, "name", None) != name:
-        raise ParamsError(f"the plug-in of method '{name}' names itself {found.name!r}")
-    return found
+    method: type[Method] = load_plugin(METHODS, name)
+    if getattr(method, "name", None) != name:
+        raise ParamsError(f"the plug-in of method '{name}' names itself {method.name!r}")
+    return method

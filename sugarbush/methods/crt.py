@@ -123,7 +123,7 @@ class CRT(CrtSettings, TrainedMethod):
         from sugarbush.training.crt.start import digest_of_start, save
         from sugarbush.training.dpsgd.checkpoints import Checkpoints
 
-        known = self.known_sentences(inputs)
+        sentences = self.known_sentences(inputs)
         policy = make_policy(self.detectors, threshold=self.threshold)
         conservative = make_public_policy(self.conservative)
         measured = self.measured_recall(inputs, policy, conservative)
@@ -132,7 +132,7 @@ class CRT(CrtSettings, TrainedMethod):
             inputs.private.corpus.records().map_batch(lambda records: records.texts),
             policy=policy,
             conservative=conservative,
-            known=known,
+            known=sentences,
         )
         delta_2 = 0.0 if measured is None else measured.delta_2
         mechanism = self.mechanism(
@@ -148,7 +148,7 @@ class CRT(CrtSettings, TrainedMethod):
             "corpus": inputs.private.digests["texts"],
             "settings": self.model_dump(mode="json"),
             "seed": inputs.public.seed,
-            "known": sorted(known),
+            "known": sorted(sentences),
             "event": event.as_dict(),
         }
         card = confidentiality_card(
@@ -169,8 +169,10 @@ class CRT(CrtSettings, TrainedMethod):
             if store.finished(_MODEL) is None:
                 # A forced run must not continue the checkpoints of an older generation, because the
                 # count of their noisy steps is in the folder of that generation.
-                own = scratch if store.folder.name == _FIRST else scratch / store.folder.name
-                checkpoints = Checkpoints(own, counts=store.folder)
+                checkpoint_folder = (
+                    scratch if store.folder.name == _FIRST else scratch / store.folder.name
+                )
+                checkpoints = Checkpoints(checkpoint_folder, counts=store.folder)
                 trained, tokenizer = self._train(
                     inputs, screened, mechanism, checkpoints, run=digest
                 )
@@ -266,9 +268,9 @@ class CRT(CrtSettings, TrainedMethod):
         rows = read_rows(path, setting="methods.crt.known", wanted={column: "prepare.text_column"})
         special = special_tokens(inputs.public.pretrained, self)
         for row in rows:
-            if found := [token for token in special if token in str(row.fields[column])]:
+            if marks := [token for token in special if token in str(row.fields[column])]:
                 raise InputError(
-                    f"{path}, row {row.number}: contains {found[0]!r}, the mask or a special token "
+                    f"{path}, row {row.number}: contains {marks[0]!r}, the mask or a special token "
                     "of the model. Remove the token from the text, or remove the row (setting "
                     "methods.crt.known)"
                 )
@@ -344,7 +346,7 @@ class CRT(CrtSettings, TrainedMethod):
 
         def units(texts: Private[str]) -> Private[Any]:
             return texts.map_batch(
-                lambda own: text_units(own, tokenizer=tokenizer, max_length=self.max_length)
+                lambda batch: text_units(batch, tokenizer=tokenizer, max_length=self.max_length)
             )
 
         public, private = screened.parts()

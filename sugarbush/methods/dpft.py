@@ -195,9 +195,9 @@ class DPFT(TrainedMethod):
         mechanism = self._mechanism(inputs) if is_first() else None
         with processes(inputs.tools.training.processes, restart=inputs.tools.restart):
             if mechanism is None:
-                told: tuple[str, Mechanism] | None = broadcast_from_first(None)
-                if told is not None:
-                    self._train(inputs, told[1], run=told[0], store=None)
+                message: tuple[str, Mechanism] | None = broadcast_from_first(None)
+                if message is not None:
+                    self._train(inputs, message[1], run=message[0], store=None)
                 return None
             key = self._cache_key(inputs, mechanism)
             with inputs.private.open_store(STAGE, key, forced=forced) as store:
@@ -411,7 +411,7 @@ class DPFT(TrainedMethod):
             delta=inputs.private.privacy.delta,
             settings=self.training,
         )
-        own = json.loads((finished / "ledger_ids.json").read_text())
+        training_ids = json.loads((finished / "ledger_ids.json").read_text())
 
         def save(folder: Path) -> None:
             for path in finished.iterdir():
@@ -421,7 +421,7 @@ class DPFT(TrainedMethod):
 
         return TrainedModel(
             save=save,
-            ledger_ids=(*inputs.public.metadata.ledger_ids, *own),
+            ledger_ids=(*inputs.public.metadata.ledger_ids, *training_ids),
             run=run,
             internal=internal,
         )

@@ -388,7 +388,7 @@ class PartsMethod(OneStageMethod):
 
 def _after(lineage: Lineage, further: Population) -> Population:
     """Give the further texts the next ids and the next round."""
-    scored = [one.population for one in lineage.rounds]
+    scored = [snapshot.population for snapshot in lineage.rounds]
     if lineage.scored is not None:
         scored.append(lineage.scored.population)
     start = 1 + max(int(texts.ids.max(initial=0)) for texts in (lineage.final, *scored))

@@ -249,8 +249,8 @@ def gaussian_epsilon(mu: float, *, delta: float) -> float:
     if mu == 0 or _gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # a bound from zCDP
-    found = float(brentq(lambda x: _gaussian_delta(mu, x) - delta, 0.0, upper, xtol=1e-12))
-    return found + 1e-9
+    root = float(brentq(lambda x: _gaussian_delta(mu, x) - delta, 0.0, upper, xtol=1e-12))
+    return root + 1e-9
 
 
 def _gaussian_delta(mu: float, x: Any) -> Any:
@@ -373,7 +373,7 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
         raise InvariantError(f"epsilon cannot be computed for {event.kind} under {relation}")
     match event:
         case DiscreteGaussian(sensitivity=1):
-            one = pld.from_discrete_gaussian_mechanism(
+            distribution = pld.from_discrete_gaussian_mechanism(
                 event.stddev, 1, value_discretization_interval=interval
             )
         case DiscreteGaussian():
@@ -386,14 +386,14 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
         case GaussianDp():
             return _gaussian(event.mu, count, interval)
         case PoissonGaussian():
-            one = _sampled_once(event.noise_multiplier, event.rate, interval, relation)
+            distribution = _sampled_once(event.noise_multiplier, event.rate, interval, relation)
         case DpSgdBound():
             from sugarbush.privacy.privacy_loss import from_profile
 
-            one = from_profile(_profile(event, interval), interval)
+            distribution = from_profile(_profile(event, interval), interval)
         case _:
             raise InvariantError(f"epsilon cannot be computed for events of kind {event.kind}")
-    return one if count == 1 else one.self_compose(count)
+    return distribution if count == 1 else distribution.self_compose(count)
 
 
 def _gaussian(mu: float, count: int, interval: float) -> Any:

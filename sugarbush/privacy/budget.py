@@ -231,20 +231,20 @@ def with_bound(plan: BudgetPlan, name: str, largest: Subsampling, *, epsilon: fl
     others = delta_of([a.event for a in plan.allocations if a.name != name], epsilon=epsilon)
     for part in _PARTS_OF_DELTA:
         smaller = replace(plan, delta=others + part * (plan.delta - others))
-        one, many = (
+        one_step, many_steps = (
             with_subsampling(smaller, {name: steps}, epsilon=epsilon).of(name).subsampled
             for steps in (Subsampling(rate=1.0, steps=1), largest)
         )
-        assert isinstance(one, PoissonGaussian) and isinstance(many, PoissonGaussian)
+        assert isinstance(one_step, PoissonGaussian) and isinstance(many_steps, PoissonGaussian)
         bound = DpSgdBound(
-            mu=mu_downwards(1 / one.noise_multiplier),
-            noise_multiplier=many.noise_multiplier,
-            rate=many.rate,
-            steps=many.count,
+            mu=mu_downwards(1 / one_step.noise_multiplier),
+            noise_multiplier=many_steps.noise_multiplier,
+            rate=many_steps.rate,
+            steps=many_steps.count,
         )
-        found = _with_events(plan, {name: bound})
-        if found.epsilon <= epsilon:
-            return found
+        bounded = _with_events(plan, {name: bound})
+        if bounded.epsilon <= epsilon:
+            return bounded
     raise ParamsError(
         f"privacy.epsilon={rounded_up(epsilon)} at delta={rounded_up(plan.delta)} cannot be "
         f"planned for {name}, because delta is too small. Raise delta, or set the number of "

@@ -87,7 +87,7 @@ class Private(Generic[T_co]):
         self._require_same_units(other, "zip_batch")
         if isinstance(self._per_unit, Parts):
             return self._with(self._per_unit.zipped(other._per_unit, function))
-        return self.map_batch(lambda own: function(own, other._per_unit))
+        return self.map_batch(lambda elements: function(elements, other._per_unit))
 
     def partition(
         self, bins: Private[int] | Callable[[Any], Sized], *, size: int
@@ -177,9 +177,9 @@ class Released(Generic[T_co]):
         if hasattr(value, "to_frame"):  # a Series
             value = value.to_frame("released")
         show = getattr(value, "_repr_html_", None)
-        shown = escape(repr(value)) if show is None else show()
+        table = escape(repr(value)) if show is None else show()
         paid = ", ".join(self.ledger_ids) or "none, because it is public"
-        return f"{shown}<p><small>Released. Ledger entries: {escape(paid)}</small></p>"
+        return f"{table}<p><small>Released. Ledger entries: {escape(paid)}</small></p>"
 
 
 def merge_ids(*released: Released[Any]) -> tuple[str, ...]:

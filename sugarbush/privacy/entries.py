@@ -147,14 +147,14 @@ class CapRaise:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> CapRaise:
-        found = cls(
+        cap_raise = cls(
             time=str(fields["time"]),
             raised_from=float(fields["raised_from"]),
             raised_to=float(fields["raised_to"]),
         )
-        if not 0 < found.raised_from < found.raised_to:
+        if not 0 < cap_raise.raised_from < cap_raise.raised_to:
             raise ValueError("the caps are wrong")
-        return found
+        return cap_raise
 
 
 def composed_epsilon(entries: Sequence[Entry], *, delta: float) -> float:

@@ -76,8 +76,8 @@ class FingerprintBuilder:
         self._samples["u"].add(normalised_user(user) for user in users)
         self._samples["i"].add(_plain(i) for i in ids if not _NUMBER.fullmatch(str(i)))
         for start in range(0, len(texts) if self._of_0_2 else 0, _TEXTS_AT_A_TIME):
-            own = _minima_of_0_2(texts[start : start + _TEXTS_AT_A_TIME], key=self._key)
-            np.minimum(self._minima, own, out=self._minima)
+            minima = _minima_of_0_2(texts[start : start + _TEXTS_AT_A_TIME], key=self._key)
+            np.minimum(self._minima, minima, out=self._minima)
 
     def values(self) -> tuple[str, ...]:
         """Return the fingerprint of all added records."""
@@ -112,21 +112,21 @@ def make_dataset_fingerprint(
     return builder.values()
 
 
-def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
-    """Return whether a fingerprint matches `known`, a stored fingerprint."""
-    if known and known[0][0] in _HEXADECIMAL:
-        own = [value[1:] for value in fingerprint if value[0] == _OF_0_2]
-        return sum(a == b for a, b in zip(own, known, strict=False)) >= _ENOUGH_OF_0_2
-    common = [value[0] for value in set(fingerprint) & set(known)]
+def is_same_dataset(fingerprint: tuple[str, ...], stored: tuple[str, ...]) -> bool:
+    """Return whether a fingerprint matches the fingerprint `stored` of a ledger."""
+    if stored and stored[0][0] in _HEXADECIMAL:
+        minima = [value[1:] for value in fingerprint if value[0] == _OF_0_2]
+        return sum(a == b for a, b in zip(minima, stored, strict=False)) >= _ENOUGH_OF_0_2
+    common = [value[0] for value in set(fingerprint) & set(stored)]
     return any(common.count(kind) >= ENOUGH for kind in set(common))
 
 
-def is_comparable(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
-    """Return whether `is_same_dataset` can compare `fingerprint` with `known`.
+def is_comparable(fingerprint: tuple[str, ...], stored: tuple[str, ...]) -> bool:
+    """Return whether `is_same_dataset` can compare `fingerprint` with `stored`.
 
-    If version 0.2 stored `known`, the fingerprint needs the values of version 0.2.
+    If `stored` comes from version 0.2, `fingerprint` needs the values of version 0.2.
     """
-    of_0_2 = bool(known) and known[0][0] in _HEXADECIMAL
+    of_0_2 = bool(stored) and stored[0][0] in _HEXADECIMAL
     return not of_0_2 or any(value[0] == _OF_0_2 for value in fingerprint)
 
 
@@ -143,7 +143,7 @@ class _Sample:
 
     def __init__(self, kind: str, *, key: bytes) -> None:
         self._hash = blake2b(key=key[:64], person=kind.encode())
-        self._found: set[bytes] = set()
+        self._digests: set[bytes] = set()
         self._largest = b"\xff" * 65
 
     def add(self, values: Iterable[str]) -> None:
@@ -151,20 +151,20 @@ class _Sample:
         for value in values:
             if not value:
                 continue
-            own = copy()
-            own.update(value.encode("utf-8", "surrogatepass"))
-            digest = own.digest()
+            hasher = copy()
+            hasher.update(value.encode("utf-8", "surrogatepass"))
+            digest = hasher.digest()
             if digest < largest:
-                self._found.add(digest)
-                if len(self._found) >= 2 * SAMPLE:
+                self._digests.add(digest)
+                if len(self._digests) >= 2 * SAMPLE:
                     largest = self._shrink()
 
     def smallest(self) -> list[bytes]:
-        return nsmallest(SAMPLE, self._found)
+        return nsmallest(SAMPLE, self._digests)
 
     def _shrink(self) -> bytes:
         smallest = self.smallest()
-        self._found, self._largest = set(smallest), smallest[-1]
+        self._digests, self._largest = set(smallest), smallest[-1]
         return self._largest
 
 
@@ -183,8 +183,8 @@ def _minima_of_0_2(texts: Sequence[str], *, key: bytes) -> NDArray[np.uint64]:
     plain = (" ".join(text.lower().split()) for text in texts)
     digests = (hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256") for text in plain)
     hashes = b"".join([sha512(digest + block).digest() for digest in digests for block in blocks])
-    found = np.frombuffer(hashes, dtype=">u8").reshape(len(texts), _MINIMA, 2)
-    minima: NDArray[np.uint64] = found[:, :, 0].min(axis=0).astype(np.uint64)
+    numbers = np.frombuffer(hashes, dtype=">u8").reshape(len(texts), _MINIMA, 2)
+    minima: NDArray[np.uint64] = numbers[:, :, 0].min(axis=0).astype(np.uint64)
     return minima
 
 
@@ -209,7 +209,7 @@ class Anchors(dict[str, bool]):
     def phrases(self, texts: Iterable[list[str]]) -> Iterator[str]:
         for words in texts:
             used = compress(range(len(words) - PHRASE + 1), map(self.__getitem__, words))
-            yield from [" ".join(words[place : place + PHRASE]) for place in used]
+            yield from [" ".join(words[start : start + PHRASE]) for start in used]
 
 
 def _plain(value: str) -> str:

@@ -65,14 +65,14 @@ def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
     unit = mu / sensitivity
     from scipy.optimize import brentq
 
-    found = brentq(
+    root = brentq(
         lambda stddev: discrete_gaussian_mu(stddev) * stddev - unit * stddev,
         0.5 / unit,
         3.0 / unit,
         xtol=1e-15 / unit,
         rtol=1e-14,
     )
-    return float(found) * (1 + _MARGIN)
+    return float(root) * (1 + _MARGIN)
 
 
 def _central_gap(stddev: float) -> float:

@@ -198,13 +198,13 @@ class Ledger:
 
         The copy has no fingerprints, because anyone could compare the fingerprints of two releases.
         """
-        found = copy.copy(self)
+        ledger = copy.copy(self)
         chain = self._chain()
         entries = tuple(replace(entry, dataset_fingerprint=()) for entry in chain.entries)
-        found.fixed_chain, found.reservation = replace(chain, entries=entries), None
-        found.before_charge = _nothing
-        found.paid_for = dict
-        return found
+        ledger.fixed_chain, ledger.reservation = replace(chain, entries=entries), None
+        ledger.before_charge = _nothing
+        ledger.paid_for = dict
+        return ledger
 
     def total(self, *more: Event, runs: int = 1) -> float:
         """Compute epsilon of all charges and of further `runs`, each with the events `more`.
@@ -234,8 +234,8 @@ class Ledger:
             if self.reservation is not None and self.reservation.covers(events):
                 return
             others = self._reserved_by_others()
-            known = (*chain.entries, *others)
-            planned = self._planned_entries(known, singles(events), plan)
+            entries = (*chain.entries, *others)
+            planned = self._planned_entries(entries, singles(events), plan)
             self._admit(chain, others, planned, "this run", dataset_fingerprint)
             if self.reservation is not None:
                 self.reservation.store(self._reserved, planned)
@@ -269,15 +269,17 @@ class Ledger:
                 self._refuse_other_names(dataset_fingerprint)
                 self._refuse_other_units(chain.entries)
                 planned = next((each.planned for each in reserved if each.planned), ())
-                own = replace(reserved[0], event=event, planned=planned)
+                planned_entry = replace(reserved[0], event=event, planned=planned)
             else:
-                known = (*chain.entries, *others)
-                (own,) = self._planned_entries(known, (event,), plan)
-                self._admit(chain, others, (own,), f"stage '{stage}'", dataset_fingerprint)
+                entries = (*chain.entries, *others)
+                (planned_entry,) = self._planned_entries(entries, (event,), plan)
+                self._admit(
+                    chain, others, (planned_entry,), f"stage '{stage}'", dataset_fingerprint
+                )
             cap, stored = self._cap_after(chain), stored_part(dataset_fingerprint)
             is_known = any(entry.dataset_fingerprint == stored for entry in chain.entries)
             entry = replace(
-                own,
+                planned_entry,
                 id=secrets.token_hex(8),
                 time=_today(),
                 stage=stage,
@@ -311,9 +313,9 @@ class Ledger:
                     f"the new cap must be above the stored cap {rounded_up(before)} and at most "
                     f"{LARGEST_CAP} (got {rounded_up(cap)})"
                 )
-            found = CapRaise(time=_today(), raised_from=before, raised_to=cap)
-            self._append(found.as_line(), chain)
-        return found
+            cap_raise = CapRaise(time=_today(), raised_from=before, raised_to=cap)
+            self._append(cap_raise.as_line(), chain)
+        return cap_raise
 
     def add_missing(self, entries: Iterable[Entry], *, sealed: bool) -> int:
         """Append the `entries` that the ledger lacks, and return their number.
@@ -328,15 +330,17 @@ class Ledger:
                 self._refuse_other_units((entry,))
                 chain = self._chain()
                 is_sealed = sealed and entry.repair != ACCEPTED
-                known = {known.id: known for known in chain.entries}.get(entry.id)
-                if known is not None and is_sealed and known.repair == ACCEPTED:
+                stored = {each.id: each for each in chain.entries}.get(entry.id)
+                if stored is not None and is_sealed and stored.repair == ACCEPTED:
                     self._append(_cancel_line([entry.id]), chain)  # the sealed charge replaces it
-                    known, chain = None, self._chain()
-                if known is None:
-                    own = replace(entry, repair=SEALED, dataset_fingerprint=())
+                    stored, chain = None, self._chain()
+                if stored is None:
+                    new_entry = replace(entry, repair=SEALED, dataset_fingerprint=())
                     if not is_sealed:  # nobody vouches for its plan, so it is its own group
-                        own = replace(own, repair=ACCEPTED, plan="", planned=(), slack=0, cap=None)
-                    self._append(own.as_line(), chain)
+                        new_entry = replace(
+                            new_entry, repair=ACCEPTED, plan="", planned=(), slack=0, cap=None
+                        )
+                    self._append(new_entry.as_line(), chain)
                     added += 1
         return added
 
@@ -371,18 +375,18 @@ class Ledger:
         named = _ids_of_results(self.state / "draws", f"{self._purpose}-{self.dataset}")
         named |= _ids_of_trainings(self.state / "draws" / self.dataset)
         named |= self.paid_for()
-        known = {entry.id for entry in entries}
-        if named.keys() <= known:
+        ids = {entry.id for entry in entries}
+        if named.keys() <= ids:
             return {}
         for path in self.folder.parent.glob(f"*/{self.dataset}.jsonl"):
-            known |= {entry.id for entry in _read(path, self.state).entries}
-        return {i: place for i, place in named.items() if i not in known}
+            ids |= {entry.id for entry in _read(path, self.state).entries}
+        return {i: file for i, file in named.items() if i not in ids}
 
     def of(self, ids: Iterable[str]) -> tuple[Entry, ...]:
         """Return the entries with these ids. Raises LedgerError if an id is missing."""
-        known = {entry.id: entry for entry in self.entries()}
+        entries = {entry.id: entry for entry in self.entries()}
         try:
-            return tuple(known[i] for i in dict.fromkeys(ids))
+            return tuple(entries[i] for i in dict.fromkeys(ids))
         except KeyError as error:
             raise LedgerError(
                 f"{self.path}: has no entry {error.args[0]!r}, which a released result names. "
@@ -404,35 +408,35 @@ class Ledger:
 
     def _reserved_by_others(self) -> tuple[Entry, ...]:
         """Return the events that other running processes and threads have reserved."""
-        own = None if self.reservation is None else self.reservation.path
+        path = None if self.reservation is None else self.reservation.path
         return tuple(
-            Entry.from_public_fields(fields) for fields in Reservation.others(self._reserved, own)
+            Entry.from_public_fields(fields) for fields in Reservation.others(self._reserved, path)
         )
 
     def _planned_entries(
-        self, known: Sequence[Entry], events: Iterable[Event], plan: PlannedEvents | None
+        self, entries: Sequence[Entry], events: Iterable[Event], plan: PlannedEvents | None
     ) -> tuple[Entry, ...]:
-        """Return the entries that charging `events` after the `known` entries would add.
+        """Return the entries that charging `events` after `entries` would add.
 
         An event joins the newest group of its plan if the group has not yet used the event.
         Otherwise the event opens a new group, because its repetition may depend on results.
         """
         name = "" if plan is None else plan.id
         allowed = Counter(() if plan is None else singles(plan.events))
-        number = max((_number_of(entry, name) for entry in known), default=0)
+        number = max((_number_of(entry, name) for entry in entries), default=0)
         newest = f"{name}.{number}"
-        used = Counter(singles(entry.event for entry in known if entry.plan == newest))
-        slacks = {entry.part[0]: entry.slack for entry in known}
-        found: list[Entry] = []
+        used = Counter(singles(entry.event for entry in entries if entry.plan == newest))
+        slacks = {entry.part[0]: entry.slack for entry in entries}
+        new_entries: list[Entry] = []
         for event in events:
-            own = Counter(single_events(event))
-            is_planned = own <= allowed  # an event that the plan lacks is its own group
-            if is_planned and (number == 0 or not used + own <= allowed):
+            counts = Counter(single_events(event))
+            is_planned = counts <= allowed  # an event that the plan lacks is its own group
+            if is_planned and (number == 0 or not used + counts <= allowed):
                 number, used = number + 1, Counter()
             is_needed = is_planned and (needs_slack(event) or not used)
-            used += own if is_planned else Counter()
+            used += counts if is_planned else Counter()
             entry = Entry(
-                id=f"planned-{len(found)}",
+                id=f"planned-{len(new_entries)}",
                 time=_today(),
                 unit=self.unit,
                 user_column=self.user_column,
@@ -448,16 +452,16 @@ class Ledger:
                 slack = slacks.get(entry.part[0]) or 1 + max(slacks.values(), default=0)
                 entry = replace(entry, slack=slack)
             slacks[entry.part[0]] = entry.slack
-            found.append(entry)
-        return tuple(found)
+            new_entries.append(entry)
+        return tuple(new_entries)
 
     def _refuse_other_units(self, entries: tuple[Entry, ...]) -> None:
-        own = _per(self.unit, self.user_column)
-        others = {_per(entry.unit, entry.user_column) for entry in entries} - {own}
+        unit = _per(self.unit, self.user_column)
+        others = {_per(entry.unit, entry.user_column) for entry in entries} - {unit}
         if others:
             raise LedgerError(
                 f"{self.path}: has charges per {'/'.join(sorted(others))}, which cannot be added "
-                f"to charges per {own}. Set `privacy.unit` and `prepare.user_column` back to the "
+                f"to charges per {unit}. Set `privacy.unit` and `prepare.user_column` back to the "
                 "earlier values."
             )
 
@@ -476,8 +480,8 @@ class Ledger:
         self._refuse_other_names(dataset_fingerprint)
         self._refuse_other_units(chain.entries)
         cap = self._cap_after(chain)
-        known = (*chain.entries, *others)
-        entries = (*known, *planned)
+        earlier = (*chain.entries, *others)
+        entries = (*earlier, *planned)
         # A result decides whether the rest of the first plan is drawn, so the whole plan counts. A
         # second group is only valid if the filter also allows the rest of the first group.
         several = len({entry.group for entry in entries}) > 1
@@ -510,7 +514,7 @@ class Ledger:
         reserved = ", including what other runs have reserved" if others else ""
         raise BudgetExceededError(
             f"{who} would bring epsilon of dataset '{self.dataset}' to {rounded_up(after)} at "
-            f"delta={rounded_up(self.delta)} (spent so far {rounded_up(self._total(known))}"
+            f"delta={rounded_up(self.delta)} (spent so far {rounded_up(self._total(earlier))}"
             f"{reserved}, cap {rounded_up(cap)}).\n{why}"
             f"  Lower privacy.epsilon, or {advice}."
         )
@@ -522,15 +526,15 @@ class Ledger:
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
         different = self.different_from - {self.dataset}
         for path in sorted(path for path in paths if path.stem not in different):
-            for known in {e.dataset_fingerprint for e in _read(path, self.state).entries}:
-                if not is_comparable(dataset_fingerprint, known):
+            for stored in {e.dataset_fingerprint for e in _read(path, self.state).entries}:
+                if not is_comparable(dataset_fingerprint, stored):
                     raise LedgerError(
                         f"{path}: this ledger of version 0.2 was added after the corpus was "
                         "prepared, so it cannot be compared with the corpus. Delete the private "
                         "folder `prepared` and run again, or call prepare again in Python. "
                         "Preparing again costs no budget."
                     )
-                if is_same_dataset(dataset_fingerprint, known):
+                if is_same_dataset(dataset_fingerprint, stored):
                     confirm = (
                         f" If no person is in both, set `privacy.different_from: [{path.stem}]`"
                         if path.stem != self.dataset
@@ -563,10 +567,10 @@ class Ledger:
     def _refuse_missing_charges(self, entries: tuple[Entry, ...]) -> None:
         missing = self._missing(entries)
         if missing:
-            place = next(iter(missing.values()))
+            file = next(iter(missing.values()))
             raise LedgerError(
                 f"{self.path}: lacks {len(missing)} charges that results name, the first in "
-                f"{place}. The ledger is an older copy or belongs to other results. Set "
+                f"{file}. The ledger is an older copy or belongs to other results. Set "
                 "SUGARBUSH_STATE to the folder of these results, restore the ledger from "
                 "a backup, or add the missing charges with `sugarbush budget --repair`"
             )
@@ -667,12 +671,12 @@ def _read(path: Path, state: Path) -> _Chain:
     for number, line in enumerate(lines, start=1):
         body, mark, seal = line.rpartition(_SEAL_FIELD)
         if mark:
-            found = seal.removesuffix(b'"}').decode("ascii", "replace")
+            stored_seal = seal.removesuffix(b'"}').decode("ascii", "replace")
             before = seals[-1] if seals else unsealed.hexdigest()
             expected = _seal(key, path, before, body + b"}")
-            if not hmac.compare_digest(expected.encode(), found.encode()):
+            if not hmac.compare_digest(expected.encode(), stored_seal.encode()):
                 raise _edited(path, f"line {number} or a line before it does not match its seal")
-            seals.append(found)
+            seals.append(stored_seal)
         elif seals:
             raise _edited(path, f"line {number} is not an entry that this program sealed")
         else:
@@ -705,17 +709,19 @@ def _read(path: Path, state: Path) -> _Chain:
     )
 
 
-def _new_entry(fields: Mapping[str, Any], known: Iterable[Entry]) -> Entry:
+def _new_entry(fields: Mapping[str, Any], entries: Iterable[Entry]) -> Entry:
     """Read an entry. Raises an error of `NOT_AN_ENTRY`, also if an earlier entry has its id."""
     entry = Entry.from_public_fields(fields)
-    if entry.id in {earlier.id for earlier in known}:
+    if entry.id in {earlier.id for earlier in entries}:
         raise ValueError("two entries have one id")
     return entry
 
 
 def _without_fingerprint(fields: Mapping[str, Any]) -> bytes:
-    shown = {name: value for name, value in fields.items() if name not in ("sketch", "seal")}
-    return json.dumps(shown, sort_keys=True).encode() + b"\n"
+    public_fields = {
+        name: value for name, value in fields.items() if name not in ("sketch", "seal")
+    }
+    return json.dumps(public_fields, sort_keys=True).encode() + b"\n"
 
 
 def _accepted_entries(entries: Iterable[Entry], ids: Collection[str]) -> list[Entry]:
@@ -729,16 +735,18 @@ def _accepted_entries(entries: Iterable[Entry], ids: Collection[str]) -> list[En
 def _with_slack_numbers(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     """Give a number to each part that needs a slack and has none (an old entry), or that has the
     number of an earlier part (a repaired ledger). A number depends on earlier entries only."""
-    found: list[Entry] = []
+    numbered: list[Entry] = []
     numbers: dict[str, int] = {}
     for entry in entries:
         number, (name, _) = 0, entry.part
         if needs_slack(entry.event):
-            own = entry.slack not in {0, *numbers.values()}
-            numbers.setdefault(name, entry.slack if own else 1 + max(numbers.values(), default=0))
+            is_new = entry.slack not in {0, *numbers.values()}
+            numbers.setdefault(
+                name, entry.slack if is_new else 1 + max(numbers.values(), default=0)
+            )
             number = numbers[name]
-        found.append(replace(entry, slack=number))
-    return tuple(found)
+        numbered.append(replace(entry, slack=number))
+    return tuple(numbered)
 
 
 def has_fingerprint_of_0_2(state: Path) -> bool:
@@ -771,16 +779,16 @@ def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
 
     A folder with a name that starts with a dot is skipped, because it is incomplete.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in (folder / dataset).glob("*/generation-*/[!.]*/ledger_ids.json"):
         try:
-            found |= {str(i): path for i in json.loads(path.read_text())}
+            files |= {str(i): path for i in json.loads(path.read_text())}
         except (OSError, *NOT_AN_ENTRY):
             raise LedgerError(
                 f"{path}: is damaged, so the charges of this result are unknown. Restore the file "
                 "from a backup, or delete the folder of the result. The ledger keeps its charges"
             ) from None
-    return found
+    return files
 
 
 def _ids_of_trainings(folder: Path) -> dict[str, Path]:

@@ -137,9 +137,9 @@ def _summed(
         raise InvariantError(
             f"record_l2_sensitivity is above {_LARGEST_NORM}: sums of squares would be inexact"
         )
-    own = partial(_summed_here, scores=scores, size=size, norm=norm)
+    sum_part = partial(_summed_here, scores=scores, size=size, norm=norm)
     per_unit = records._per_unit
-    return per_unit.total(own) if isinstance(per_unit, Parts) else own(per_unit)
+    return per_unit.total(sum_part) if isinstance(per_unit, Parts) else sum_part(per_unit)
 
 
 def _summed_here(
@@ -147,8 +147,8 @@ def _summed_here(
 ) -> NDArray[np.int64]:
     total, lock = np.zeros(size, dtype=np.int64), Lock()
 
-    def add(places: slice) -> None:
-        block, done = vectors[places], 0
+    def add(span: slice) -> None:
+        block, done = vectors[span], 0
         sums = np.zeros(size, dtype=np.int64)
         for rows in scores(block):
             if rows.dtype.kind != "i" or rows.shape[1:] != (size,):
@@ -180,8 +180,8 @@ def _sum_of_bounded(rows: NDArray[Any], norm: int) -> NDArray[np.int64]:
 
 
 def _counts(bins: Private[int], size: int) -> NDArray[Any]:
-    own, per_unit = partial(_counts_here, size=size), bins._per_unit
-    return per_unit.total(own) if isinstance(per_unit, Parts) else own(per_unit)
+    count_part, per_unit = partial(_counts_here, size=size), bins._per_unit
+    return per_unit.total(count_part) if isinstance(per_unit, Parts) else count_part(per_unit)
 
 
 def _counts_here(bins: Any, *, size: int) -> NDArray[Any]:

@@ -69,8 +69,8 @@ class PublicTexts:
             if _is_long(words) and named not in self._left:
                 self._left.add(named)
                 if text in sample and len(words) >= PHRASE + _PHRASES - 1:
-                    own, _ = _phrases([words])
-                    phrases.append(np.unique(own[:_MOST_PHRASES]))
+                    hashes, _ = _phrases([words])
+                    phrases.append(np.unique(hashes[:_MOST_PHRASES]))
                     self._texts.append(named)
         self._count = len(self._left)
         self._index(phrases)
@@ -78,7 +78,7 @@ class PublicTexts:
 
     def _index(self, phrases: Sequence[Hashes]) -> None:
         """Sort the phrases of all texts, without the phrases of many texts."""
-        of_text = np.repeat(np.arange(len(phrases)), [len(own) for own in phrases])
+        of_text = np.repeat(np.arange(len(phrases)), [len(hashes) for hashes in phrases])
         every = np.concatenate([*phrases, np.zeros(0, dtype=np.uint64)])
         order = np.argsort(every, kind="stable")
         values, counts = np.unique(every, return_counts=True)
@@ -95,11 +95,11 @@ class PublicTexts:
         if not self._count:
             return
         words = [_words(text) for text in records]
-        equal = {hash(" ".join(own)) for own in words} & self._left
+        equal = {hash(" ".join(text_words)) for text_words in words} & self._left
         self._left -= equal
         self._equal |= equal
         if len(self._values):
-            self._compare_phrases([own for own in words if len(own) >= PHRASE])
+            self._compare_phrases([text_words for text_words in words if len(text_words) >= PHRASE])
 
     def _compare_phrases(self, words: Sequence[list[str]]) -> None:
         phrases, of_record = _phrases(words)
@@ -110,8 +110,8 @@ class PublicTexts:
         phrases, of_record = phrases[is_new], of_record[is_new]
         sizes = np.bincount(of_record, minlength=len(words))
         index = np.minimum(np.searchsorted(self._values, phrases), len(self._values) - 1)
-        known = self._values[index] == phrases
-        index, of_record = index[known], of_record[known]
+        is_listed = self._values[index] == phrases
+        index, of_record = index[is_listed], of_record[is_listed]
         counts = self._counts[index]
         pairs = (
             np.repeat(of_record, counts) * len(self._texts)
@@ -162,8 +162,8 @@ def _phrases(texts: Sequence[list[str]]) -> tuple[Hashes, TextIndices]:
     of_text = np.repeat(np.arange(len(texts)), lengths)
     number = max(len(values) - PHRASE + 1, 0)
     whole = np.zeros(number, dtype=np.uint64)
-    for place in range(PHRASE):
-        whole = whole * _FACTOR + values[place : place + number]
+    for offset in range(PHRASE):
+        whole = whole * _FACTOR + values[offset : offset + number]
     inside = of_text[:number] == of_text[PHRASE - 1 :][:number]
     return whole[inside], of_text[:number][inside]
 

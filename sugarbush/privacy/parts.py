@@ -62,9 +62,9 @@ class Parts:
         read = self.read
 
         def read_mapped(part: Any) -> Any:
-            own = read(part)
-            mapped = function(own)
-            if len(mapped) != len(own):
+            elements = read(part)
+            mapped = function(elements)
+            if len(mapped) != len(elements):
                 raise ValueError("map_batch: the function did not return one element per unit")
             return mapped
 

@@ -113,6 +113,6 @@ def _cuts(loss: GaussianPrivacyLoss, stddev: float, x: NDArray[np.float64]) -> N
     with np.errstate(invalid="ignore", divide="ignore"):
         whole = sign * (larger + np.log1p(-np.exp(smaller - larger)))
     cuts: NDArray[np.float64] = -0.5 - whole * variance + (sign < 0)
-    for place in np.flatnonzero((x == 0) | (np.abs(sign * x - math.log1p(-rate)) < _NEAR)):
-        cuts[place] = loss.inverse_privacy_loss(x[place])
+    for index in np.flatnonzero((x == 0) | (np.abs(sign * x - math.log1p(-rate)) < _NEAR)):
+        cuts[index] = loss.inverse_privacy_loss(x[index])
     return cuts

@@ -41,8 +41,8 @@ class Reservation:
 
     def covers(self, events: Sequence[Event]) -> bool:
         """Return whether all `events` are reserved."""
-        wanted = Counter(single for event in events for single in single_events(event))
-        return bool(self._entries) and wanted <= Counter(entry.event for entry in self._entries)
+        required = Counter(single for event in events for single in single_events(event))
+        return bool(self._entries) and required <= Counter(entry.event for entry in self._entries)
 
     def of(self, event: Event) -> tuple[Entry, ...]:
         """Return the reserved entries that a charge of `event` uses, or none.
@@ -97,10 +97,10 @@ class Reservation:
         self._entries = entries
 
     @staticmethod
-    def others(folder: Path, own: Path | None) -> Iterator[dict[str, Any]]:
+    def others(folder: Path, own_path: Path | None) -> Iterator[dict[str, Any]]:
         """Yield the entries that other live runs have reserved. Remove dead reservations."""
         for path in sorted(folder.glob("[!.]*.json")):
-            if path == own:
+            if path == own_path:
                 continue
             lock = FileLock(path.with_suffix(".lock"), timeout=0, thread_local=False)
             try:

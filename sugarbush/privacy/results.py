@@ -136,13 +136,13 @@ def open_result_store(
         numbers = (path.name.removeprefix("generation-") for path in folder.glob("generation-*"))
         newest = max((int(number) for number in numbers if number.isdecimal()), default=0)
         generation = newest + 1 if forced or not newest else newest
-        own = folder / f"generation-{generation}"
-        if not own.exists():
-            with atomic_directory(own, private=True) as made:
+        generation_folder = folder / f"generation-{generation}"
+        if not generation_folder.exists():
+            with atomic_directory(generation_folder, private=True) as made:
                 (made / "run").write_text(random_id())
-        run = own / "run"
+        run = generation_folder / "run"
         with reading(run, advice=DAMAGED):
             run_id = run.read_text()
-        yield ResultStore(own, run_id)
+        yield ResultStore(generation_folder, run_id)
     finally:
         lock.release()

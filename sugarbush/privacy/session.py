@@ -260,8 +260,12 @@ def _single(event: Event, records_per_unit: int, *, in_parts: bool) -> tuple[Eve
 
 def _distinct(parts: Sequence[Private[Any]]) -> list[Part]:
     """Return the part of each private value. Raises ParamsError if two may share a record."""
-    found = [private.part for private in parts]
-    distinct = [part for part in dict.fromkeys(found) if part is not None]
-    if not distinct or len(distinct) < len(found) or len({part.partition for part in distinct}) > 1:
+    all_parts = [private.part for private in parts]
+    distinct = [part for part in dict.fromkeys(all_parts) if part is not None]
+    if (
+        not distinct
+        or len(distinct) < len(all_parts)
+        or len({part.partition for part in distinct}) > 1
+    ):
         raise ParamsError("parallel draws need distinct parts of one `Private.partition`")
     return distinct

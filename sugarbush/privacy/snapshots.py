@@ -62,9 +62,9 @@ class Snapshots:
         """
         with self._open() as inputs:
             content = {"digest": digest, "within": within, "public": public}
-            known = inputs.get(name)
-            same = known is not None and all(known[k] == v for k, v in content.items())
-            given = known["name"] if known is not None and same and not renew else random_id()
+            entry = inputs.get(name)
+            same = entry is not None and all(entry[k] == v for k, v in content.items())
+            given = entry["name"] if entry is not None and same and not renew else random_id()
             inputs[name] = {**content, "name": given}
             inputs.setdefault(_GIVEN, {})[given] = name
             return given
@@ -83,8 +83,8 @@ class Snapshots:
         """Return the current name of an input if its digest is still `digest`, otherwise a random
         name. Store nothing."""
         with self._open() as inputs:
-            known = inputs.get(name)
-        return known["name"] if known is not None and known["digest"] == digest else random_id()
+            entry = inputs.get(name)
+        return entry["name"] if entry is not None and entry["digest"] == digest else random_id()
 
     @contextmanager
     def _open(self) -> Iterator[dict[str, dict[str, str]]]:

@@ -53,11 +53,11 @@ class ContributionBounds:
             "records per user"
         )
 
-    def require(self, wanted: ContributionBounds) -> None:
-        """Raise PrivacyError if the settings' bounds `wanted` differ from these bounds."""
-        if wanted != self:
+    def require(self, bounds: ContributionBounds) -> None:
+        """Raise PrivacyError if the settings' `bounds` differ from these bounds."""
+        if bounds != self:
             raise PrivacyError(
-                f"params.yaml: the settings say {wanted}, but stage prepare split the records for "
+                f"params.yaml: the settings say {bounds}, but stage prepare split the records for "
                 f"{self}. The noise would be wrong for these records. Run `sugarbush run` (or "
                 "`dvc repro prepare`), or set privacy.unit, privacy.records_per_user and "
                 "prepare.user_column back"

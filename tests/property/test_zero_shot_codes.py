@@ -32,7 +32,7 @@ def test_a_code_depends_only_on_its_own_record(seed, n, k, single):
     vectors, centres = near_ties(seed, n, k)
     if single:
         vectors = vectors.astype(np.float32)
-    reader = ZeroShotReader(places=centres, offsets=())
+    reader = ZeroShotReader(centres=centres, offsets=())
     threshold = float(similarities_of(vectors[:1], centres).max())  # a tie with `other`
     together = reader.read(vectors, abstain=threshold)
     cosines = similarities_of(vectors, centres)

@@ -44,12 +44,12 @@ def _dialogue(case: Case, rng: SeededRandom, slots: dict[str, Slot]) -> list[str
     turns = [("Desk", say(f"open_{case.channel}")), ("Member", say("give_docket"))]
     if rng.chance(0.22):
         turns += [("Desk", say(f"ask_{check}")), ("Member", say(f"give_{check}"))]
-    found = []
+    sentences = []
     if rng.chance(0.5):
         # The desk quotes a waybill for every shipped order, and sometimes in other cases.
         shipped = case.issue not in _WITHOUT_WAYBILL or rng.chance(0.3)
-        found.append(say("look" if shipped else "look_home"))
-    answer = " ".join([*found, say(f"do_{case.resolution}")])
+        sentences.append(say("look" if shipped else "look_home"))
+    answer = " ".join([*sentences, say(f"do_{case.resolution}")])
     turns.append(("Desk", say("invite")))
     turns.append(("Member", f"{say(f'mood_{case.sentiment}')} {say(f'tell_{case.issue}')}"))
     if rng.chance(0.65):

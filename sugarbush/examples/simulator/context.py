@@ -77,7 +77,7 @@ def new_context(
     def phrases(kind: AttributeKind) -> Phrases:
         target = first_of_kind(targets, kind)
         drawn = rng.choice(tuple(KNOWN_VALUES[kind]))
-        return KNOWN_VALUES[kind][(target and target.known) or drawn]
+        return KNOWN_VALUES[kind][(target and target.listed_name) or drawn]
 
     drawn = rng.choice(tuple(PRODUCTS))
     return TextContext(

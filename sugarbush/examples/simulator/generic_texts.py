@@ -94,12 +94,12 @@ def more_detail(
         said = {utterance.text for utterance in utterances}
         for _ in range(20):
             room = [max(len(utterance.text.split()) - _SHORT, 0.01) for utterance in utterances]
-            place = context.rng.weighted_choice(range(len(utterances)), room)
-            is_agent = role_of(utterances[place].speaker, utterances) is Role.AGENT
+            index = context.rng.weighted_choice(range(len(utterances)), room)
+            is_agent = role_of(utterances[index].speaker, utterances) is Role.AGENT
             rule = "filler" if not is_shop else "agent_detail" if is_agent else "detail"
             text = tidy(context.write(rule))
             if text not in said:
-                return place, text
+                return index, text
         return None
 
     return add
@@ -122,7 +122,7 @@ def _problem(context: TextContext) -> list[_Sentence]:
     issue = context.target(AttributeKind.ISSUE)
     product = context.target(AttributeKind.PRODUCT)
     hello = context.write("hello")
-    if issue is not None and issue.known is None:
+    if issue is not None and issue.listed_name is None:
         said = [(hello + context.say_target(issue, Role.CUSTOMER), Importance.REQUIRED)]
         said += _targets_of(context, AttributeKind.PRODUCT, Role.CUSTOMER)
     else:

@@ -60,10 +60,10 @@ class SourceSentences:
 
         The sentence must show all targets that `placed` shows.
         """
-        shown = [t for t in self._context.targets if t.is_shown(placed.utterance.text)]
+        targets = [t for t in self._context.targets if t.is_shown(placed.utterance.text)]
         text = self._choose(
             lambda source: (
-                placed.is_like(source) and all(t.is_shown(source.utterance.text) for t in shown)
+                placed.is_like(source) and all(t.is_shown(source.utterance.text) for t in targets)
             ),
             used,
         )
@@ -142,9 +142,9 @@ def imitate(examples: Sequence[str], context: TextContext) -> list[Utterance]:
     for placed in place_utterances(examples[chosen]):
         utterances += sources.imitate(placed, utterances)
     identities = IdentityReplacer(rng)
-    for place, said in enumerate(utterances):
+    for index, said in enumerate(utterances):
         text = reword(identities.apply(said.text), rng, rate=_REWORDING_RATE)
-        utterances[place] = replace(said, text=text)
+        utterances[index] = replace(said, text=text)
     return insert_targets(_with_importance(utterances), context, examples)
 
 
@@ -163,9 +163,9 @@ def _weight(text: str, targets: Sequence[Target]) -> float:
     """
     weight = 1.0
     for target in targets:
-        if target.kind is AttributeKind.CHANNEL and target.known is not None:
+        if target.kind is AttributeKind.CHANNEL and target.listed_name is not None:
             spoken = is_dialogue([placed.utterance for placed in place_utterances(text)])
-            weight *= 8.0 if spoken == (target.known in SPOKEN_CHANNELS) else 1.0
+            weight *= 8.0 if spoken == (target.listed_name in SPOKEN_CHANNELS) else 1.0
         elif target.is_shown(text):
             weight *= 6.0 if target.kind in _CONTENT else 2.0
     return weight

@@ -42,17 +42,17 @@ def insert_targets(
         if target.kind is AttributeKind.CHANNEL and _is_a_call(target, utterances):
             continue
         utterances = _replace_words(utterances, target, context, examples)
-        shown = [i for i, said in enumerate(utterances) if target.is_shown(said.text)]
-        place = shown[0] if shown else _place_for(target, utterances)
-        said = utterances[place]
-        if shown:
-            utterances[place] = replace(said, importance=Importance.REQUIRED)
+        indices = [i for i, said in enumerate(utterances) if target.is_shown(said.text)]
+        index = indices[0] if indices else _index_for(target, utterances)
+        said = utterances[index]
+        if indices:
+            utterances[index] = replace(said, importance=Importance.REQUIRED)
         elif target.kind in _IN_BRACKETS:
             text = _in_brackets(said.text, context.say_brief(target))
-            utterances[place] = replace(said, text=text, importance=Importance.REQUIRED)
+            utterances[index] = replace(said, text=text, importance=Importance.REQUIRED)
         else:
             sentence = context.say_target(target, role_of(said.speaker, utterances))
-            insert(utterances, place, sentence, Importance.REQUIRED)
+            insert(utterances, index, sentence, Importance.REQUIRED)
     return utterances
 
 
@@ -63,18 +63,18 @@ def replace_products(
 
     For example, "the Volt 3 toaster" becomes "the kettle", or a kettle's name from an example.
     """
-    pattern, shown = finder(AttributeKind.PRODUCT)
+    pattern, value_by_name = finder(AttributeKind.PRODUCT)
     names = _names_of(product, tuple(examples))
     plain = PRODUCTS[product].names[0]
 
-    def replace_mention(found: re.Match[str]) -> str:
-        if shown[found["noun"].lower()] == product:
-            return found.group()
-        before = found.group()[: found.start("mention") - found.start()]
+    def replace_mention(match: re.Match[str]) -> str:
+        if value_by_name[match["noun"].lower()] == product:
+            return match.group()
+        before = match.group()[: match.start("mention") - match.start()]
         return before + (context.rng.choice(names) if names else plain)
 
-    def replace_word(found: re.Match[str]) -> str:
-        return found.group() if shown[found.group().lower()] == product else plain
+    def replace_word(match: re.Match[str]) -> str:
+        return match.group() if value_by_name[match.group().lower()] == product else plain
 
     renamed = [replace(p, text=product_mentions().sub(replace_mention, p.text)) for p in utterances]
     return [replace(p, text=tidy(pattern.sub(replace_word, p.text))) for p in renamed]
@@ -87,9 +87,9 @@ def is_dialogue(utterances: Sequence[Utterance]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _names_of(product: str, examples: tuple[str, ...]) -> tuple[str, ...]:
-    _, shown = finder(AttributeKind.PRODUCT)
-    found = (match for text in examples for match in product_mentions().finditer(text))
-    names = (m["mention"] for m in found if shown[m["noun"].lower()] == product)
+    _, value_by_name = finder(AttributeKind.PRODUCT)
+    matches = (match for text in examples for match in product_mentions().finditer(text))
+    names = (m["mention"] for m in matches if value_by_name[m["noun"].lower()] == product)
     return tuple(dict.fromkeys(names))
 
 
@@ -102,27 +102,27 @@ def _replace_words(
             replace(p, text=_replace_number(p.text, target.number_pattern, number))
             for p in utterances
         ]
-    if target.kind is AttributeKind.PRODUCT and target.known is not None:
-        return replace_products(target.known, utterances, examples, context)
-    if target.kind is AttributeKind.REGION and target.known is not None:
-        return [replace(p, text=_replace_regions(p.text, target.known)) for p in utterances]
+    if target.kind is AttributeKind.PRODUCT and target.listed_name is not None:
+        return replace_products(target.listed_name, utterances, examples, context)
+    if target.kind is AttributeKind.REGION and target.listed_name is not None:
+        return [replace(p, text=_replace_regions(p.text, target.listed_name)) for p in utterances]
     return utterances
 
 
 def _replace_regions(text: str, region: str) -> str:
-    pattern, shown = finder(AttributeKind.REGION)
+    pattern, value_by_name = finder(AttributeKind.REGION)
 
-    def replace_word(found: re.Match[str]) -> str:
-        if shown[found.group().lower()] == region:
-            return found.group()
-        return region.title() if found.group()[0].isupper() else region
+    def replace_word(match: re.Match[str]) -> str:
+        if value_by_name[match.group().lower()] == region:
+            return match.group()
+        return region.title() if match.group()[0].isupper() else region
 
     return pattern.sub(replace_word, text)
 
 
 def _replace_number(text: str, pattern: re.Pattern[str], number: str) -> str:
-    found = pattern.search(text)
-    return text[: found.start("number")] + number + text[found.end("number") :] if found else text
+    match = pattern.search(text)
+    return text[: match.start("number")] + number + text[match.end("number") :] if match else text
 
 
 def _in_brackets(sentence: str, brief: str) -> str:
@@ -135,18 +135,18 @@ def _in_brackets(sentence: str, brief: str) -> str:
 def _is_a_call(target: Target, utterances: Sequence[Utterance]) -> bool:
     """Return whether the target is a call and the text is a dialogue that names no channel."""
     text = " ".join(said.text for said in utterances)
-    shown = shown_values(AttributeKind.CHANNEL, text)
-    return target.known == "phone" and is_dialogue(utterances) and not shown
+    channels = shown_values(AttributeKind.CHANNEL, text)
+    return target.listed_name == "phone" and is_dialogue(utterances) and not channels
 
 
-def _place_for(target: Target, utterances: Sequence[Utterance]) -> int:
+def _index_for(target: Target, utterances: Sequence[Utterance]) -> int:
     """Return the index of the utterance after which a target is inserted.
 
     The agent states the shop's decisions late in the text. The customer states all other values.
     """
     late = target.kind in {AttributeKind.RESOLUTION, AttributeKind.PRIORITY}
-    wanted = Role.AGENT if late else Role.CUSTOMER
-    theirs = [i for i, p in enumerate(utterances) if role_of(p.speaker, utterances) is wanted]
+    role = Role.AGENT if late else Role.CUSTOMER
+    theirs = [i for i, p in enumerate(utterances) if role_of(p.speaker, utterances) is role]
     if not theirs:
         return len(utterances) - 1 if late else len(utterances) // 2
     if late:

@@ -88,21 +88,23 @@ SPOKEN_CHANNELS = frozenset({"phone", "chat", "social media", "store"})
 def finder(kind: AttributeKind) -> tuple[re.Pattern[str], dict[str, str]]:
     """Return a pattern for the known values of `kind`, and a map from matches to values."""
     if kind is AttributeKind.PRODUCT:
-        shown = {name.lower(): value for value, p in PRODUCTS.items() for name in p.names}
-        shown |= {name.removeprefix("pair of "): value for name, value in shown.items()}
+        value_by_cue = {name.lower(): value for value, p in PRODUCTS.items() for name in p.names}
+        value_by_cue |= {
+            name.removeprefix("pair of "): value for name, value in value_by_cue.items()
+        }
     else:
         values = KNOWN_VALUES.get(kind, {})
-        shown = {cue: value for value, phrases in values.items() for cue in phrases.cues}
-    longest_first = sorted(shown, key=len, reverse=True)
+        value_by_cue = {cue: value for value, phrases in values.items() for cue in phrases.cues}
+    longest_first = sorted(value_by_cue, key=len, reverse=True)
     alternatives = "|".join(map(re.escape, longest_first)) or r"(?!)"
-    return re.compile(rf"\b(?:{alternatives})\b", re.IGNORECASE), shown
+    return re.compile(rf"\b(?:{alternatives})\b", re.IGNORECASE), value_by_cue
 
 
 @lru_cache(maxsize=65536)
 def shown_values(kind: AttributeKind, text: str) -> tuple[str, ...]:
     """Find the known values of `kind` in a text, in order."""
-    pattern, shown = finder(kind)
-    return tuple(shown[found.group().lower()] for found in pattern.finditer(text))
+    pattern, value_by_cue = finder(kind)
+    return tuple(value_by_cue[match.group().lower()] for match in pattern.finditer(text))
 
 
 @cache

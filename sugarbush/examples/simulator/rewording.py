@@ -31,12 +31,12 @@ _FEW_DIGITS = 4
 def reword(text: str, rng: SeededRandom, *, rate: float) -> str:
     """Replace each word of `text` that has a synonym, with probability `rate`."""
 
-    def other(found: re.Match[str]) -> str:
+    def other(match: re.Match[str]) -> str:
         if not rng.chance(rate):
-            return found.group()
-        word = found.group()
+            return match.group()
+        word = match.group()
         new = rng.choice(_synonyms()[word.lower()])
-        if "'" in new and not _WORD_FOLLOWS.match(found.string, found.end()):
+        if "'" in new and not _WORD_FOLLOWS.match(match.string, match.end()):
             return word  # "here you are." has no short form
         return new[0].upper() + new[1:] if word[0].isupper() and word != "I" else new
 
@@ -63,11 +63,11 @@ class IdentityReplacer:
         text = _CODE.sub(self._code, text)
         return _NAME.sub(self._name, text)
 
-    def _street(self, found: re.Match[str]) -> str:
-        return found.group().replace(found["street"], self._rng.choice(STREETS))
+    def _street(self, match: re.Match[str]) -> str:
+        return match.group().replace(match["street"], self._rng.choice(STREETS))
 
-    def _name(self, found: re.Match[str]) -> str:
-        text = found.group()
+    def _name(self, match: re.Match[str]) -> str:
+        text = match.group()
         for group, names in (
             ("given", GIVEN_NAMES),
             ("cued_given", GIVEN_NAMES),
@@ -75,15 +75,15 @@ class IdentityReplacer:
             ("family", FAMILY_NAMES),
             ("cued_family", FAMILY_NAMES),
         ):
-            if old := found[group]:
+            if old := match[group]:
                 if old not in self._names:
                     self._names[old] = self._rng.choice(names)
                 text = re.sub(rf"\b{old}\b", self._names[old], text)
         return text
 
-    def _code(self, found: re.Match[str]) -> str:
-        old = found.group()
-        if found.string[found.start() - 1 : found.start()].isalpha() and len(old) < _FEW_DIGITS:
+    def _code(self, match: re.Match[str]) -> str:
+        old = match.group()
+        if match.string[match.start() - 1 : match.start()].isalpha() and len(old) < _FEW_DIGITS:
             return old  # a short code such as P4 or A380 stays
         if _DATE.match(old) or sum(c.isdigit() for c in old) < _FEW_DIGITS:
             return self._number(old)
@@ -115,9 +115,9 @@ def _synonyms() -> dict[str, tuple[str, ...]]:
     for line in lines(_DATA["synonyms"]):
         group = tuple(word.strip() for word in line.split("|"))
         for word in group:
-            known = synonyms.get(word.lower(), ())
-            others = tuple(w for w in group if w != word and w not in known)
-            synonyms[word.lower()] = known + others
+            earlier = synonyms.get(word.lower(), ())
+            others = tuple(w for w in group if w != word and w not in earlier)
+            synonyms[word.lower()] = earlier + others
     return synonyms
 
 

@@ -43,7 +43,7 @@ class Target:
     name: str
     value: str
     kind: AttributeKind
-    known: str | None
+    listed_name: str | None
     phrases: Phrases
     bounds: tuple[float, float] | None = None
 
@@ -78,7 +78,7 @@ class Target:
         """Return whether `text` shows other known values of this kind, but not this value."""
         if self.kind not in KNOWN_VALUES or self.is_shown(text):
             return False
-        return any(value != self.known for value in shown_values(self.kind, text))
+        return any(value != self.listed_name for value in shown_values(self.kind, text))
 
 
 @lru_cache(maxsize=65536)
@@ -88,29 +88,31 @@ def _is_shown(target: Target, text: str) -> bool:
     if target.bounds is not None:
         low, high = target.bounds
         numbers = target.number_pattern.finditer(text)
-        return any(low <= float(found["number"]) < high for found in numbers)
+        return any(low <= float(match["number"]) < high for match in numbers)
     return bool(target.cue_pattern.search(text))
 
 
 @lru_cache(maxsize=4096)
 def target_for(name: str, value: str) -> Target:
     """Return the target for the value `value` of the attribute `name`."""
-    kind, known = _recognise(name, value)
+    kind, listed_name = _recognise(name, value)
     bounds = _bounds(value)
     if bounds:
-        known = None
+        listed_name = None
         said_as = kind if kind is AttributeKind.TENURE else AttributeKind.OTHER
         phrases = _quoted(said_as, name, "{number}", cues=("{number}",))
     elif kind is AttributeKind.PRODUCT:
-        names = PRODUCTS[known].names if known else (_in_words(value),)
+        names = PRODUCTS[listed_name].names if listed_name else (_in_words(value),)
         cues = (*names, *(name.removeprefix("pair of ") for name in names))
-        phrases = _quoted(kind, name, value, cues=cues, the="the " if known else "")
-    elif known is not None:
-        phrases = KNOWN_VALUES[kind][known]
+        phrases = _quoted(kind, name, value, cues=cues, the="the " if listed_name else "")
+    elif listed_name is not None:
+        phrases = KNOWN_VALUES[kind][listed_name]
     else:
         quoted = _plain(_in_words(value))
         phrases = _quoted(kind, name, quoted, cues=(quoted,))
-    return Target(name=name, value=value, kind=kind, known=known, phrases=phrases, bounds=bounds)
+    return Target(
+        name=name, value=value, kind=kind, listed_name=listed_name, phrases=phrases, bounds=bounds
+    )
 
 
 def first_of_kind(targets: Iterable[Target], kind: AttributeKind) -> Target | None:
@@ -120,9 +122,9 @@ def first_of_kind(targets: Iterable[Target], kind: AttributeKind) -> Target | No
 
 def product_words(target: Target | None, default: str) -> ProductWords:
     """Return the words for the target product, or for the product `default` without a target."""
-    if target is not None and target.known is None:
+    if target is not None and target.listed_name is None:
         return ProductWords(names=(_in_words(target.value),), **UNKNOWN_PRODUCT)
-    return PRODUCTS[(target and target.known) or default]
+    return PRODUCTS[(target and target.listed_name) or default]
 
 
 def _recognise(name: str, value: str) -> tuple[AttributeKind, str | None]:
@@ -132,9 +134,9 @@ def _recognise(name: str, value: str) -> tuple[AttributeKind, str | None]:
     key = _key(value)
     for kind in by_name or [AttributeKind.PRODUCT, *KNOWN_VALUES]:
         values = PRODUCTS if kind is AttributeKind.PRODUCT else KNOWN_VALUES.get(kind, {})
-        for known in (key, VALUE_SYNONYMS.get(key, key)):
-            if known in values:
-                return kind, known
+        for listed_name in (key, VALUE_SYNONYMS.get(key, key)):
+            if listed_name in values:
+                return kind, listed_name
     return (by_name[0] if by_name else AttributeKind.OTHER), None
 
 
@@ -170,11 +172,11 @@ def _bounds(value: str) -> tuple[float, float] | None:
 
     An open end becomes half or double the other end.
     """
-    found = _BIN.match(value)
-    if not found:
+    match = _BIN.match(value)
+    if not match:
         return None
-    if found["under"] is not None:
-        edge = float(found["under"])
+    if match["under"] is not None:
+        edge = float(match["under"])
         return (edge / 2 if edge > 0 else edge * 2 - 1, edge)
-    low = float(found["low"])
-    return (low, float(found["high"]) if found["high"] else max(low * 2, low + 1))
+    low = float(match["low"])
+    return (low, float(match["high"]) if match["high"] else max(low * 2, low + 1))

@@ -56,8 +56,8 @@ def parse(text: str) -> list[Utterance]:
     utterances = []
     lines = [piece for line in text.splitlines() for piece in _INLINE.split(line.strip()) if piece]
     for turn, line in enumerate(lines):
-        found = _SPEAKER.match(line)
-        speaker = found.group() if found else ""
+        match = _SPEAKER.match(line)
+        speaker = match.group() if match else ""
         for sentence in _sentences(line[len(speaker) :]):
             utterances.append(Utterance(turn, speaker, sentence))
     return utterances
@@ -93,9 +93,9 @@ def role_of(speaker: str, utterances: Sequence[Utterance]) -> Role:
     return Role.AGENT
 
 
-def insert(utterances: list[Utterance], place: int, text: str, importance: Importance) -> None:
-    """Insert a sentence after the utterance at `place`, in the same turn."""
-    utterances.insert(place + 1, replace(utterances[place], text=text, importance=importance))
+def insert(utterances: list[Utterance], index: int, text: str, importance: Importance) -> None:
+    """Insert a sentence after the utterance at `index`, in the same turn."""
+    utterances.insert(index + 1, replace(utterances[index], text=text, importance=importance))
 
 
 def fit(

@@ -41,11 +41,11 @@ def vary(
     utterances = parse(parent)
     rewritten_words, total = 0, sum(len(said.text.split()) for said in utterances)
     given = SourceSentences(sources, context)
-    for place in rng.shuffled(range(len(utterances))):
+    for index in rng.shuffled(range(len(utterances))):
         if rewritten_words >= mask_share * total:
             break
-        rewritten_words += len(utterances[place].text.split())
-        utterances[place] = _rewrite(utterances, place, given, context)
+        rewritten_words += len(utterances[index].text.split())
+        utterances[index] = _rewrite(utterances, index, given, context)
     identities = IdentityReplacer(rng)
     utterances = [replace(said, text=identities.apply(said.text)) for said in utterances]
     if rng.chance(_OTHER_PRODUCT_RATE * mask_share):
@@ -54,16 +54,16 @@ def vary(
 
 
 def _rewrite(
-    utterances: Sequence[Utterance], place: int, sources: SourceSentences, context: TextContext
+    utterances: Sequence[Utterance], index: int, sources: SourceSentences, context: TextContext
 ) -> Utterance:
-    utterance, rng = utterances[place], context.rng
+    utterance, rng = utterances[index], context.rng
     is_own = any(said.speaker in OWN_SPEAKERS for said in utterances)
     if rng.chance(_OWN_WORDS_RATE if is_own else _OWN_WORDS_RATE_ELSEWHERE) and (
         text := _in_own_words(utterance, utterances, context)
     ):
         return replace(utterance, text=text)
     if rng.chance(_SOURCE_RATE):
-        placed = PlacedUtterance(utterance, place, len(utterances) - 1 - place)
+        placed = PlacedUtterance(utterance, index, len(utterances) - 1 - index)
         if (other := sources.replace(placed, utterances)) is not None:
             return other
     text = reword(utterance.text, rng, rate=0.9)

@@ -55,13 +55,13 @@ class SimulatorWriter(Generator):
         parent, even if case and white space are ignored.
         """
         rng = SeededRandom(self._seed, "simulator", repr(request))
-        shown = {_normalised(text) for text in _shown(request)}
+        originals = {_normalised(text) for text in _shown(request)}
         text = _write(request, rng)
         for _ in range(_MORE_ATTEMPTS):
-            if _normalised(text) not in shown and check(text, request, "stop") is None:
+            if _normalised(text) not in originals and check(text, request, "stop") is None:
                 return text
             text = _write(request, rng)
-        while _normalised(text) in shown:
+        while _normalised(text) in originals:
             text = add_opening(text, rng)
         return text
 
@@ -91,8 +91,8 @@ def _generic(context: TextContext) -> list[Utterance]:
 
 def _is_spoken(context: TextContext) -> bool:
     channel = context.target(AttributeKind.CHANNEL)
-    if channel is not None and channel.known is not None:
-        return channel.known in SPOKEN_CHANNELS
+    if channel is not None and channel.listed_name is not None:
+        return channel.listed_name in SPOKEN_CHANNELS
     spoken, written = (_has_word_of(context.subject, w) for w in (_DIALOGUE_WORDS, _TICKET_WORDS))
     return spoken if spoken != written else context.rng.chance(0.6)
 
@@ -101,7 +101,7 @@ def _is_shop(context: TextContext) -> bool:
     """Return whether the text is about a shop. If no target decides, the subject decides."""
     decisive = [target for target in context.targets if target.kind in _SHOP_KINDS]
     if decisive:
-        return any(target.known for target in decisive)
+        return any(target.listed_name for target in decisive)
     return _has_word_of(context.subject, _SHOP_WORDS)
 
 
@@ -110,8 +110,8 @@ def _has_word_of(subject: str, word_list: Sequence[str]) -> bool:
 
 
 def _product_of(text: str) -> str | None:
-    shown = shown_values(AttributeKind.PRODUCT, text)
-    return max(shown, key=shown.count) if shown else None
+    products = shown_values(AttributeKind.PRODUCT, text)
+    return max(products, key=products.count) if products else None
 
 
 def _shown(request: Request) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def leaning(count, *, by, seed=1):
 
 
 def test_a_values_place_is_the_mean_of_its_descriptions():
-    places = zero_shot_readers(SCHEMA, embed=embed)["mood"].places
+    places = zero_shot_readers(SCHEMA, embed=embed)["mood"].centres
     np.testing.assert_allclose(places, np.eye(3), atol=1e-7)
 
 
@@ -98,7 +98,7 @@ def test_readers_are_calibrated_on_their_own_labels_alone():
     readers = zero_shot_readers(SCHEMA, embed=embed)
     given = {"mood": [names[c] for c in labels], "stars": ["1"] * 40}
     found = calibrate_readers(readers, SCHEMA, embedded=rows, labels=given)
-    assert found["mood"].offsets == calibrate(rows @ readers["mood"].places.T, labels)
+    assert found["mood"].offsets == calibrate(rows @ readers["mood"].centres.T, labels)
     untouched = calibrate_readers(readers, SCHEMA, embedded=rows, labels={"stars": ["1"] * 40})
     assert untouched == readers
 

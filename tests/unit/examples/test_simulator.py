@@ -254,8 +254,9 @@ def test_a_text_depends_on_seed_and_request_only() -> None:
 def test_another_process_writes_the_same_text() -> None:
     script = (
         "from sugarbush.generators.interface import RandomRequest; "
-        "from sugarbush.examples.simulator.writer import Simulator; "
-        f"print(Simulator(seed=1).write(RandomRequest(subject={SUBJECT!r}, sample=3)), end='')"
+        "from sugarbush.examples.simulator.writer import SimulatorWriter; "
+        f"request = RandomRequest(subject={SUBJECT!r}, sample=3); "
+        "print(SimulatorWriter(seed=1).write(request), end='')"
     )
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     expected = SimulatorWriter(seed=1).write(RandomRequest(subject=SUBJECT, sample=3))
@@ -277,8 +278,8 @@ def test_the_simulator_reads_no_code_and_no_data_of_the_example_shop() -> None:
         "import sys; opened = []; "
         "sys.addaudithook(lambda name, args: opened.append(str(args[0])) if name == 'open' else 0);"
         "from sugarbush.generators.interface import RandomRequest; "
-        "from sugarbush.examples.simulator.writer import Simulator; "
-        "Simulator(seed=1).write(RandomRequest(subject='a shop')); "
+        "from sugarbush.examples.simulator.writer import SimulatorWriter; "
+        "SimulatorWriter(seed=1).write(RandomRequest(subject='a shop')); "
         "assert any('examples/simulator/data/issues.yaml' in path for path in opened); "
         "sys.exit(any('examples/shop' in path for path in opened))"
     )
