@@ -35,7 +35,7 @@ from sugarbush.pipeline.flow import (
     run_stage,
     stale_stages,
 )
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.open_project import open_project
 
 
 @flow(name="sugarbush", log_prints=False)
@@ -69,7 +69,9 @@ def pipeline(
 def bring_up_to_date(*, force: bool, yes: bool = False) -> None:
     """Rehearse if the run will spend budget. Run the stages that are out of date, and publish the
     results of the run as artifacts."""
-    rehearse_before_run(Project(Path()), Console(file=sys.stdout), force=force, accept_poor=yes)
+    rehearse_before_run(
+        open_project(Path()), Console(file=sys.stdout), force=force, accept_poor=yes
+    )
     stages = read_stages()
     progress = RunProgress(stages.needed, progress_artifact())
     for name in stages.first:

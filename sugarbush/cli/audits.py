@@ -37,7 +37,7 @@ from sugarbush.pipeline.method_audit import (
     method_size,
 )
 from sugarbush.pipeline.noise_faults import Fault
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.open_project import open_project
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.registry import METHODS, plugin_names
 
@@ -85,7 +85,7 @@ class _Methods:
 
     @cached_property
     def _corpus(self) -> Corpus:
-        return corpus_of_project(Project(Path()))
+        return corpus_of_project(open_project(Path()))
 
     def of(self, name: str, fault: Fault | None, *, runs: int) -> tuple[Size, CanaryRun]:
         if name not in self._found:

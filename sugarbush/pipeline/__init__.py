@@ -8,6 +8,7 @@ __getattr__ = lazy_names(
         "entry_point": ("run_with_error_report",),
         "flow": ("StageFailedError", "run_dvc"),
         "in_memory": ("corpus_of_project",),
+        "open_project": ("open_project",),
         "project": ("Project",),
         "released": ("final_folder", "first_folder"),
         "settings": ("FILE", "ProjectSettings", "complete_fields", "load_params", "parse_params"),

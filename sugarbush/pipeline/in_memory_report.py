@@ -20,8 +20,10 @@ from sugarbush.evolution.population import save_population
 from sugarbush.methods.interface import FinalSet, Initial, Method
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.metadata import STAGE, DrawnMetadata
+from sugarbush.pipeline.method_output import method_output, write_final_set
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import method_output, write_final_set, write_release
+from sugarbush.pipeline.rehearsal import require_rehearsal
+from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import Ledger
@@ -95,7 +97,7 @@ class _ReleaseProject(Project):
     """A folder with the public and released values of one release in memory."""
 
     def __init__(self, base: Path, source: ReportSource) -> None:
-        super().__init__(base, settings=source.settings)
+        super().__init__(base, settings=source.settings, rehearse=require_rehearsal)
         self._source, self._embeddings = source, EmbeddingsInMemory()
         ledger = source.ledger
         self.__dict__ |= {"schema": source.schema, "state": ledger.state, "plan": source.plan}

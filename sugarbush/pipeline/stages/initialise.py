@@ -12,9 +12,10 @@ from dataclasses import asdict
 
 from sugarbush.evolution.population import save_population
 from sugarbush.methods.of_parts import PartsMethod
+from sugarbush.pipeline.method_output import method_output
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import method_output, read_metadata
+from sugarbush.pipeline.released import read_metadata
 
 NAME = "initialise"
 

@@ -6,7 +6,7 @@ import pytest
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.pipeline.budget import plan_for
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.open_project import open_project
 from sugarbush.privacy.budget import BudgetPlan
 from tests.settings import params
 
@@ -90,8 +90,8 @@ def test_the_example_keeps_its_ledger_in_the_checkout_also_from_an_experiments_c
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SUGARBUSH_STATE", raising=False)
-    here = Project(tmp_path, settings=params()).ledger()
-    copy = Project(tmp_path / ".dvc/tmp/exps/standalone/abc", settings=params()).ledger()
+    here = open_project(tmp_path, settings=params()).ledger()
+    copy = open_project(tmp_path / ".dvc/tmp/exps/standalone/abc", settings=params()).ledger()
     assert here.path == copy.path
     assert here.path.is_relative_to(tmp_path / ".state")
 
@@ -100,5 +100,5 @@ def test_a_release_keeps_its_ledger_outside_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SUGARBUSH_STATE", raising=False)
-    ledger = Project(tmp_path, settings=params(privacy__purpose="release")).ledger()
+    ledger = open_project(tmp_path, settings=params(privacy__purpose="release")).ledger()
     assert not ledger.path.is_relative_to(tmp_path)

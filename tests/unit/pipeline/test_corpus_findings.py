@@ -17,6 +17,7 @@ from sugarbush.cli.shows import print_dropped_rows
 from sugarbush.errors import InputError, LedgerError
 from sugarbush.pipeline import dvc
 from sugarbush.pipeline.corpus_findings import corpus_findings, known_corpus
+from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages import prepare
 from sugarbush.privacy.events import GaussianDp
@@ -47,7 +48,7 @@ def project(folder: Path, *, rows: Any = ROWS, **changes: Any) -> Project:
         "prepare__schema": "schema.yaml",
         "prepare__donated": None,
     }
-    return Project(folder, settings=params(**(fields | changes)))
+    return open_project(folder, settings=params(**(fields | changes)))
 
 
 @pytest.fixture(autouse=True)
