@@ -20,8 +20,8 @@ from filelock import FileLock
 
 from sugarbush.methods.interface import Method
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.run_stage import execute
 from tests.integration.project import (
     SMALL_EVOLUTION,

@@ -37,7 +37,7 @@ from sugarbush.pipeline.method_audit import (
     method_size,
 )
 from sugarbush.pipeline.noise_faults import Fault
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.registry import METHODS, plugin_names
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.generators.answer_cache import FOLDER, open_cache
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import rehearsal_file
+from sugarbush.pipeline.project_in_folder import open_project
 
 ANSWERS, LABELS = "generator", "labels"
 

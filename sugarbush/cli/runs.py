@@ -23,9 +23,9 @@ from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
 from sugarbush.pipeline.judging import read_verdicts, require_not_poor
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.preflight import notices
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import (
     is_rehearsed,
     keep_for_changed_settings,

@@ -19,8 +19,8 @@ from sugarbush.errors import FailureError, MissingInputError, ParamsError
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.corpus_findings import dropped_rows
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import final_folder, method_folder
 from sugarbush.pipeline.settings import FILE, load_params
 from sugarbush.pipeline.stages.fingerprint import has_old_card

@@ -28,7 +28,7 @@ from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.new_draw import environment_for
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 from sugarbush.progress import FLOW_VARIABLE, read_line
 

@@ -43,8 +43,8 @@ from sugarbush.evolution.targets import Donated
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.pipeline.corpus import SplitCorpus
 from sugarbush.pipeline.corpus_findings import dropped_rows
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import require_good_rehearsal
 from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from sugarbush.privacy.key import state_key
@@ -308,13 +308,3 @@ def _donated_frame(
     wanted = wanted_columns(settings.prepare, schema, private=False)
     rows = rows_of_frame(donated, wanted=wanted, name="the donated frame")
     return donated_records(rows, settings.prepare, schema, source="the donated frame")
-
-
-def project_settings(
-    sections: Mapping[str, Any], overrides: Mapping[str, Any] | None
-) -> ProjectSettings:
-    """Return the settings for the API's arguments, after a merge with the caller's settings."""
-    fields: dict[str, Any] = {}
-    deep_merge(fields, sections)
-    deep_merge(fields, dict(overrides or {}))
-    return parse_params(fields, source="settings")

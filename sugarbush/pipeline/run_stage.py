@@ -60,7 +60,7 @@ def run_stage(name: str) -> None:
         if not stage.is_needed(settings, method):
             stage.skip(base, method)
             return
-        from sugarbush.pipeline.open_project import open_project  # slow
+        from sugarbush.pipeline.project_in_folder import open_project  # slow
 
         execute(stage, open_project(base, settings=settings), method)
 

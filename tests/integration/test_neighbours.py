@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sugarbush.evolution.parts import Records
 from sugarbush.methods.of_parts import PartsMethod
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import read_metadata
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as composed

@@ -28,8 +28,8 @@ from sugarbush.errors import InvariantError, ParamsError, PrivacyError
 from sugarbush.paths import Roots
 from sugarbush.pipeline.audit import AuditFinding
 from sugarbush.pipeline.budget import plan_for
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import method_folder
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as epsilon_of

@@ -16,7 +16,7 @@ from sugarbush.cli.main import app
 from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError, PoorRehearsalError
 from sugarbush.evolution.starts import METADATA
 from sugarbush.generators.openai.cost import journal_path, read_journal
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import TEXTS
 from sugarbush.pipeline.run_stage import execute
 from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata

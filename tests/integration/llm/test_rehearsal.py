@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from sugarbush.cli import runs
 from sugarbush.cli.main import app
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import TEXTS, stored_rehearsal
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Body, Reply, chosen, completion, letter, random_words

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sugarbush.cli import budgets
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.events import GaussianDp, NonPrivate
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit

@@ -15,7 +15,7 @@ from sugarbush.cli.main import app
 from sugarbush.data.schema import load_schema
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import UsageError
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from tests.settings import ROOT, params
 
 SUBJECTS = ("refund", "parcel")

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from sugarbush.cli import budgets
 from sugarbush.errors import LedgerError, ParamsError
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import write_release
 from sugarbush.privacy.entries import ACCEPTED, SEALED
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PlannedEvents

@@ -12,7 +12,7 @@ import pytest
 
 from sugarbush.data import remote
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import parse_params
 from sugarbush.pipeline.stages import fingerprint
 from tests.s3 import BUCKET, SECRET, s3_server

@@ -12,8 +12,8 @@ import torch
 import yaml
 
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.run_stage import execute
 from tests.integration.project import SCHEMA, as_lines, letters, small_settings
 

@@ -6,7 +6,7 @@ import pytest
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.pipeline.budget import plan_for
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.budget import BudgetPlan
 from tests.settings import params
 

@@ -17,8 +17,8 @@ from sugarbush.cli.shows import print_dropped_rows
 from sugarbush.errors import InputError, LedgerError
 from sugarbush.pipeline import dvc
 from sugarbush.pipeline.corpus_findings import corpus_findings, known_corpus
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import prepare
 from sugarbush.privacy.events import GaussianDp
 from tests.settings import params

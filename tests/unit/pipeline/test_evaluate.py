@@ -9,7 +9,7 @@ import pytest
 from sugarbush.evaluation.interface import FINAL, MetricSettings, MetricValue, Sample
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.pipeline.evaluator import ENCODER, Evaluator
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages.evaluate import (
     add_sizes,
     clusters_for,

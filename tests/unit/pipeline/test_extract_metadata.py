@@ -19,8 +19,8 @@ from sugarbush.methods.settings import MethodsSection
 from sugarbush.pipeline.dvc import parameter_keys
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.in_memory import corpus_of_project
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import extract_metadata, prepare
 from sugarbush.pipeline.stages.fingerprint import _sources, forget_digests_without_files
 from tests.settings import ROOT, params

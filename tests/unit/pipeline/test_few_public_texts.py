@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.preflight import few_public_texts
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from tests.settings import params
 
 

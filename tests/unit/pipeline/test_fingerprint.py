@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sugarbush.errors import InputError
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import fingerprint

@@ -15,7 +15,7 @@ from rich.console import Console
 from sugarbush.cli import checks, runs
 from sugarbush.errors import LedgerError
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.run_stage import execute
 from tests.settings import params
 from tests.unit.pipeline.small_project import write_project

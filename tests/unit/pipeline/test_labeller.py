@@ -8,8 +8,8 @@ import pytest
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import ParamsError
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import ProjectSettings
 from tests.settings import params
 

@@ -17,7 +17,7 @@ from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.split import unmatched_attributes
 from sugarbush.errors import InputError, UsageError
 from sugarbush.pipeline.corpus import read_corpus
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import prepare
 from sugarbush.privacy.fingerprint import is_same_dataset, stored_part

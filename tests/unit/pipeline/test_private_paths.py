@@ -13,7 +13,7 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.encoder import BUNDLED, model_folder
 from sugarbush.generators.interface import GeneratorFacts
 from sugarbush.methods.maple import Maple
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import require_good_rehearsal
 from sugarbush.pipeline.release_facts import _shown_settings, _without_paths, release_facts
 from sugarbush.privacy.settings import Purpose

@@ -18,8 +18,8 @@ import sugarbush as sb
 from sugarbush.cli.checks import run_checks
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.errors import InputError
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import fingerprint, make_example, prepare
 from sugarbush.pipeline.stages.report import internal_of
 from tests.integration.project import TINY_ENCODER, as_lines

@@ -12,8 +12,8 @@ import pytest
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.pipeline.graph import stage_named
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages.report import _ids_of_earlier_runs
 from sugarbush.privacy.events import GaussianDp
 from tests.settings import params

@@ -14,8 +14,8 @@ from sugarbush.data.private_store import CorpusInMemory
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError, SchemaError
 from sugarbush.pipeline.metadata import MetadataRequest
-from sugarbush.pipeline.open_project import open_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import require_rehearsal
 from sugarbush.privacy.unit import ContributionBounds
 from tests.settings import params

@@ -183,7 +183,7 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any, **__: Any) -> Any:
         raise AssertionError("the frame was read")
 
-    monkeypatch.setattr("sugarbush.api.prepare_corpus", fails)
+    monkeypatch.setattr("sugarbush.api.frame_arguments.prepare_corpus", fails)
 
 
 @pytest.mark.usefixtures("unread")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.api import open_ledger
+from sugarbush.api.ledgers import open_ledger
 from sugarbush.errors import StorageError
 from sugarbush.paths import state_root
 from sugarbush.pipeline.new_draw import VARIABLE
-from sugarbush.pipeline.open_project import open_project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy.snapshots import Snapshots
 from tests.integration.project import TINY_ENCODER, as_lines, letters
