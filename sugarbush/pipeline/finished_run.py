@@ -6,10 +6,9 @@ written to a temporary folder with the layout of a project, which stage report r
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
 from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
-from sugarbush.evolution.population import save_population
 from sugarbush.methods.interface import FinalSet, Initial, Method
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.metadata import STAGE, DrawnMetadata
-from sugarbush.pipeline.method_output import method_output, write_final_set
+from sugarbush.pipeline.method_output import write_final_set, write_first_candidates
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.rehearsal import require_rehearsal
 from sugarbush.pipeline.released import write_release
@@ -110,17 +108,8 @@ class FinishedRun:
             )
         with atomic_directory(project.roots.public / "donated") as folder:
             self.donated.save(folder, self.schema.names)
-        if (first := self.first) is not None:
-            with method_output(
-                project,
-                self.method,
-                "initialise",
-                drawn_by=f"initialise@{self.method.name}",
-                ledger_ids=first.ledger_ids,
-                run=first.run,
-            ) as folder:
-                save_population(first.population, self.schema.names, folder / "candidates.parquet")
-                (folder / "usage.json").write_text(json.dumps(asdict(first.usage)))
+        if self.first is not None:
+            write_first_candidates(project, self.method, self.first)
         write_final_set(project, self.method, self.method.stages[-1], self.final)
 
 

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from sugarbush.data.private_store import write_stamp
-from sugarbush.methods.interface import FinalSet, Method
+from sugarbush.evolution.population import save_population
+from sugarbush.methods.interface import FinalSet, Initial, Method
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.project import Project
@@ -56,6 +59,21 @@ def method_output(
         with atomic_directory(shown) as folder:
             named = project.snapshots.of(f"{stage}@{method.name}", digest=digest)
             write_stamp(folder / "private.json", named)
+
+
+def write_first_candidates(project: Project, method: Method, first: Initial) -> None:
+    """Write a method's first candidates, and the ids of the charged ledger entries."""
+    stage = "initialise"
+    with method_output(
+        project,
+        method,
+        stage,
+        drawn_by=f"{stage}@{method.name}",
+        ledger_ids=first.ledger_ids,
+        run=first.run,
+    ) as folder:
+        save_population(first.population, project.schema.names, folder / "candidates.parquet")
+        (folder / "usage.json").write_text(json.dumps(asdict(first.usage)))
 
 
 def write_final_set(project: Project, method: Method, stage: str, final: FinalSet) -> None:
