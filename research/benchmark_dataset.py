@@ -21,7 +21,7 @@ from sugarbush.evaluation import (
     mauve_score,
     train_classifier,
 )
-from sugarbush.pipeline import Project, corpus_of_project, parse_params
+from sugarbush.pipeline import corpus_of_project, open_project, parse_params
 from sugarbush.randomness import public_rng
 
 # The ledger of a run is in shared memory, because its writes to a disk would take as long as the
@@ -198,6 +198,6 @@ def datasets(
     for name in sets or settings:
         folder = sweep_folder(Path(), sweep) / name / GROUND
         own = settings[name]
-        corpus = corpus_of_project(Project(folder, settings=own), limit=records, seed=own.seed)
+        corpus = corpus_of_project(open_project(folder, settings=own), limit=records, seed=own.seed)
         state = folder / "runs" if keep else None
         yield BenchmarkDataset(corpus, name=name, texts=texts, state=state)

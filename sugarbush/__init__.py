@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 from sugarbush.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from sugarbush.api import Evaluation as Evaluation
-    from sugarbush.api import PrivateModel as PrivateModel
-    from sugarbush.api import Redaction as Redaction
-    from sugarbush.api import Release as Release
-    from sugarbush.api import dp_table as dp_table
-    from sugarbush.api import evaluate as evaluate
-    from sugarbush.api import open_ledger as open_ledger
-    from sugarbush.api import open_schema as open_schema
-    from sugarbush.api import prepare as prepare
-    from sugarbush.api import private_histogram as private_histogram
-    from sugarbush.api import redact as redact
-    from sugarbush.api import synthesize as synthesize
-    from sugarbush.api import train_dpsgd as train_dpsgd
+    from sugarbush.api.evaluation import Evaluation as Evaluation
+    from sugarbush.api.evaluation import evaluate as evaluate
+    from sugarbush.api.ledgers import open_ledger as open_ledger
+    from sugarbush.api.redaction import Redaction as Redaction
+    from sugarbush.api.redaction import redact as redact
+    from sugarbush.api.release import Release as Release
+    from sugarbush.api.schemas import open_schema as open_schema
+    from sugarbush.api.synthesis import prepare as prepare
+    from sugarbush.api.synthesis import synthesize as synthesize
+    from sugarbush.api.tables import dp_table as dp_table
+    from sugarbush.api.tables import private_histogram as private_histogram
+    from sugarbush.api.training import PrivateModel as PrivateModel
+    from sugarbush.api.training import train_dpsgd as train_dpsgd
     from sugarbush.data.schema import Attribute as Attribute
     from sugarbush.data.schema import Schema as Schema
     from sugarbush.errors import BudgetExceededError as BudgetExceededError
@@ -70,19 +70,27 @@ if TYPE_CHECKING:
 _find = lazy_names(
     __name__,
     {
-        "api": (
+        "api.evaluation": (
             "Evaluation",
-            "PrivateModel",
-            "Redaction",
-            "Release",
-            "dp_table",
             "evaluate",
-            "open_ledger",
-            "open_schema",
-            "prepare",
-            "private_histogram",
+        ),
+        "api.ledgers": ("open_ledger",),
+        "api.redaction": (
+            "Redaction",
             "redact",
+        ),
+        "api.release": ("Release",),
+        "api.schemas": ("open_schema",),
+        "api.synthesis": (
+            "prepare",
             "synthesize",
+        ),
+        "api.tables": (
+            "dp_table",
+            "private_histogram",
+        ),
+        "api.training": (
+            "PrivateModel",
             "train_dpsgd",
         ),
         "data.schema": ("Attribute", "Schema"),

@@ -21,6 +21,8 @@ from filelock import FileLock
 from sugarbush.methods.interface import Method
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.run_stage import execute
 from tests.integration.project import (
     SMALL_EVOLUTION,
     TINY_ENCODER,
@@ -49,7 +51,7 @@ def opened(checkout: Checkout) -> Iterator[Project]:
         patch.setenv("SUGARBUSH_STATE", str(checkout.state))
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.syspath_prepend(TINY_ENCODER)
-        yield Project(checkout.path)
+        yield open_project(checkout.path)
 
 
 def run_pipeline(checkout: Checkout, *names: str) -> None:
@@ -66,7 +68,7 @@ def run_pipeline(checkout: Checkout, *names: str) -> None:
             for method in methods:
                 full = stage.name if method is None else f"{stage.name}@{method.name}"
                 if not names or stage.name in names or full in names:
-                    stage.run(project, method)
+                    execute(stage, project, method)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from sugarbush.audits.noise_faults import Fault
 from sugarbush.errors import ParamsError, PrivacyError
 from sugarbush.methods.interface import Method
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages.audit import audit_corpus
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.registry import METHODS, plugin_names
@@ -86,7 +87,7 @@ class _Methods:
 
     @cached_property
     def _project(self) -> Project:
-        return Project(Path())
+        return open_project(Path())
 
     @cached_property
     def _corpus(self) -> AuditCorpus:

@@ -7,7 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.generators.answer_cache import FOLDER, open_cache
-from sugarbush.pipeline.project import Project, rehearsal_file
+from sugarbush.pipeline.project import rehearsal_file
+from sugarbush.pipeline.project_in_folder import open_project
 
 ANSWERS, LABELS = "generator", "labels"
 
@@ -42,5 +43,5 @@ def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
 
 
 def _folders(base: Path) -> dict[str, Path]:
-    project = Project(base)
+    project = open_project(base)
     return {ANSWERS: project.state, LABELS: project.label_answers}

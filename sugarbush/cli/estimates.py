@@ -12,7 +12,7 @@ from rich.table import Table
 from sugarbush.cli.checks import schema_of_project
 from sugarbush.generators.openai.cost import journal_path, read_journal, spending_by_batch
 from sugarbush.generators.openai.endpoint_settings import EndpointSettings
-from sugarbush.pipeline.corpus import read_corpus, read_donated
+from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.estimate import Estimate, estimate, estimate_labels
 from sugarbush.pipeline.preflight import planned_calls
 from sugarbush.pipeline.project import Project
@@ -23,7 +23,7 @@ def show_estimate(project: Project, console: Console) -> None:
     """Print the calls and tokens of each stage. Also print the cost and the least time that the
     rate limits allow, if they are known."""
     schema, settings = schema_of_project(project), project.settings
-    donated = tuple(read_donated(project)["text"])
+    donated = project.donated_texts()
     count = read_record_count(project.roots)
     if schema.asked_of_llm:
         labels = settings.extract_metadata.label_endpoint

@@ -25,7 +25,7 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import FailureError, ParamsError, SchemaError
 from sugarbush.paths import atomic_file
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name
 
 _TEXTS = 500  # texts of the first release; a language model on two CPU cores writes them in time
@@ -179,7 +179,7 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
             tempfile.TemporaryDirectory() as cache,
             suppress(SchemaError),
         ):  # too few examples
-            encoder = Project(Path(cache), settings=params).encoder(private=False)
+            encoder = open_project(Path(cache), settings=params).encoder(private=False)
             attributes = draft_schema(
                 texts,
                 subject=subject,

@@ -82,10 +82,10 @@ def options(
 def _changed_project(settings: Path | None, assignments: list[str] | None) -> Project:
     """Open the project in this folder with changed settings, which are not written to any file."""
     from sugarbush.cli.settings import changed_settings
-    from sugarbush.pipeline.project import Project
+    from sugarbush.pipeline.project_in_folder import open_project
 
     changed = changed_settings(BASE, overlay=settings, assignments=assignments or ())
-    return Project(BASE, settings=changed.params)
+    return open_project(BASE, settings=changed.params)
 
 
 @app.command()

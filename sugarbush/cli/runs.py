@@ -25,6 +25,7 @@ from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
 from sugarbush.pipeline.judging import read_verdicts, require_not_poor
 from sugarbush.pipeline.preflight import notices
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import (
     is_rehearsed,
     keep_for_changed_settings,
@@ -62,7 +63,7 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
     PoorRehearsalError if the first texts are poor, unless `accept_poor` is true. With
     `only_example`, raises ParamsError for data other than the example. Raises
     FailureError while another run on the same dataset has not ended."""
-    project = Project(base)
+    project = open_project(base)
     settings = project.settings
     if only_example and settings.privacy.purpose is not Purpose.EXAMPLE:
         raise ParamsError(
@@ -127,7 +128,7 @@ def rehearse_before_run(
     if rehearsal.changes:
         changed = changed_settings(project.base, assignments=rehearsal.changes)
         write_settings(project.base, changed)
-        keep_for_changed_settings(Project(project.base), rehearsal)
+        keep_for_changed_settings(open_project(project.base), rehearsal)
         console.print(f"params.yaml: changed {', '.join(changed.names)}", markup=False)
 
 

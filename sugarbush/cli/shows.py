@@ -20,6 +20,7 @@ from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.corpus_findings import dropped_rows
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import final_folder, method_folder
 from sugarbush.pipeline.settings import FILE, load_params
 from sugarbush.pipeline.stages.fingerprint import has_old_card
@@ -155,7 +156,7 @@ def print_dropped_rows(project: Project) -> None:
 def _warn_of_an_old_card(base: Path) -> None:
     """Print a warning if the totals on the card may be too small. The terminal gets the warning, so
     that other programs can read the output."""
-    if not (base / FILE).exists() or not has_old_card(project := Project(base)):
+    if not (base / FILE).exists() or not has_old_card(project := open_project(base)):
         return
     ledger = project.ledger()
     print(

@@ -35,7 +35,7 @@ _NAMES = {
 _TASK = Template('''\
 """$description."""
 
-from sugarbush.pipeline.stage import run_stage
+from sugarbush.pipeline.run_stage import run_stage
 
 if __name__ == "__main__":
     run_stage("$name")

@@ -9,6 +9,7 @@ __getattr__ = lazy_names(
         "flow": ("StageFailedError", "run_dvc"),
         "in_memory": ("corpus_of_project",),
         "project": ("Project",),
+        "project_in_folder": ("open_project",),
         "released": ("final_folder", "first_folder"),
         "settings": ("FILE", "ProjectSettings", "complete_fields", "load_params", "parse_params"),
         "stages.pretrain": ("simulated",),

@@ -1,4 +1,4 @@
-"""Reads, checks and splits the corpus that the settings name, and reads the donated examples."""
+"""Reads, checks and splits the corpus that the settings name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from sugarbush.data.reading import Row, read_rows, row_batches
-from sugarbush.data.records import Record, donated_records, frame_of, usable, wanted_columns
+from sugarbush.data.reading import Row, row_batches
+from sugarbush.data.records import Record, usable, wanted_columns
 from sugarbush.data.remote import source_of
 from sugarbush.data.split import ContributionBounder, SplitRecords, Splitter, private_frame
 from sugarbush.pipeline.project import Project
@@ -114,18 +114,7 @@ def read_corpus(project: Project) -> SplitCorpus:
     return SplitCorpus(
         batches,
         project,
-        donated=tuple(read_donated(project)["text"]),
+        donated=project.donated_texts(),
         source=str(path),
         setting="prepare.file",
     )
-
-
-def read_donated(project: Project) -> pd.DataFrame:
-    """Read the donated examples. Without donated examples, the frame is empty."""
-    settings, schema = project.settings.prepare, project.schema
-    if settings.donated is None:
-        return frame_of([], schema)
-    path = project.find(settings.donated)
-    wanted = wanted_columns(settings, schema, private=False)
-    rows = read_rows(path, setting="prepare.donated", wanted=wanted, all_columns=True)
-    return donated_records(rows, settings, schema, source=str(path))

@@ -28,7 +28,7 @@ from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.new_draw import environment_for
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 from sugarbush.progress import FLOW_VARIABLE, read_line
 
@@ -44,7 +44,7 @@ class StageFailedError(FailureError):
 def only_run(base: Path) -> Iterator[None]:
     """Raise FailureError while another run uses the same dataset, in any checkout. The operating
     system frees the file lock of a dead process."""
-    project = Project(base)
+    project = open_project(base)
     folder = project.state / "runs"
     make_owner_only(folder)
     try:

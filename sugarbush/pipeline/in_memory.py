@@ -14,6 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ from sugarbush.generators.interface import GeneratorContext
 from sugarbush.pipeline.corpus import SplitCorpus
 from sugarbush.pipeline.corpus_findings import dropped_rows
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.rehearsal import require_good_rehearsal
 from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.results import digest_of
@@ -93,7 +96,8 @@ class InMemoryProject(Project):
     def __init__(
         self, corpus: Corpus, settings: ProjectSettings, *, accept_poor: bool = False
     ) -> None:
-        super().__init__(corpus.base, settings=settings)
+        rehearse = partial(require_good_rehearsal, accept=accept_poor)
+        super().__init__(corpus.base, settings=settings, rehearse=rehearse)
         self._corpus, self._accept_poor = corpus, accept_poor
         self._scratch: Path | None = None
         self.__dict__ |= {"schema": corpus.schema, "state": corpus.state}
@@ -110,11 +114,6 @@ class InMemoryProject(Project):
         settings = parse_params(fields)
         return InMemoryProject(self._corpus, settings, accept_poor=self._accept_poor)
 
-    def require_rehearsal(self) -> None:
-        from sugarbush.pipeline.rehearsal import require_good_rehearsal  # it imports project
-
-        require_good_rehearsal(self, accept=self._accept_poor)
-
     def _records(self) -> PrivateCorpus:
         return self._corpus.private
 
@@ -125,6 +124,9 @@ class InMemoryProject(Project):
     def donated(self) -> Donated | None:
         found = self._corpus.donated
         return Donated(texts=found.texts, codes=found.codes) if found.texts else None
+
+    def donated_texts(self) -> tuple[str, ...]:
+        return self._corpus.donated.texts
 
     def read_examples(self) -> DonatedCodes:
         return self._corpus.donated
@@ -180,7 +182,7 @@ def prepare_corpus(
     state: Path | None,
 ) -> Corpus:
     """Do the work of stages prepare and extract_metadata for the rows in `frame`."""
-    project = Project(Path(), settings=settings)
+    project = open_project(Path(), settings=settings)
     project.__dict__ |= {"schema": schema} | ({"state": state} if state else {})
     donated_frame = _donated_frame(donated, settings, schema)
     wanted = wanted_columns(settings.prepare, schema, private=True)
@@ -306,13 +308,3 @@ def _donated_frame(
     wanted = wanted_columns(settings.prepare, schema, private=False)
     rows = rows_of_frame(donated, wanted=wanted, name="the donated frame")
     return donated_records(rows, settings.prepare, schema, source="the donated frame")
-
-
-def project_settings(
-    sections: Mapping[str, Any], overrides: Mapping[str, Any] | None
-) -> ProjectSettings:
-    """Return the settings for the API's arguments, after a merge with the caller's settings."""
-    fields: dict[str, Any] = {}
-    deep_merge(fields, sections)
-    deep_merge(fields, dict(overrides or {}))
-    return parse_params(fields, source="settings")

@@ -11,7 +11,6 @@ from sugarbush.evolution.enlargers import ByPredictedScores
 from sugarbush.evolution.starts import METADATA
 from sugarbush.generators.interface import Request
 from sugarbush.methods.interface import PlannedCalls, Planning
-from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.length_notices import length_notices
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Released
@@ -32,11 +31,10 @@ def preflight(project: Project) -> None:
         method.preflight(project.schema, project.settings.training)
 
 
-def check_generator(project: Project, donated: Sequence[str] | None = None) -> None:
-    """Check that the generator can answer a run's requests. This check needs at most one paid call.
-    `donated` contains the donated texts; the default is prepare.donated."""
-    shown = tuple(read_donated(project)["text"]) if donated is None else tuple(donated)
-    planned = refuse_cut_answers(project, shown)
+def check_generator(project: Project) -> None:
+    """Check that the generator can answer a run's requests. This check needs at most one paid
+    call."""
+    planned = refuse_cut_answers(project, project.donated_texts())
     generator = project.settings.generator.chosen
     generator.preflight(project.generator_context("check"), Released(planned))
 

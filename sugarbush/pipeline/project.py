@@ -41,6 +41,8 @@ from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.versions import EXTRACTION
 
 if TYPE_CHECKING:  # slow imports
+    import pandas as pd
+
     from sugarbush.attributes.donated import DonatedCodes
     from sugarbush.attributes.llm_labels import Labeller
     from sugarbush.attributes.reader import LabelReader
@@ -63,10 +65,22 @@ def _print(line: str) -> None:
 
 
 class Project:
-    """The project in `base`. Reading a wrong file raises ParamsError, SchemaError or InputError."""
+    """The project in `base`. Reading a wrong file raises ParamsError, SchemaError or InputError.
 
-    def __init__(self, base: Path, *, settings: ProjectSettings | None = None) -> None:
+    `rehearse` judges the generator's first texts before the first charge of this process, and
+    raises an error if they are not good enough. `open_project` opens a project with the rehearsal
+    of a stage.
+    """
+
+    def __init__(
+        self,
+        base: Path,
+        *,
+        settings: ProjectSettings | None = None,
+        rehearse: Callable[[Project], object],
+    ) -> None:
         self.base = base
+        self._rehearse = rehearse
         self.roots = Roots(base)
         self.reservation: Reservation | None = None
         self._rehearsed = False
@@ -120,6 +134,23 @@ class Project:
         """Return the donated examples with their codes, or None without donated examples."""
         return load_donated(self.roots, self.schema)
 
+    def donated_texts(self) -> tuple[str, ...]:
+        """Return the texts of the donated examples."""
+        return tuple(self.read_donated_file()["text"])
+
+    def read_donated_file(self) -> pd.DataFrame:
+        """Read the donated examples. Without donated examples, the frame is empty."""
+        from sugarbush.data.reading import read_rows
+        from sugarbush.data.records import donated_records, frame_of, wanted_columns
+
+        settings, schema = self.settings.prepare, self.schema
+        if settings.donated is None:
+            return frame_of([], schema)
+        path = self.find(settings.donated)
+        wanted = wanted_columns(settings, schema, private=False)
+        rows = read_rows(path, setting="prepare.donated", wanted=wanted, all_columns=True)
+        return donated_records(rows, settings, schema, source=str(path))
+
     def read_examples(self) -> DonatedCodes:
         """Read the donated file, and the attributes of its texts without a call to a model.
 
@@ -127,9 +158,8 @@ class Project:
         """
         from sugarbush.attributes.donated import GivenLabels, read_donated_codes  # slow imports
         from sugarbush.data.private_store import labels_of
-        from sugarbush.pipeline.corpus import read_donated
 
-        frame, schema = read_donated(self), self.schema
+        frame, schema = self.read_donated_file(), self.schema
         return read_donated_codes(
             frame,
             schema=schema,
@@ -283,14 +313,8 @@ class Project:
         Every charge comes here, also that of a stage whose earlier stages are up to date.
         """
         if not self._rehearsed:
-            self.require_rehearsal()
+            self._rehearse(self)
             self._rehearsed = True
-
-    def require_rehearsal(self) -> None:
-        """Raise PoorRehearsalError or ParamsError if the first texts are not good enough."""
-        from sugarbush.pipeline.rehearsal import require_rehearsal  # it imports this module
-
-        require_rehearsal(self)
 
     def _paid_for(self) -> dict[str, Path]:
         """Return the charges in released folders of the dataset. The example has no such charges,

@@ -1,13 +1,10 @@
-"""Writes and reads released folders and their release.json."""
+"""Reads released folders, and writes their release.json and their texts."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.reader import Labels, ReadAttribute
-from sugarbush.data.private_store import PrivateStore, write_stamp
+from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.schema import Schema
 from sugarbush.errors import LedgerError
 from sugarbush.evolution.inputs import MetadataRelease
@@ -25,19 +22,16 @@ from sugarbush.evolution.population import NO_CODE, Population, load_population,
 from sugarbush.evolution.targets import Donated
 from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import FinalSet, Method
-from sugarbush.paths import Roots, atomic_directory, require
-from sugarbush.pipeline.graph import stage_named
+from sugarbush.paths import Roots, require
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.entries import NOT_AN_ENTRY, Entry
-from sugarbush.privacy.key import random_id, state_key
+from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from sugarbush.pipeline.project import Project
 
 T = TypeVar("T")
 FILE = "release.json"
@@ -242,62 +236,6 @@ def method_folder(roots: Roots, method: Method, stage: str) -> Path:
     return roots.released / name / method.name
 
 
-@contextmanager
-def method_output(
-    project: Project,
-    method: Method,
-    stage: str,
-    *,
-    drawn_by: str,
-    ledger_ids: Iterable[str],
-    run: str,
-) -> Iterator[Path]:
-    """Yield a folder. After a block without an error, the folder gets a release.json and becomes
-    the stage's result. Without a DP guarantee, the result is in the private root, where all stages
-    of one method use the same folder. DVC then sees a random name instead of the result."""
-    (output,) = stage_named(stage).outputs
-    shown, private = project.base / output.path.format(method=method.name), method.stays_private
-    target = method_folder(project.roots, method, stage) if private else shown
-    with atomic_directory(target, private=private) as folder:
-        yield folder
-        write_release(
-            folder,
-            stage=drawn_by,
-            privacy=project.settings.privacy,
-            ledger_ids=ledger_ids,
-            run=run,
-            ledger=None if private else project.ledger(),
-        )
-        if private and stage != method.stages[0]:  # the first stage starts with an empty folder
-            _keep_others(target, folder)
-    if private:
-        content = run + hashlib.sha256(b"".join(sorted(_contents(target)))).hexdigest()
-        if stage == "finetune":  # the folder has no texts now, so generate must run again
-            content += random_id()
-        digest = hmac.new(project.key, content.encode(), "sha256").hexdigest()
-        with atomic_directory(shown) as folder:
-            named = project.snapshots.of(f"{stage}@{method.name}", digest=digest)
-            write_stamp(folder / "private.json", named)
-
-
-def write_final_set(project: Project, method: Method, stage: str, final: FinalSet) -> None:
-    """Write a method's texts, its rounds, and the ids of the charged ledger entries.
-
-    The last stage also reads the labels of the texts, and writes the file for users.
-    """
-    ids, drawn_by = final.lineage.ledger_ids, f"{stage}@{method.name}"
-    labels = None
-    if stage == method.stages[-1]:
-        population, metadata = final.lineage.final, read_metadata(project.roots)
-        reader = project.label_reader(metadata, method)
-        labels = reader.read(population.texts, population.codes)
-        ids = tuple(dict.fromkeys((*ids, *metadata.ledger_ids)))
-    with method_output(
-        project, method, stage, drawn_by=drawn_by, ledger_ids=ids, run=final.run
-    ) as folder:
-        write_texts(final.lineage, project.schema, folder, labels=labels)
-
-
 def read_final_set(roots: Roots, method: Method, schema: Schema) -> FinalSet:
     """Read the rounds and the final set that stage evolve of a method wrote."""
     folder = method_folder(roots, method, "evolve")
@@ -341,20 +279,6 @@ def _write_scored(scored: Scored, schema: Schema, folder: Path) -> None:
     np.save(folder / "scores.npy", scored.scores.value)
     facts = {"unit": scored.unit, "stddev": scored.stddev, "name": scored.name}
     (folder / "scores.json").write_text(json.dumps(facts))
-
-
-def _keep_others(old: Path, new: Path) -> None:
-    """Copy the files of the method's earlier stages, except files that this stage wrote."""
-    if old.is_dir():
-        for path in old.iterdir():
-            if not (new / path.name).exists() and not path.name.startswith("round_"):
-                (shutil.copytree if path.is_dir() else shutil.copy)(path, new / path.name)
-
-
-def _contents(folder: Path) -> Iterator[bytes]:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            yield hashlib.sha256(path.read_bytes()).digest()
 
 
 def final_folder(roots: Roots, method: Method) -> Path:

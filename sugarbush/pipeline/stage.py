@@ -7,19 +7,14 @@ whether it spends budget. dvc.yaml (`pipeline.dvc`), the skipped stages and the 
 
 from __future__ import annotations
 
-import argparse
-import gc
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.dvc_lock import copy_lock
 
 if TYPE_CHECKING:
     from sugarbush.methods.interface import Method
-    from sugarbush.pipeline.project import Project
     from sugarbush.pipeline.settings import ProjectSettings
 
 SKIP_MARKER = "not_needed.txt"
@@ -84,55 +79,9 @@ class Stage:
             return any(chosen.facts.pretrained for chosen in settings.chosen)
         return self.name != "audit" or settings.audit.enabled
 
-    def run(self, project: Project, method: Method | None = None) -> None:
-        if not self.is_needed(project.settings, method):
-            self.skip(project.base, method)
-            return
-        copy_lock(project.base)
-        project.refuse_foreign_releases()
-        if self.spends or (method is not None and method.stays_private):
-            project.require_usable_inputs()
-        if self.reads_records:
-            project.require_prepared()
-        function = import_module(self.module).run
-        if self.by_method:
-            function(project, method)
-        else:
-            function(project)
-
     def skip(self, base: Path, method: Method | None = None) -> None:
         """Write a marker instead of each output, because DVC warns about an empty folder."""
         for output in self.outputs:
             path = base / output.path.format(method=method.name if method else "")
             with atomic_directory(path) as folder:
                 (folder / SKIP_MARKER).write_text("No method of params.yaml needs this stage.\n")
-
-
-def run_stage(name: str) -> None:
-    """Run a stage in the current folder, as `python -m tasks.<name>` does. After a failure, print
-    one message without private data, and exit with the error's code."""
-    from sugarbush.pipeline.parent_death import die_with_dvc
-
-    die_with_dvc()  # must come before the slow imports below
-    gc.set_threshold(50_000, 20, 20)  # objects of imports live until the end of the process
-    from sugarbush.pipeline.entry_point import run_with_error_report
-    from sugarbush.pipeline.graph import stage_named
-    from sugarbush.pipeline.settings import FILE, load_params
-
-    stage = stage_named(name)
-    parser = argparse.ArgumentParser(prog=f"python -m tasks.{name}")
-    if stage.by_method:
-        parser.add_argument("--method", required=True)
-    method_name: str | None = getattr(parser.parse_args(), "method", None)
-
-    def run(base: Path) -> None:
-        settings = load_params(base / FILE)
-        method = None if method_name is None else settings.method(method_name)
-        if not stage.is_needed(settings, method):
-            stage.skip(base, method)
-            return
-        from sugarbush.pipeline.project import Project  # slow
-
-        stage.run(Project(base, settings=settings), method)
-
-    run_with_error_report(name if method_name is None else f"{name}@{method_name}", run)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.accounting import rounded_down
 from tests.integration.project import TINY_ENCODER
 from tests.unit.pipeline.small_project import run_stages, write_project
@@ -29,7 +29,7 @@ def test_audits_are_on_the_internal_page_only_and_charge_nothing(
     settings = {"privacy__purpose": "benchmark", "privacy__epsilon": 4.0, "audit__enabled": True}
     write_project(own, methods=["mosaic"], embedding__model="tiny", **settings)
     run_stages(own, without=_LAST)
-    before = [entry.id for entry in Project(own).ledger().entries()]
+    before = [entry.id for entry in open_project(own).ledger().entries()]
     state = _files(tmp_path / "state")
     run_stages(own, without=_OTHERS)
 
@@ -40,7 +40,7 @@ def test_audits_are_on_the_internal_page_only_and_charge_nothing(
         f"epsilon is at least {rounded_down(found['lower_epsilon'], 3)} by the attack" in internal
     )
     assert "An attack that finds nothing shows nothing" in internal
-    assert [entry.id for entry in Project(own).ledger().entries()] == before
+    assert [entry.id for entry in open_project(own).ledger().entries()] == before
     assert _files(tmp_path / "state") == state, "an audit leaves the state folder as it is"
 
     for path in [*(own / "reports/public").rglob("*"), *(own / "data/released").rglob("*")]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sugarbush.evolution.parts import Records
 from sugarbush.methods.of_parts import PartsMethod
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import read_metadata
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as composed
@@ -109,7 +109,7 @@ def run(
         capfd.readouterr()
         run_stages(folder, without=frozenset(), before=seed_everything)
         shown = capfd.readouterr()
-        ledger = Project(folder).ledger()
+        ledger = open_project(folder).ledger()
     files = {
         str(path.relative_to(folder)): path.read_bytes()
         for name in PUBLIC

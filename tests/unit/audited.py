@@ -33,7 +33,7 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.evolution.enlarge": "requests made of rows of the DP table",
     "sugarbush.generators.openai.generator": "answers to released requests",
     "sugarbush.generators.huggingface.generator": "answers to released requests",
-    "sugarbush.api": "results of this process, with the entries that paid for them",
+    "sugarbush.pipeline.run_in_memory": "results of this process, with their entries",
     # Values restored from a released folder, with the ledger entries in its release.json.
     "sugarbush.pipeline.released": "any released folder",
     "sugarbush.pipeline.dp_table": "the DP table and label counts",
@@ -49,7 +49,8 @@ BUILDS_RELEASED: dict[str, str] = {
 # comes from `PrivateCorpus.session`, which knows how many records of a user there are.
 BUILDS_SESSIONS: dict[str, str] = {
     "sugarbush.data.private_store": "the session on prepared records: `PrivateCorpus.session`",
-    "sugarbush.api": "values of the caller, with the caller's `records_per_unit`",
+    "sugarbush.api.ledgers": "values of the caller, with the caller's `records_per_unit`",
+    "sugarbush.api.training": "texts of the caller, one record per unit",
     "sugarbush.audits.mechanism_runs": "canaries of an audit, on a temporary ledger",
     "sugarbush.methods.crt": "confidential training: a separate ledger, unit record only",
     "sugarbush.methods.nonprivate": "no noise, charged as not private",

@@ -196,7 +196,7 @@ def test_a_table_is_made_from_the_values_as_they_are(tmp_path: Path) -> None:
 
 
 def test_the_page_of_a_release_is_the_page_that_stage_report_writes(release: sb.Release) -> None:
-    data = release._report.public_data()
+    data = release._finished.public_data()
     page = render_public_page(data)
     assert 'id="metadata"' in page and 'id="votes"' in page and "first candidates" in page
     assert data.release.ledger_head == (release.card or {})["budget"]["ledger_head"]

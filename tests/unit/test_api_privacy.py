@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import sugarbush as sb
-from sugarbush.pipeline import Project, corpus_of_project
+from sugarbush.pipeline import corpus_of_project, open_project
 from tests.settings import params
 
 SCHEMA = {
@@ -83,7 +83,9 @@ def test_texts_that_become_public_after_prepare_are_refused(tmp_path: Path, sect
 
 def test_a_sample_of_private_records_is_refused(tmp_path: Path) -> None:
     """Which records it contains depends on how many there are."""
-    project = Project(tmp_path, settings=params(privacy__purpose="release", prepare__file="x.csv"))
+    project = open_project(
+        tmp_path, settings=params(privacy__purpose="release", prepare__file="x.csv")
+    )
     with pytest.raises(sb.PrivacyError, match="only for public data"):
         corpus_of_project(project, limit=5)
 

@@ -18,6 +18,7 @@ from sugarbush.embedding import encoder
 from sugarbush.errors import PrivacyError
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from tests.settings import params
 from tests.unit.test_api_privacy import METHOD, SCHEMA, prepared
 
@@ -109,7 +110,7 @@ def test_reduced_precision_is_refused_before_the_first_charge(tmp_path: Path) ->
 
 
 def a_project(folder: Path, **changes: Any) -> Project:
-    project = Project(folder, settings=params(embedding__max_tokens=100_000, **changes))
+    project = open_project(folder, settings=params(embedding__max_tokens=100_000, **changes))
     (folder / project.settings.prepare.schema_).parent.mkdir(parents=True)
     (folder / project.settings.prepare.schema_).write_text(yaml.safe_dump(SCHEMA))
     return project

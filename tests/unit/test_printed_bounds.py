@@ -29,6 +29,7 @@ from sugarbush.errors import InvariantError, ParamsError, PrivacyError
 from sugarbush.methods.plan import plan_for
 from sugarbush.paths import Roots
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import method_folder
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as epsilon_of
@@ -134,7 +135,7 @@ def project_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     changes: dict[str, Any] = {"privacy__purpose": "release", "privacy__dataset": "tickets"}
     changes |= {"privacy__delta": _DELTA, "privacy__epsilon": 0.24360001, "privacy__cap": _CAP}
     changes |= {"prepare__file": "letters.jsonl", "prepare__donated": None}
-    return Project(folder, settings=params(methods=["maple"], **changes))
+    return open_project(folder, settings=params(methods=["maple"], **changes))
 
 
 def test_the_commands_print_no_bound_below_the_truth(

@@ -9,8 +9,9 @@ Spends   nothing, because the stage reads no record
 from __future__ import annotations
 
 from sugarbush.methods.of_parts import PartsMethod
+from sugarbush.pipeline.method_output import write_final_set
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import read_final_set, read_metadata, write_final_set
+from sugarbush.pipeline.released import read_final_set, read_metadata
 
 NAME = "enlarge"
 

@@ -28,7 +28,6 @@ from sugarbush.data.private_store import (
     write_stamp,
 )
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.project import Project
 
 STAMPS = ("extract_metadata", "train_codes")
@@ -39,7 +38,7 @@ def run(project: Project) -> None:
     schema, store, key = project.schema, project.private, project.key
     settings, labeller = project.settings.extract_metadata, project.labeller()
     donated = read_donated_codes(
-        read_donated(project),
+        project.read_donated_file(),
         schema=schema,
         embed=project.encoder(private=False).encode,
         labeller=labeller,

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from sugarbush.methods.interface import TrainedMethod
 from sugarbush.paths import require
+from sugarbush.pipeline.method_output import write_final_set
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import (
     FILE,
     method_folder,
     read_metadata,
     restored,
-    write_final_set,
 )
 
 NAME = "generate"

@@ -7,14 +7,11 @@ Spends   nothing. The candidates are post-processing of the DP metadata
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-
-from sugarbush.evolution.population import save_population
 from sugarbush.methods.of_parts import PartsMethod
+from sugarbush.pipeline.method_output import write_first_candidates
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import method_output, read_metadata
+from sugarbush.pipeline.released import read_metadata
 
 NAME = "initialise"
 
@@ -25,13 +22,4 @@ def run(project: Project, method: PartsMethod) -> None:
         preflight(project)
     metadata = read_metadata(project.roots)
     first = method.initialise(project.method_inputs(method, stage=NAME, metadata=metadata))
-    with method_output(
-        project,
-        method,
-        NAME,
-        drawn_by=f"{NAME}@{method.name}",
-        ledger_ids=first.ledger_ids,
-        run=first.run,
-    ) as folder:
-        save_population(first.population, project.schema.names, folder / "candidates.parquet")
-        (folder / "usage.json").write_text(json.dumps(asdict(first.usage)))
+    write_first_candidates(project, method, first)

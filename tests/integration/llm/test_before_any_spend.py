@@ -16,8 +16,9 @@ from sugarbush.cli.main import app
 from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError, PoorRehearsalError
 from sugarbush.evolution.starts import METADATA
 from sugarbush.generators.openai.cost import journal_path, read_journal
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import TEXTS
+from sugarbush.pipeline.run_stage import execute
 from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Reply, completion, failure, letter
@@ -175,9 +176,9 @@ def test_a_run_with_an_endpoint_that_is_not_trusted_ends_before_any_charge(
 ) -> None:
     run = bench()
     told("estimate", run, labels=True)
-    project = Project(Path())
+    project = open_project(Path())
     for stage in (fingerprint, prepare):
-        stage.run(project)
+        execute(stage, project)
     with pytest.raises(ParamsError, match="Nothing was sent"):
         extract_metadata.run(project)
     assert not run.server.raw
@@ -244,23 +245,23 @@ def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
     """If `sugarbush check` was not run, the first stage that spends budget checks the same."""
     run = bench(behave=letter)
     told("estimate", run, **{f"{OPENAI}base_url": "http://127.0.0.1:9/v1"})
-    project = Project(Path())
+    project = open_project(Path())
     for stage in (fingerprint, prepare, extract_metadata):
-        stage.run(project)
+        execute(stage, project)
     with pytest.raises(GeneratorError, match="cannot be reached"):
         synthesize_metadata.run(project)
     assert not project.ledger().entries()
     assert not Path("data/released").exists()
     told("estimate", bench(behave=lambda number, body: completion(ONE_TEXT)))
     with pytest.raises(PoorRehearsalError, match="repeat another text"):
-        synthesize_metadata.run(Project(Path()))
+        synthesize_metadata.run(open_project(Path()))
     assert not project.ledger().entries()
     told("estimate", run)
-    synthesize_metadata.run(Project(Path()))
+    synthesize_metadata.run(open_project(Path()))
     assert len(run.server.asked) == 1 + TEXTS
     assert len(project.ledger().entries()) == 1
     run.server.asked.clear()
-    synthesize_metadata.run(Project(Path()))
+    synthesize_metadata.run(open_project(Path()))
     assert not run.server.asked  # restored results need no generator
 
 
@@ -272,9 +273,9 @@ def test_a_run_that_the_cap_cannot_carry_to_its_end_draws_nothing(
     """
     run = bench(behave=letter)
     told("estimate", run, privacy__epsilon=1.0, privacy__cap=1.3)
-    project = Project(Path())
+    project = open_project(Path())
     for stage in (fingerprint, prepare, extract_metadata):
-        stage.run(project)
+        execute(stage, project)
     ledger, plan = project.ledger(), project.plan
     for part in plan.allocations:
         ledger.charge(part.event, stage=part.name, run="last week")

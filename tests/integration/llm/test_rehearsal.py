@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from sugarbush.cli import runs
 from sugarbush.cli.main import app
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import TEXTS, stored_rehearsal
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Body, Reply, chosen, completion, letter, random_words
@@ -103,7 +103,7 @@ def test_poor_texts_end_check_and_run_before_any_charge(
         assert "rehearsal is poor:" in said
         assert reason in said
         assert "No budget was spent. What to change:" in said
-    assert not Project(Path()).ledger().entries()
+    assert not open_project(Path()).ledger().entries()
     assert not (folder / "started").exists()
     assert not (folder / "data/private/prepared").exists()
 
@@ -123,15 +123,15 @@ def test_texts_like_the_donated_ones_are_not_poor_and_are_requested_once(
     assert command("run")[0] == 1  # the stages are replaced by a failure
     assert (folder / "started").exists()
     assert len(server.server.asked) == sent
-    assert not Project(Path()).ledger().entries()
+    assert not open_project(Path()).ledger().entries()
 
 
 def test_a_stored_verdict_is_for_its_own_inputs_only(bench: Start, folder: Path) -> None:
     server = bench(behave=letter)
     command("check", bench=server)
-    assert stored_rehearsal(Project(Path())) is not None
+    assert stored_rehearsal(open_project(Path())) is not None
     (folder / "donated.jsonl").write_text(as_lines(letters(DONATED + 1)))
-    assert stored_rehearsal(Project(Path())) is None
+    assert stored_rehearsal(open_project(Path())) is None
 
 
 def test_yes_goes_on_and_is_remembered(bench: Start, folder: Path) -> None:

@@ -15,7 +15,7 @@ from sugarbush.cli.main import app
 from sugarbush.data.schema import load_schema
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import UsageError
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from tests.settings import ROOT, params
 
 SUBJECTS = ("refund", "parcel")
@@ -57,7 +57,7 @@ def drafted(folder: Path, donated: str | None = "donated.jsonl") -> str:
     )
     said = io.StringIO()
     write_draft(
-        Project(folder, settings=settings), subject="letters to a shop",
+        open_project(folder, settings=settings), subject="letters to a shop",
         output=folder / "schema.yaml", seed=1, console=Console(file=said, width=200),
     )  # fmt: skip
     return said.getvalue()

@@ -16,6 +16,7 @@ from rich.console import Console
 from sugarbush.cli import budgets
 from sugarbush.errors import LedgerError, ParamsError
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import write_release
 from sugarbush.privacy.entries import ACCEPTED, SEALED
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PlannedEvents
@@ -42,7 +43,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def project_of(folder: Path, dataset: str = "letters", purpose: str = "release") -> Project:
     changes: dict[str, Any] = {"privacy__purpose": purpose, "privacy__dataset": dataset}
     changes |= {"prepare__file": "letters.jsonl", "prepare__donated": None}
-    return Project(folder / "project", settings=params(methods=["augpe"], **changes))
+    return open_project(folder / "project", settings=params(methods=["augpe"], **changes))
 
 
 def write(project: Project, name: str = "evolve/maple") -> Path:

@@ -29,7 +29,7 @@ from sugarbush.data.records import usable
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import prepare
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.fingerprint import FingerprintBuilder, make_dataset_fingerprint
@@ -139,7 +139,7 @@ def prepared(base: Path, **changes: Any) -> dict[str, Any]:
         privacy__purpose="benchmark",
         **changes,
     )
-    prepare.run(Project(base, settings=own))
+    prepare.run(open_project(base, settings=own))
     folder = base / "data/private/prepared"
     tables = {part: pd.read_parquet(folder / f"{part}.parquet") for part in (TRAIN, HELDOUT)}
     others = {

@@ -12,7 +12,7 @@ import pytest
 
 from sugarbush.data import remote
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import parse_params
 from sugarbush.pipeline.stages import fingerprint
 from tests.s3 import BUCKET, SECRET, s3_server
@@ -58,7 +58,7 @@ def stamp_of(base: Path, url: str) -> str:
         privacy__purpose="benchmark",
         privacy__dataset="letters",
     )
-    fingerprint.run(Project(base, settings=own))
+    fingerprint.run(open_project(base, settings=own))
     for file in base.rglob("*"):
         assert not (file.is_file() and SECRET.encode() in file.read_bytes()), file
     return (base / "data/stamps/corpus.json").read_text()

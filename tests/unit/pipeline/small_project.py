@@ -13,6 +13,8 @@ import yaml
 
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.run_stage import execute
 from tests.integration.project import SCHEMA, as_lines, letters, small_settings
 
 # These stages only measure and report: they draw no noise, charge nothing and change no text.
@@ -28,7 +30,7 @@ def write_project(folder: Path, **changes: Any) -> Project:
     (folder / "letters.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     (folder / "letters.jsonl").write_text(as_lines(corpus[6:]))
     (folder / "donated.jsonl").write_text(as_lines(corpus[:6]))
-    return Project(folder)
+    return open_project(folder)
 
 
 def run_stages(
@@ -42,10 +44,10 @@ def run_stages(
     for stage in STAGES:
         if stage.name in without or stage.name == "make_example":
             continue
-        project = Project(base)
+        project = open_project(base)
         for method in project.settings.chosen if stage.by_method else (None,):
             before()
-            stage.run(project, method)
+            execute(stage, project, method)
 
 
 def seed_everything() -> None:

@@ -18,6 +18,7 @@ from sugarbush.errors import InputError, LedgerError
 from sugarbush.pipeline import dvc
 from sugarbush.pipeline.corpus_findings import corpus_findings, known_corpus
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import prepare
 from sugarbush.privacy.events import GaussianDp
 from tests.settings import params
@@ -47,7 +48,7 @@ def project(folder: Path, *, rows: Any = ROWS, **changes: Any) -> Project:
         "prepare__schema": "schema.yaml",
         "prepare__donated": None,
     }
-    return Project(folder, settings=params(**(fields | changes)))
+    return open_project(folder, settings=params(**(fields | changes)))
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 from sugarbush.evaluation.interface import FINAL, MetricSettings, MetricValue, Sample
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.pipeline.evaluator import ENCODER, Evaluator
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages.evaluate import (
     add_sizes,
     clusters_for,
@@ -94,7 +94,7 @@ def test_the_page_is_written_again_whether_its_values_changed_or_not(
     show that there are no more held-out texts than before.
     """
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
-    project, stamps = Project(tmp_path, settings=params()), set()
+    project, stamps = open_project(tmp_path, settings=params()), set()
     for _ in range(2):
         value = MetricValue(metric="mauve", space=ENCODER, value=0.5, method="maple", round=FINAL)
         write_figures(project, [value], {"maple": {"wish": [3, 4]}})

@@ -20,6 +20,7 @@ from sugarbush.pipeline.dvc import parameter_keys
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.in_memory import corpus_of_project
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import extract_metadata, prepare
 from sugarbush.pipeline.stages.fingerprint import _sources, forget_digests_without_files
 from tests.settings import ROOT, params
@@ -91,7 +92,7 @@ def project(folder: Path, *, donated: list[dict[str, Any]]) -> Project:
         privacy__dataset="letters",
         prepare__min_records=10,
     )
-    own = Project(folder, settings=settings)
+    own = open_project(folder, settings=settings)
     prepare.run(own)
     return own
 
@@ -178,7 +179,7 @@ def test_without_donated_examples_descriptions_alone_tell(tmp_path: Path, watche
     settings = project(tmp_path, donated=labelled()).settings
     prepared = settings.prepare.model_copy(update={"donated": None})
     alone = settings.model_copy(update={"prepare": prepared})
-    extract_metadata.run(Project(tmp_path, settings=alone))
+    extract_metadata.run(open_project(tmp_path, settings=alone))
     donated = tmp_path / "data/public/donated"
     assert json.loads((donated / "calibrations.json").read_text()) == {"product": []}
     assert json.loads((donated / "agreement.json").read_text()) == []
@@ -194,7 +195,7 @@ def test_records_get_values_only_if_a_method_a_metric_or_an_audit_uses_them(
     stamps = tmp_path / "data/stamps"
 
     def extracted(**changes: Any) -> tuple[bool, str]:
-        now = Project(tmp_path, settings=own.settings.model_copy(update=changes))
+        now = open_project(tmp_path, settings=own.settings.model_copy(update=changes))
         forget_digests_without_files(now)
         if not (stamps / "train_codes.json").exists():  # DVC runs the stage if a stamp is missing
             extract_metadata.run(now)
@@ -206,11 +207,11 @@ def test_records_get_values_only_if_a_method_a_metric_or_an_audit_uses_them(
     assert extracted(**crt)[0] is False
     assert watched.seen[True] == []
     with pytest.raises(ParamsError, match=r"set audit\.enabled: true"):
-        corpus_of_project(Project(tmp_path, settings=own.settings.model_copy(update=crt)))
+        corpus_of_project(open_project(tmp_path, settings=own.settings.model_copy(update=crt)))
     written, name = extracted()
     assert written
     assert extracted(methods=MethodsSection.of("crt", "maple")) == extracted(**crt) == (True, name)
-    extract_metadata.run(Project(tmp_path, settings=own.settings.model_copy(update=crt)))
+    extract_metadata.run(open_project(tmp_path, settings=own.settings.model_copy(update=crt)))
     assert extracted(**crt) == (False, "no values")
     audit = own.settings.audit.model_copy(update={"enabled": True})
     assert extracted(**crt, audit=audit) == (True, name)

@@ -10,6 +10,7 @@ import pytest
 
 from sugarbush.pipeline.preflight import few_public_texts
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from tests.settings import params
 
 
@@ -20,7 +21,7 @@ def project(folder: Path, *, different: int, copies: int, wanted: int | None) ->
     generator: dict[str, Any] = {
         "provider": "pool", "pool": {"sources": [{"file": "pool.jsonl", "text_column": "text"}]},
     }  # fmt: skip
-    return Project(folder, settings=params(generator=generator, release={"texts": wanted}))
+    return open_project(folder, settings=params(generator=generator, release={"texts": wanted}))
 
 
 @pytest.mark.parametrize(("different", "copies"), [(199, 1), (199, 5), (100, 1)])
@@ -36,4 +37,6 @@ def test_a_pool_with_fewer_than_two_texts_for_each_released_text_is_named(
 def test_a_large_pool_and_other_generators_have_no_notice(tmp_path: Path) -> None:
     assert few_public_texts(project(tmp_path, different=200, copies=1, wanted=100)) is None
     assert few_public_texts(project(tmp_path, different=10, copies=1, wanted=None)) is None
-    assert few_public_texts(Project(tmp_path, settings=params(release={"texts": 9999}))) is None
+    assert (
+        few_public_texts(open_project(tmp_path, settings=params(release={"texts": 9999}))) is None
+    )

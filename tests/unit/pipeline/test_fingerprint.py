@@ -7,6 +7,7 @@ import pytest
 
 from sugarbush.errors import InputError
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import fingerprint
@@ -41,7 +42,7 @@ def own(dataset: str = "letters", **changes: Any) -> ProjectSettings:
 
 
 def stamps(base: Path, settings: ProjectSettings) -> dict[str, str]:
-    fingerprint.run(Project(base, settings=settings))
+    fingerprint.run(open_project(base, settings=settings))
     return {name: (base / "data/stamps" / f"{name}.json").read_text() for name in STAMPS}
 
 
@@ -114,11 +115,11 @@ def test_a_stamp_whose_private_files_are_gone_is_taken_away(base: Path) -> None:
     (base / "data/stamps").mkdir()
     for name in ("prepare", "evaluate"):
         (base / "data/stamps" / f"{name}.json").write_text("{}")
-    fingerprint.run(Project(base, settings=own()))
+    fingerprint.run(open_project(base, settings=own()))
     assert (base / "data/stamps/prepare.json").exists()
     assert not (base / "data/stamps/evaluate.json").exists()
     (folder / "bounds.json").unlink()  # an earlier version prepared the records
-    fingerprint.run(Project(base, settings=own()))
+    fingerprint.run(open_project(base, settings=own()))
     assert not (base / "data/stamps/prepare.json").exists()
 
 
@@ -129,7 +130,7 @@ def test_a_stamp_whose_private_files_are_gone_is_taken_away(base: Path) -> None:
 def test_a_missing_file_is_named_with_its_setting(base: Path, file: str, setting: str) -> None:
     (base / file).unlink()
     with pytest.raises(InputError, match=rf"{file}: not found \(setting {setting}\)"):
-        fingerprint.run(Project(base, settings=own()))
+        fingerprint.run(open_project(base, settings=own()))
 
 
 def test_an_experiments_copy_finds_files_that_git_does_not_track(base: Path) -> None:
@@ -143,7 +144,7 @@ def test_the_kept_plan_is_used_for_equal_settings_only(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def plan(**changes: Any) -> object:
-        return fingerprint.resolved_settings(Project(base, settings=own(**changes)))["plan"]
+        return fingerprint.resolved_settings(open_project(base, settings=own(**changes)))["plan"]
 
     computed = plan()
     monkeypatch.setattr(fingerprint, "_computed_plan", lambda project: "computed again")
@@ -163,7 +164,7 @@ def test_the_kept_plan_is_used_for_equal_settings_only(
 
 def policy(base: Path, **changes: Any) -> str:
     fingerprint.run(
-        Project(base, settings=own(methods=["crt"], methods__crt__known=None, **changes))
+        open_project(base, settings=own(methods=["crt"], methods__crt__known=None, **changes))
     )
     return (base / "data/stamps/policy.json").read_text()
 
@@ -218,7 +219,7 @@ def charge(project: Project) -> None:
 
 def test_a_card_of_an_earlier_state_of_the_ledger_is_written_again(base: Path) -> None:
     """Otherwise a restored card, which has a new time, would count too few charges."""
-    project = Project(base, settings=own())
+    project = open_project(base, settings=own())
     charge(project)
     files = write_card(project)
     fingerprint.run(project)
@@ -235,7 +236,7 @@ def test_a_card_of_an_earlier_state_of_the_ledger_is_written_again(base: Path) -
 
 @pytest.mark.parametrize("name", SHOW_THE_CARD)
 def test_every_public_file_with_the_card_is_compared_with_the_ledger(base: Path, name: str) -> None:
-    project = Project(base, settings=own())
+    project = open_project(base, settings=own())
     charge(project)
     old = write_card(project)[name].read_text()
     charge(project)
@@ -247,10 +248,10 @@ def test_every_public_file_with_the_card_is_compared_with_the_ledger(base: Path,
 
 
 def test_a_card_of_another_dataset_is_old(base: Path) -> None:
-    project = Project(base, settings=own())
+    project = open_project(base, settings=own())
     charge(project)
     write_card(project)
-    other = Project(base, settings=own(dataset="parcels"))
+    other = open_project(base, settings=own(dataset="parcels"))
     assert fingerprint.has_old_card(other)
     charge(other)
     assert fingerprint.has_old_card(other) and not fingerprint.has_old_card(project)
@@ -259,13 +260,13 @@ def test_a_card_of_another_dataset_is_old(base: Path) -> None:
 def test_two_projects_with_one_dataset_are_warned(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project = Project(base, settings=own())
+    project = open_project(base, settings=own())
     project.private.folder("prepared")
     (base / "data/private/prepared/train.parquet").touch()
     project.write_stamp("train_texts", digest="a", within="corpus", stage="prepare")
     fingerprint.run(project)
     assert not capsys.readouterr().out
-    other = Project(base.parent / "other", settings=own())
+    other = open_project(base.parent / "other", settings=own())
     other.write_stamp("train_texts", digest="b", within="corpus", stage="prepare")
     fingerprint.run(project, only_look=True)
     assert not capsys.readouterr().out
@@ -275,7 +276,7 @@ def test_two_projects_with_one_dataset_are_warned(
 
 def test_a_card_without_a_charge_of_a_released_folder_is_old(base: Path) -> None:
     """Otherwise somebody could put back the folders of an earlier release beside a new card."""
-    project = Project(base, settings=own())
+    project = open_project(base, settings=own())
     charge(project)
     files = write_card(project)
     (entry,) = project.ledger().entries()

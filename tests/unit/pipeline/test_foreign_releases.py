@@ -15,7 +15,8 @@ from rich.console import Console
 from sugarbush.cli import checks, runs
 from sugarbush.errors import LedgerError
 from sugarbush.pipeline.graph import STAGES
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.run_stage import execute
 from tests.settings import params
 from tests.unit.pipeline.small_project import write_project
 
@@ -68,7 +69,7 @@ def change_lock(base: Path, stage: str, **changes: Any) -> None:
 
 
 def refuse(base: Path) -> None:
-    Project(base).refuse_foreign_releases()
+    open_project(base).refuse_foreign_releases()
 
 
 @pytest.mark.parametrize(
@@ -105,24 +106,24 @@ def test_every_stage_and_command_refuses_before_any_charge(base: Path, foreign: 
     foreign(base)
     needed = 0
     for stage in STAGES:
-        project = Project(base)
+        project = open_project(base)
         methods = project.settings.chosen if stage.by_method else (None,)
         for method in methods:
             if stage.is_needed(project.settings, method):
                 needed += 1
                 with pytest.raises(LedgerError, match="release"):
-                    stage.run(project, method)
+                    execute(stage, project, method)
     assert needed > 9
     with pytest.raises(LedgerError, match="release"):
-        checks.run_checks(Project(base), Console(file=io.StringIO()))
+        checks.run_checks(open_project(base), Console(file=io.StringIO()))
     with pytest.raises(LedgerError, match="release"):
         runs.run(base, force=False, only_example=False)
-    assert Project(base).ledger().entries() == ()
+    assert open_project(base).ledger().entries() == ()
 
 
 @pytest.mark.parametrize("stage", ["synthesize_metadata", "evolve@maple", "finetune@dpft"])
 def test_a_release_of_another_state_folder_in_dvc_lock_is_refused(base: Path, stage: str) -> None:
-    names = Project(base).snapshots
+    names = open_project(base).snapshots
     mine = names.of("train_texts", digest="a")
     write_lock(base, mine, stage)
     refuse(base)
@@ -160,7 +161,7 @@ def test_public_data_need_no_ledger_of_another_machine(
     fields = {"privacy__purpose": purpose, "privacy__dataset": "letters"}
     if purpose == "benchmark":
         fields["prepare__file"] = "letters.jsonl"
-    project = Project(tmp_path, settings=params(**fields))
+    project = open_project(tmp_path, settings=params(**fields))
     write_lock(tmp_path, "a name of another machine", purpose=purpose)
     project.refuse_foreign_releases()
 

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 import torch
 
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages.report import public_data
 from sugarbush.report.card import release_card
 from tests.integration.project import as_lines, letters
@@ -101,7 +101,7 @@ def results(base: Path, state: Path, *, card: bool) -> dict[str, Any]:
         "populations": found(data, "candidates.parquet", content)
         | found(data, "lineage.parquet", content),
         "releases": releases(data, state),
-        "card": shown(release_card(public_data(Project(base)).release)) if card else {},
+        "card": shown(release_card(public_data(open_project(base)).release)) if card else {},
         "model_card": read_numbers(data / "released/finetune/dpft/model_card.json"),
         "confidentiality": read_numbers(base / "reports/internal/confidentiality.json"),
     }

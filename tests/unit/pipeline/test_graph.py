@@ -33,6 +33,7 @@ from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
 from sugarbush.pipeline.graph import STAGES, stage_named
 from sugarbush.pipeline.metadata import MetadataRequest
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.rehearsal import require_rehearsal
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy import budget
@@ -163,7 +164,7 @@ class World:
         return found
 
     def _project(self, settings: ProjectSettings) -> Project:
-        project = PreparedProject(self._base, settings=settings)
+        project = PreparedProject(self._base, settings=settings, rehearse=require_rehearsal)
         project.__dict__["schema"] = SCHEMA
         return project
 

@@ -9,6 +9,7 @@ import pytest
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import ParamsError
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import ProjectSettings
 from tests.settings import params
 
@@ -18,7 +19,7 @@ ASKED = Attribute(name="mood", values=("angry",), source="llm")
 
 
 def project(base: Path, settings: ProjectSettings, *attributes: Attribute) -> Project:
-    own = Project(base, settings=settings)
+    own = open_project(base, settings=settings)
     own.__dict__["schema"] = Schema(subject="letters", attributes=attributes)
     return own
 
@@ -49,5 +50,5 @@ def test_answers_lie_under_the_private_root_and_are_closed_to_others(tmp_path: P
 
 def test_an_experiments_copy_uses_the_answers_of_its_checkout(tmp_path: Path) -> None:
     copy = tmp_path / ".dvc/tmp/exps/tmp123"
-    assert Project(copy).label_answers == Project(tmp_path).label_answers
+    assert open_project(copy).label_answers == open_project(tmp_path).label_answers
     assert not list(tmp_path.iterdir())  # `label_answers` creates no folder

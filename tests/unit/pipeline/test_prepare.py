@@ -17,7 +17,7 @@ from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.split import unmatched_attributes
 from sugarbush.errors import InputError, UsageError
 from sugarbush.pipeline.corpus import read_corpus
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import prepare
 from sugarbush.privacy.fingerprint import is_same_dataset, stored_part
@@ -58,7 +58,7 @@ def corpus(
 
 
 def run(folder: Path, settings: ProjectSettings) -> None:
-    prepare.run(Project(folder, settings=settings))
+    prepare.run(open_project(folder, settings=settings))
 
 
 def jsonl(records: list[dict[str, Any]]) -> str:
@@ -198,7 +198,7 @@ def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[list[Reco
     schema = Schema(
         subject="letters", attributes=(Attribute(name="day", column="at", **attribute),)
     )
-    project = Project(folder, settings=settings)
+    project = open_project(folder, settings=settings)
     project.__dict__["schema"] = schema
     return list(read_corpus(project).records()), schema
 

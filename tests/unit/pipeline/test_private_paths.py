@@ -13,7 +13,7 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.encoder import BUNDLED, model_folder
 from sugarbush.generators.interface import GeneratorFacts
 from sugarbush.methods.maple import Maple
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import require_good_rehearsal
 from sugarbush.pipeline.release_facts import _shown_settings, _without_paths, release_facts
 from sugarbush.privacy.settings import Purpose
@@ -35,7 +35,7 @@ def card_of(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> di
     fixed: dict[str, Any] = {"privacy__purpose": Purpose.RELEASE.value}
     fixed |= {"prepare__file": f"{MARK}/letters.jsonl", "prepare__donated": f"{MARK}/own.jsonl"}
     fixed |= {"prepare__schema": f"/data/{MARK}/letters.yaml", "privacy__dataset": "letters"}
-    project = Project(folder, settings=params(**(fixed | changes)))
+    project = open_project(folder, settings=params(**(fixed | changes)))
     facts = release_facts(
         project.settings,
         SCHEMA,

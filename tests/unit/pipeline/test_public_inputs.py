@@ -19,6 +19,7 @@ from sugarbush.cli.checks import run_checks
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.errors import InputError
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import fingerprint, make_example, prepare
 from sugarbush.pipeline.stages.report import internal_of
 from tests.integration.project import TINY_ENCODER, as_lines
@@ -159,7 +160,7 @@ def test_records_may_be_donated_on_purpose_and_the_internal_report_counts_them(
     project_with(base, prepare__donated="donated.jsonl")
     (base / "donated.jsonl").write_text(as_lines(RECORDS[:20]))
     run_stages(base, without=frozenset({"report"}))
-    project = Project(base)
+    project = open_project(base)
     train = pd.read_parquet(project.private.prepared_file("train"))
     assert not set(train["text"]) & {r["text"] for r in RECORDS[:20]}
     assert internal_of(project).removed == 20
@@ -206,7 +207,7 @@ def test_the_embedded_example_is_prepared(tmp_path: Path, monkeypatch: pytest.Mo
     """Its donated dialogues share phrases with its records, and none is a copy."""
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     shutil.copy(ROOT / "params.yaml", tmp_path)
-    project = Project(tmp_path)
+    project = open_project(tmp_path)
     make_example.run(project)
     fingerprint.run(project)
     prepare.run(project)

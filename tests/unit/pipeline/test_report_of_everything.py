@@ -13,6 +13,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages.report import _ids_of_earlier_runs
 from sugarbush.privacy.events import GaussianDp
 from tests.settings import params
@@ -23,7 +24,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     changes: dict[str, Any] = {"privacy__purpose": "release", "privacy__dataset": "letters"}
     changes |= {"prepare__file": "letters.jsonl", "prepare__donated": None}
-    return Project(tmp_path, settings=params(methods=["augpe"], **changes))
+    return open_project(tmp_path, settings=params(methods=["augpe"], **changes))
 
 
 def write_folder(project: Project, name: str, ids: list[str], dataset: str = "letters") -> None:
@@ -60,7 +61,9 @@ def test_the_audit_reads_the_release_after_it_was_enlarged() -> None:
 def test_delta_is_compared_with_the_noisy_counts_of_labels_too(project: Project) -> None:
     (method,) = project.settings.chosen
     privacy = project.settings.privacy.model_copy(update={"delta": 1e-5})
-    own = Project(project.base, settings=project.settings.model_copy(update={"privacy": privacy}))
+    own = open_project(
+        project.base, settings=project.settings.model_copy(update={"privacy": privacy})
+    )
     metadata = MetadataRelease(labels=np.array([150_000, 60_000]), label="topic")
     with pytest.raises(ParamsError, match=r"above 1 / .DP count of records"):
         own.method_inputs(method, stage="evolve", metadata=metadata)

@@ -15,6 +15,8 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError, SchemaError
 from sugarbush.pipeline.metadata import MetadataRequest
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.rehearsal import require_rehearsal
 from sugarbush.privacy.unit import ContributionBounds
 from tests.settings import params
 
@@ -52,7 +54,7 @@ def drawn(base: Path, **changes: Any) -> pd.DataFrame:
 
     The `attrs` of the frame contain a description of the table.
     """
-    project = SmallProject(base, settings=params(**changes))
+    project = SmallProject(base, settings=params(**changes), rehearse=require_rehearsal)
     (folder,) = MetadataRequest(project).release(forced=False).folders
     frame = pd.read_parquet(folder / "rows.parquet")
     frame.attrs["table"] = json.loads((folder / "table.json").read_text())
@@ -80,4 +82,4 @@ def test_a_trained_model_needs_the_whole_table() -> None:
 def test_an_unknown_attribute_is_named(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="'d'"):
         drawn(tmp_path, synthesize_metadata__attributes=["d"])
-    assert not Project(tmp_path, settings=params()).ledger().entries()
+    assert not open_project(tmp_path, settings=params()).ledger().entries()

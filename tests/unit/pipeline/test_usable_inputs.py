@@ -18,6 +18,7 @@ from sugarbush.data.schema import Schema, schema_of
 from sugarbush.errors import ParamsError, SchemaError, SugarbushError
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.run_stage import execute
 from sugarbush.pipeline.settings import parse_params
 from sugarbush.pipeline.stage import Stage
 from sugarbush.pipeline.usable_inputs import require_generator_for_texts, require_usable_inputs
@@ -52,7 +53,7 @@ def refusal(stage: Stage, project: Project) -> str:
     """Return the error of the stage, which may not charge anything."""
     (first, *_) = project.settings.chosen
     with pytest.raises(SugarbushError) as refused:
-        stage.run(project, first if stage.by_method else None)
+        execute(stage, project, first if stage.by_method else None)
     assert not list(project.state.rglob("ledgers"))
     return str(refused.value)
 
@@ -182,7 +183,7 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any, **__: Any) -> Any:
         raise AssertionError("the frame was read")
 
-    monkeypatch.setattr("sugarbush.api.prepare_corpus", fails)
+    monkeypatch.setattr("sugarbush.api.frame_arguments.prepare_corpus", fails)
 
 
 @pytest.mark.usefixtures("unread")

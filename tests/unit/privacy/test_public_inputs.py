@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import sugarbush as sb
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.snapshots import Snapshots
 from tests.integration.project import SCHEMA, TINY_ENCODER, letters
 from tests.unit.pipeline.small_project import run_stages, write_project
@@ -93,7 +93,7 @@ def test_settings_that_change_no_output_and_moved_files_keep_the_names(base: Pat
 
 
 def test_a_setting_that_a_later_version_adds_renews_no_name(base: Path) -> None:
-    settings = Project(base).settings
+    settings = open_project(base).settings
     found = settings.changed_output_settings(("prepare", "privacy.unit"))
     assert found == {"prepare": {"min_records": 20}, "privacy.unit": "record"}
 

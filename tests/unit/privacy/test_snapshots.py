@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.api import open_ledger
+from sugarbush.api.ledgers import open_ledger
 from sugarbush.errors import StorageError
 from sugarbush.paths import state_root
 from sugarbush.pipeline.new_draw import VARIABLE
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy.snapshots import Snapshots
 from tests.integration.project import TINY_ENCODER, as_lines, letters
@@ -48,7 +48,7 @@ def run_on(base: Path, rows: list[dict[str, str]]) -> dict[str, str]:
 
 
 def charges(base: Path) -> int:
-    return len(Project(base).ledger().entries())
+    return len(open_project(base).ledger().entries())
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_looking_at_another_corpus_spends_no_name(project: Path) -> None:
     """`sugarbush budget` checks whether a run would spend budget. It must change no identifier."""
     first = run_on(project, A)
     (project / "letters.jsonl").write_text(as_lines(B))
-    fingerprint.run(Project(project), only_look=True)
+    fingerprint.run(open_project(project), only_look=True)
     assert released(project)["corpus"] != first["corpus"]
     assert run_on(project, A) == first
 

@@ -1,31 +1,34 @@
-"""Makes the report of a release in memory, by the code of stage report.
+"""Describes a finished run in memory, and makes its card and its report.
 
-The report needs public and released values only. They are written to a temporary folder with the
-layout of a project, which stage report reads.
+The code of stage report makes the report. It needs public and released values only. They are
+written to a temporary folder with the layout of a project, which stage report reads.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sugarbush.attributes.donated import DonatedCodes
+from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
 from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
-from sugarbush.evolution.population import save_population
 from sugarbush.methods.interface import FinalSet, Initial, Method
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.metadata import STAGE, DrawnMetadata
+from sugarbush.pipeline.method_output import write_final_set, write_first_candidates
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import method_output, write_final_set, write_release
+from sugarbush.pipeline.rehearsal import require_rehearsal
+from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.report.model import PublicData
+from sugarbush.report.verdict import Verdict
 
 
 def metadata_files(metadata: DrawnMetadata) -> dict[str, bytes]:
@@ -36,10 +39,11 @@ def metadata_files(metadata: DrawnMetadata) -> dict[str, bytes]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportSource:
-    """Everything that the report of a release in memory needs, without a private value.
+class FinishedRun:
+    """Everything that a release in memory and its report need, without a private value.
 
-    `metadata` contains the files of the DP metadata. `first` contains the first candidates, or None
+    `labels` were read from the final texts. `metadata` contains the files of the DP metadata, and
+    `engine` names the algorithm that made its table. `first` contains the first candidates, or None
     if the method has none. `ledger` is a snapshot at the end of the run.
     """
 
@@ -48,18 +52,45 @@ class ReportSource:
     method: Method
     final: FinalSet
     first: Initial | None
+    labels: Labels = field(repr=False)
+    verdict: Verdict = field(repr=False)
     metadata: Mapping[str, bytes] = field(repr=False)
     metadata_ids: tuple[str, ...]
+    engine: str | None
     donated: DonatedCodes = field(repr=False)
     ledger: Ledger
     plan: BudgetPlan
+
+    @property
+    def ledger_ids(self) -> tuple[str, ...]:
+        """The ids of the entries that were charged for the texts, without repetition."""
+        return tuple(dict.fromkeys((*self.metadata_ids, *self.final.lineage.ledger_ids)))
+
+    def card(self) -> Mapping[str, Any] | None:
+        """Return the release card, or None if the method has no DP guarantee."""
+        from sugarbush.pipeline.release_facts import release_facts, text_counts
+        from sugarbush.report.card import release_card
+
+        if self.method.stays_private:
+            return None
+        facts = release_facts(
+            self.settings,
+            self.schema,
+            ledger=self.ledger,
+            ledger_ids=self.ledger_ids,
+            texts={self.method.name: text_counts(self.final.lineage)},
+            donated=len(self.donated.texts),
+            engine=self.engine,
+            plan=self.plan,
+        )
+        return release_card(facts)
 
     def public_data(self) -> PublicData:
         """Collect the values of the public page. The method must have a DP guarantee."""
         from sugarbush.pipeline.stages.report import public_data
 
         with tempfile.TemporaryDirectory(prefix="sugarbush-report-") as folder:
-            project = _ReleaseProject(Path(folder), self)
+            project = _FinishedProject(Path(folder), self)
             self._write(project)
             return public_data(project)
 
@@ -77,31 +108,22 @@ class ReportSource:
             )
         with atomic_directory(project.roots.public / "donated") as folder:
             self.donated.save(folder, self.schema.names)
-        if (first := self.first) is not None:
-            with method_output(
-                project,
-                self.method,
-                "initialise",
-                drawn_by=f"initialise@{self.method.name}",
-                ledger_ids=first.ledger_ids,
-                run=first.run,
-            ) as folder:
-                save_population(first.population, self.schema.names, folder / "candidates.parquet")
-                (folder / "usage.json").write_text(json.dumps(asdict(first.usage)))
+        if self.first is not None:
+            write_first_candidates(project, self.method, self.first)
         write_final_set(project, self.method, self.method.stages[-1], self.final)
 
 
-class _ReleaseProject(Project):
+class _FinishedProject(Project):
     """A folder with the public and released values of one release in memory."""
 
-    def __init__(self, base: Path, source: ReportSource) -> None:
-        super().__init__(base, settings=source.settings)
-        self._source, self._embeddings = source, EmbeddingsInMemory()
-        ledger = source.ledger
-        self.__dict__ |= {"schema": source.schema, "state": ledger.state, "plan": source.plan}
+    def __init__(self, base: Path, run: FinishedRun) -> None:
+        super().__init__(base, settings=run.settings, rehearse=require_rehearsal)
+        self._run, self._embeddings = run, EmbeddingsInMemory()
+        ledger = run.ledger
+        self.__dict__ |= {"schema": run.schema, "state": ledger.state, "plan": run.plan}
 
     def ledger(self) -> Ledger:
-        return self._source.ledger
+        return self._run.ledger
 
     def encoder(self, *, private: bool) -> Encoder:
         assert not private

@@ -1,0 +1,85 @@
+"""The arguments of `prepare` and `synthesize` that describe a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sugarbush.api.ledgers import state_folder
+from sugarbush.api.schemas import SchemaLike, open_schema
+from sugarbush.arguments import require_kind, require_texts
+from sugarbush.data.reading import require_column
+from sugarbush.errors import ParamsError
+from sugarbush.generators.interface import GeneratorSettings
+from sugarbush.pipeline.in_memory import Corpus, prepare_corpus
+from sugarbush.pipeline.in_memory_settings import settings_of_frame
+from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.privacy.settings import PrivacySettings
+
+A_GENERATOR = 'sb.OpenAI(model="my-model")'
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameArguments:
+    """A private frame, its columns, and everything that `prepare` needs beside the schema.
+
+    `synthesize` explains the arguments. Raises ParamsError or InputError for a wrong argument.
+    """
+
+    frame: pd.DataFrame = field(repr=False)
+    text: str
+    privacy: PrivacySettings
+    generator: GeneratorSettings | None
+    donated: pd.DataFrame | Sequence[str] | None = field(repr=False)
+    user: str | None
+    record_id: str | None
+    settings: Mapping[str, Any] | None
+    state: Path | str | None
+
+    def __post_init__(self) -> None:
+        require_kind("the corpus", self.frame, pd.DataFrame, "a pandas DataFrame")
+        require_kind("privacy", self.privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
+        columns = (("text", self.text), ("user", self.user), ("record_id", self.record_id))
+        for argument, column in columns:
+            if column is not None:
+                require_column(self.frame, column, asked_by=argument)
+        if not self.privacy.dataset:
+            raise ParamsError(
+                "privacy: sb.Privacy needs dataset=, the name of the ledger. Corpora about the "
+                'same people need the same name, for example sb.Privacy(dataset="letters")'
+            )
+        if self.generator is not None:
+            require_kind("generator", self.generator, GeneratorSettings, A_GENERATOR)
+
+    def project_settings(self) -> ProjectSettings:
+        """Return the settings that prepare the frame. Without `generator`, none is set."""
+        return settings_of_frame(
+            text=self.text,
+            privacy=self.privacy,
+            generator=self.generator,
+            has_donated=self.donated is not None,
+            user=self.user,
+            record_id=self.record_id,
+            settings=self.settings,
+        )
+
+    def prepared(self, schema: SchemaLike) -> Corpus:
+        """Read, check and split the frame, and extract the attributes of its records."""
+        settings, donated = self.project_settings(), self._donated_frame()
+        opened = open_schema(schema)
+        if opened.asked_of_llm:
+            raise ParamsError(
+                "the Python API cannot read attributes with `source: llm`. Add a column with the "
+                "values to the frame, or make a project with `sugarbush init`"
+            )
+        state = None if self.state is None else state_folder(self.state)
+        return prepare_corpus(self.frame, settings, opened, donated=donated, state=state)
+
+    def _donated_frame(self) -> pd.DataFrame | None:
+        if self.donated is None or isinstance(self.donated, pd.DataFrame):
+            return self.donated
+        return pd.DataFrame({self.text: list(require_texts("donated", self.donated))})

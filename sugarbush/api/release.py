@@ -1,0 +1,159 @@
+"""The result of `synthesize`: texts with their guarantee, their card and their report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from sugarbush.attributes.reader import Labels
+from sugarbush.errors import ParamsError, PrivacyError
+from sugarbush.evolution.parts import Lineage
+from sugarbush.html_table import html_table
+from sugarbush.paths import atomic_directory
+from sugarbush.pipeline.finished_run import FinishedRun
+from sugarbush.pipeline.released import readable, texts_as_lines, write_release, write_texts
+from sugarbush.privacy.accounting import rounded_up
+from sugarbush.report.verdict import Verdict
+
+if TYPE_CHECKING:
+    from sugarbush.report.model import Download, PublicData
+    from sugarbush.report.notebook import ReportPage
+
+_SHOWN_TEXTS, _SHORT = 3, 200  # texts of a release in a notebook, and characters of a text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A synthetic corpus with its privacy guarantee and the ids of its ledger entries.
+
+    `frame` has one row per synthetic text, with the attribute values that were read from the text
+    (see `labels`), the values that were requested for it, and a weight. `verdict` tells how good
+    the texts are, from released and public values. `lineage` contains the candidates and the noisy
+    scores. If `epsilon` is infinite, the texts have no guarantee and must stay private.
+    """
+
+    method: str
+    frame: pd.DataFrame = field(repr=False)
+    delta: float
+    ledger_ids: tuple[str, ...] = field(repr=False)
+    run: str = field(repr=False)
+    lineage: Lineage = field(repr=False)
+    labels: Labels = field(repr=False)
+    verdict: Verdict = field(repr=False)
+    _finished: FinishedRun = field(repr=False)
+
+    @cached_property
+    def card(self) -> Mapping[str, Any] | None:
+        """The release card, or None if the method has no DP guarantee.
+
+        The card describes the ledger at the end of the run. The first access computes the card,
+        which takes a second.
+        """
+        return self._finished.card()
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon on the card, or infinity if the method has no DP guarantee."""
+        return math.inf if self.card is None else float(self.card["promise"]["epsilon"])
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return self.lineage.final.texts
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the texts, the rounds, release.json, the card and the report into a new or empty
+        folder.
+
+        The report is index.html, with links to the texts and the card. Raises ParamsError if the
+        folder is not empty. Raises PrivacyError if the method has no DP guarantee.
+        """
+        from sugarbush.report.downloads import downloads_in_folder
+
+        target, card_files = Path(folder), self._card_files()
+        if target.exists() and any(target.iterdir()):
+            raise ParamsError(f"{target}: is not empty. Choose another folder")
+        with atomic_directory(target) as temporary:
+            write_texts(self.lineage, self._finished.schema, temporary, labels=self.labels)
+            files = {**card_files, "index.html": self._page(downloads_in_folder())}
+            for name, content in files.items():
+                (temporary / name).write_text(content, encoding="utf-8")
+            write_release(
+                temporary,
+                stage=self.method,
+                privacy=self._finished.settings.privacy,
+                ledger_ids=self.ledger_ids,
+                run=self.run,
+                ledger=self._finished.ledger,
+            )
+        return target
+
+    def report(self) -> ReportPage:
+        """Return the public report as one HTML page, which a notebook shows.
+
+        The page contains its texts and its card, so it needs no other file. `report().open()` opens
+        it in the browser, and `report().save("report.html")` writes it. Raises PrivacyError if the
+        method has no DP guarantee.
+        """
+        from sugarbush.report.downloads import TEXTS, downloads_inside
+        from sugarbush.report.notebook import ReportPage
+
+        lines = texts_as_lines(self.lineage.final, self._finished.schema, self.labels)
+        files = {**self._card_files(), TEXTS: lines}
+        return ReportPage(self._page(downloads_inside(files)))
+
+    def _card_files(self) -> dict[str, str]:
+        from sugarbush.report.card import card_json, card_markdown
+
+        if self.card is None:
+            raise PrivacyError(
+                f"method {self.method} has no DP guarantee, so its texts are not released. "
+                "Read the texts from the attribute `texts`"
+            )
+        card = dict(self.card)
+        return {"release_card.json": card_json(card), "release_card.md": card_markdown(card)}
+
+    @cached_property
+    def _public_data(self) -> PublicData:
+        return self._finished.public_data()
+
+    def _page(self, downloads: tuple[Download, ...]) -> str:
+        from sugarbush.report.page import render_public_page
+
+        return render_public_page(replace(self._public_data, downloads=downloads))
+
+    def _repr_html_(self) -> str:
+        """Show the guarantee and the first texts. Without a DP guarantee, show no text, because
+        notebooks are saved with their output."""
+        privacy = self._finished.settings.privacy
+        facts = [("texts", f"{len(self.texts):,}"), ("dataset", privacy.dataset)]
+        if self.card is None:
+            title = f"{self.method}: NOT PRIVATE"
+            return html_table(title, facts, note="No DP guarantee. The texts must stay private.")
+        epsilon, delta = rounded_up(self.epsilon), rounded_up(self.delta)
+        facts.append(("guarantee", f"epsilon {epsilon}, delta {delta}, per {privacy.unit}"))
+        for number, text in enumerate(self.texts[:_SHOWN_TEXTS], start=1):
+            facts.append((f"text {number}", text if len(text) <= _SHORT else text[:_SHORT] + " …"))
+        note = "All texts: .frame. Report: .report(). Card: .card"
+        return html_table(f"Release of {self.method}", facts, note=note)
+
+
+def release_of(finished: FinishedRun) -> Release:
+    """Return the release of a finished run."""
+    lineage = finished.final.lineage
+    return Release(
+        method=finished.method.name,
+        frame=readable(lineage.final, finished.schema, finished.labels),
+        delta=finished.settings.privacy.delta,
+        ledger_ids=finished.ledger_ids,
+        run=finished.final.run,
+        lineage=lineage,
+        labels=finished.labels,
+        verdict=finished.verdict,
+        _finished=finished,
+    )

@@ -1,0 +1,185 @@
+"""Prepares a corpus in memory, and synthesizes texts from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sugarbush.api.frame_arguments import A_GENERATOR, FrameArguments
+from sugarbush.api.release import Release, release_of
+from sugarbush.api.schemas import SchemaLike, open_schema
+from sugarbush.arguments import names_arguments, require_kind
+from sugarbush.data.schema import Schema
+from sugarbush.errors import ParamsError
+from sugarbush.generators.interface import GeneratorSettings
+from sugarbush.methods.interface import Method
+from sugarbush.methods.mosaic import Mosaic
+from sugarbush.pipeline.in_memory import Corpus
+from sugarbush.pipeline.in_memory_settings import settings_of_run
+from sugarbush.pipeline.run_in_memory import run_in_memory
+from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.usable_inputs import require_usable_inputs
+from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.registry import METHODS, use_class
+
+
+@names_arguments
+def prepare(
+    frame: pd.DataFrame,
+    *,
+    text: str = "text",
+    schema: SchemaLike,
+    privacy: PrivacySettings,
+    generator: GeneratorSettings | None = None,
+    donated: pd.DataFrame | Sequence[str] | None = None,
+    user: str | None = None,
+    record_id: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    state: Path | str | None = None,
+) -> Corpus:
+    """Prepare a private corpus once for several calls of `synthesize`.
+
+    The function checks and splits the records and extracts their attributes. The function spends no
+    budget. `synthesize` explains the arguments. Raises InputError; the message names the row and
+    never quotes a text.
+
+    >>> import pandas as pd, sugarbush as sb, tempfile
+    >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
+    >>> topics = {"subject": "letters", "attributes": [
+    ...     {"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}]}
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     corpus = sb.prepare(frame, text="message", schema=topics,
+    ...                         privacy=sb.Privacy(dataset="letters"), state=Path(state))
+    >>> corpus.schema.names
+    ('topic',)
+    """
+    arguments = FrameArguments(
+        frame=frame,
+        text=text,
+        privacy=privacy,
+        generator=generator,
+        donated=donated,
+        user=user,
+        record_id=record_id,
+        settings=settings,
+        state=state,
+    )
+    return arguments.prepared(schema)
+
+
+@names_arguments
+def synthesize(
+    corpus: pd.DataFrame | Corpus,
+    *,
+    text: str = "text",
+    schema: SchemaLike | None = None,
+    method: Method | None = None,
+    generator: GeneratorSettings | None = None,
+    donated: pd.DataFrame | Sequence[str] | None = None,
+    privacy: PrivacySettings | None = None,
+    user: str | None = None,
+    record_id: str | None = None,
+    texts: int | None = None,
+    seed: int = 1,
+    new_draw: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    state: Path | str | None = None,
+    accept_poor: bool = False,
+    report: Callable[[str], None] = lambda line: None,
+) -> Release:
+    """Write a synthetic corpus that resembles the private one, under differential privacy.
+
+    Guarantee: (`privacy.epsilon`, `privacy.delta`)-DP per `privacy.unit`, under add/remove
+    adjacency. Each mechanism is charged to the ledger of `privacy.dataset` before its noise is
+    drawn. The card states the total. A second call with equal arguments and data restores the
+    finished results and costs nothing. With `new_draw`, a second call draws and charges again.
+
+    `corpus` is a frame or a prepared `Corpus`. A frame needs the column `text` and the columns that
+    the schema names. A prepared corpus already has a schema, donated examples, a unit and a state
+    folder. The default `method` is Mosaic(). A method that asks a generator needs `generator`, here
+    or in `prepare`. The `donated` examples are not protected. `texts` is the size of the release,
+    at most 100,000. The default size is about the DP record count, at most 5,000. The size does not
+    affect the privacy cost of a call. A call with another size is charged again if the method then
+    scores another number of texts (see `Mosaic`). `settings` contains further sections of
+    params.yaml. `seed` is public.
+
+    Before the first charge, a rehearsal compares 24 to 40 first texts with the donated examples. If
+    they are poor, the function raises PoorRehearsalError (a ParamsError), unless `accept_poor` is
+    true. Raises BudgetExceededError before a charge that would exceed the
+    cap. Raises SchemaError for an unedited draft, and ParamsError for a missing generator or a
+    simulator without `any_texts`, before the frame is read. Also raises InputError and
+    GeneratorError.
+
+    >>> import pandas as pd, sugarbush as sb, tempfile
+    >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
+    >>> topics = {"subject": "letters", "attributes": [
+    ...     {"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}]}
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     release = sb.synthesize(
+    ...         frame, text="message", schema=topics, state=Path(state),
+    ...         method=sb.Mosaic(candidates=20, prompt="metadata"),
+    ...         generator=sb.Simulator(any_texts=True),  # only to try it: no model, no good texts
+    ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"), texts=12)
+    >>> len(release.texts), release.epsilon <= 1
+    (12, True)
+    """
+    chosen = Mosaic() if method is None else method
+    require_kind("method", chosen, Method, "sb.Mosaic()")
+    use_class(METHODS, chosen.name, type(chosen))
+    if generator is not None:
+        require_kind("generator", generator, GeneratorSettings, A_GENERATOR)
+    if privacy is not None:
+        require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
+    settings_of = partial(
+        settings_of_run,
+        method=chosen,
+        generator=generator,
+        privacy=privacy,
+        texts=texts,
+        seed=seed,
+        settings=settings,
+    )
+    if isinstance(corpus, Corpus):
+        run_settings = settings_of(corpus.settings)
+        _require_usable(run_settings, corpus.schema)
+    else:
+        if schema is None or privacy is None:
+            raise ParamsError("synthesize needs schema= and privacy=, or a prepared corpus")
+        arguments = FrameArguments(
+            frame=corpus,
+            text=text,
+            privacy=privacy,
+            generator=generator,
+            donated=donated,
+            user=user,
+            record_id=record_id,
+            settings=settings,
+            state=state,
+        )
+        run_settings, schema = settings_of(arguments.project_settings()), open_schema(schema)
+        _require_usable(run_settings, schema)  # before the frame is read
+        corpus = arguments.prepared(schema)
+    finished = run_in_memory(
+        corpus,
+        run_settings,
+        run_settings.method(chosen.name),
+        new_draw=new_draw,
+        accept_poor=accept_poor,
+        report=report,
+    )
+    return release_of(finished)
+
+
+def _require_usable(settings: ProjectSettings, schema: Schema) -> None:
+    """Raise an error at once if a method has no generator, or if no release can be good."""
+    asking = [method.name for method in settings.chosen if method.facts.asks_generator]
+    if asking and "provider" not in settings.generator.model_fields_set:
+        raise ParamsError(
+            f"generator: method {asking[0]} needs a generator, which writes the texts. No budget "
+            f"was spent. Give generator={A_GENERATOR}, sb.HuggingFace(...) or sb.Pool(...)"
+        )
+    require_usable_inputs(settings, schema, source="the schema")

@@ -1,0 +1,194 @@
+"""Tables and histograms under differential privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from sugarbush.api.ledgers import open_session
+from sugarbush.api.schemas import SchemaLike, open_schema
+from sugarbush.arguments import names_arguments, require_kind, require_promise
+from sugarbush.data.reading import require_column
+from sugarbush.data.records import as_text
+from sugarbush.data.schema import Schema
+from sugarbush.errors import InputError, ParamsError, SchemaError
+from sugarbush.evolution.starts import LABELS, METADATA
+from sugarbush.pipeline.released import values_of
+from sugarbush.privacy.budget import BudgetRequest, make_plan
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.mechanisms import noisy_histogram
+from sugarbush.randomness import public_rng
+from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
+
+_MOST_RECORDS = 10**6
+
+
+@names_arguments
+def dp_table(
+    frame: pd.DataFrame,
+    *,
+    schema: SchemaLike,
+    epsilon: float,
+    delta: float,
+    dataset: str,
+    cap: float | None = None,
+    engine: str = "sugarbush",
+    seed: int = 1,
+    state: Path | str | None = None,
+) -> Released[pd.DataFrame]:
+    """Synthesize a table that resembles `frame`, with AIM, under differential privacy.
+
+    Guarantee: (epsilon, delta)-DP per row, under add/remove adjacency. The cost is charged to the
+    ledger of `dataset` before any noise is drawn. Each attribute of `schema` is read from its
+    `column` of the frame, which contains the values as they are, such as texts or numbers. The
+    result has one column per attribute, with values of `Attribute.domain`, and its number of rows
+    is a DP estimate. The ledger cannot recognise the same table under another `dataset` name,
+    because a table has no fingerprint. Raises SchemaError for an attribute without a column, and if
+    no row has one of the values of an attribute. Raises ParamsError for an engine that is not
+    installed, and InputError for a missing column. Also raises BudgetExceededError. Errors are
+    raised before the charge. Source: McKenna et al. 2022, "AIM";
+    `docs/decisions/aim-in-gaussian-dp.md`.
+
+    >>> import pandas as pd, sugarbush as sb, tempfile
+    >>> frame = pd.DataFrame({"stars": [1, 3, 5, 5] * 250, "product": ["lamp", "chair"] * 500})
+    >>> schema = {"subject": "orders", "attributes": [
+    ...     {"name": "stars", "column": "stars", "bins": [2, 4]},
+    ...     {"name": "product", "column": "product", "values": ["lamp", "chair"]}]}
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     table = sb.dp_table(frame, schema=schema, epsilon=1.0, delta=1e-6, dataset="orders",
+    ...                         state=Path(state))
+    >>> list(table.value.columns), "chair" in set(table.value["product"])
+    (['stars', 'product'], True)
+    """
+    from sugarbush.tables.engines import synthesize_table
+
+    own = _table_schema(schema)
+    codes = _table_codes(frame, own)
+    require_promise(epsilon, delta)
+    try:
+        params = SynthesizeMetadataSettings.model_validate({"engine": engine})
+    except ValidationError:
+        known = ", ".join(name.value for name in Engine)
+        raise ParamsError(f"engine: expected one of {known} (got {engine!r})") from None
+    plan = make_plan(
+        [BudgetRequest(name=METADATA, share=1.0, count=0)], epsilon=epsilon, delta=delta
+    )
+    session = open_session(dataset, stage="dp_table", cap=cap, delta=delta, state=state)
+    table = synthesize_table(
+        Private(codes),
+        own.domain,
+        mu=plan.of(METADATA).mu,
+        params=params,
+        session=session,
+        rng=public_rng(seed, "table"),
+    )
+    return table.rows.map(lambda rows: pd.DataFrame(values_of(rows, own)))
+
+
+@names_arguments
+def private_histogram(
+    values: Sequence[Any],
+    *,
+    categories: Sequence[Any],
+    epsilon: float,
+    delta: float,
+    dataset: str,
+    cap: float | None = None,
+    user: str | None = None,
+    records_per_unit: int = 1,
+    state: Path | str | None = None,
+) -> Released[pd.Series[int]]:
+    """Count the values in each category, with noise. A count may be negative.
+
+    Guarantee: (epsilon, delta)-DP by the discrete Gaussian mechanism, for adding or removing one
+    value. With `user`, the guarantee is for adding or removing one user with at most
+    `records_per_unit` values. `user` is the name of the user column in the ledger, and the ledger
+    then has the unit user. The cost is charged to the ledger of `dataset` before the noise is
+    drawn. `categories` are public and distinct. A value outside `categories` is
+    counted in the last category. The ledger cannot recognise the same values under another
+    `dataset` name, because the values have no fingerprint. Raises ParamsError or
+    BudgetExceededError before the charge.
+
+    >>> import sugarbush as sb, tempfile
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     counts = sb.private_histogram(["a", "b", "a"] * 100, categories=["a", "b", "other"],
+    ...                                   epsilon=1.0, delta=1e-6, dataset="letters",
+    ...                                   state=Path(state))
+    >>> list(counts.value.index)
+    ['a', 'b', 'other']
+    """
+    place = {category: number for number, category in enumerate(categories)}
+    if not place or len(place) != len(categories):
+        raise ParamsError("categories: expected at least one category, and all of them distinct")
+    if not 1 <= records_per_unit <= _MOST_RECORDS or records_per_unit % 1:
+        raise ParamsError(
+            f"records_per_unit must be a whole number from 1 to {_MOST_RECORDS} "
+            f"(got {records_per_unit})"
+        )
+    records_per_unit = int(records_per_unit)  # the ledger stores no other type
+    if records_per_unit > 1 and user is None:
+        raise ParamsError(
+            f"records_per_unit={records_per_unit} is a limit per user. Set user= to the name of "
+            'the user column, for example user="customer"'
+        )
+    if isinstance(values, str):
+        raise ParamsError("private_histogram needs a list of values, not one text")
+    require_promise(epsilon, delta)
+    bins = np.array([place.get(value, len(place) - 1) for value in values], dtype=np.int64)
+    plan = make_plan(
+        [BudgetRequest(name=LABELS, share=1.0, count=1)],
+        epsilon=epsilon,
+        delta=delta,
+        records_per_unit=records_per_unit,
+    )
+    session = open_session(
+        dataset,
+        stage="private_histogram",
+        cap=cap,
+        delta=delta,
+        state=state,
+        user_column=user,
+        records_per_unit=records_per_unit,
+    )
+    counts = noisy_histogram(
+        Private(bins), size=len(place), stddev=plan.of(LABELS).stddev, session=session
+    )
+    return counts.map(lambda found: pd.Series(found, index=list(categories)))
+
+
+def _table_schema(schema: SchemaLike) -> Schema:
+    """Return the schema of a table. Raises SchemaError if an attribute is not a column."""
+    own = open_schema(schema)
+    for attribute in own.attributes:
+        if attribute.column is None:
+            raise SchemaError(
+                f"schema: attribute '{attribute.name}' is read from texts by "
+                f"{attribute.value_source}. A table needs `column`, the name of a column"
+            )
+    return own
+
+
+def _table_codes(frame: pd.DataFrame, schema: Schema) -> NDArray[np.int64]:
+    """Return the codes (n, d) of the values in the frame, in schema order."""
+    require_kind("frame", frame, pd.DataFrame, "a pandas DataFrame")
+    codes = np.empty((len(frame), len(schema.attributes)), dtype=np.int64)
+    for place, attribute in enumerate(schema.attributes):
+        column = str(attribute.column)
+        require_column(frame, column, asked_by=f"attribute '{attribute.name}'")
+        values = frame[column]
+        if isinstance(values, pd.DataFrame):
+            raise InputError(f"the frame has two columns with the name '{column}'")
+        codes[:, place] = [attribute.code(as_text(value)) for value in values]
+        if len(frame) and (codes[:, place] == len(attribute.domain) - 1).all():
+            raise SchemaError(
+                f"attribute '{attribute.name}': no row of column '{column}' has one of its values, "
+                "so the table would have one value. No budget was spent. Compare the spelling of "
+                "the values in the schema and in the frame"
+            )
+    return codes

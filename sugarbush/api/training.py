@@ -1,0 +1,119 @@
+"""Fine-tunes a language model with DP-SGD."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from sugarbush import versions
+from sugarbush.api.ledgers import open_ledger, state_folder
+from sugarbush.arguments import names_arguments, require_promise, require_texts
+from sugarbush.data.private_store import keyed_digest
+from sugarbush.errors import ParamsError
+from sugarbush.paths import atomic_directory
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.fingerprint import make_dataset_fingerprint
+from sugarbush.privacy.key import state_key
+from sugarbush.privacy.results import open_result_store
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.snapshots import Snapshots
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateModel:
+    """A model trained by DP-SGD, with its folder, guarantee and ids of ledger entries."""
+
+    folder: Path
+    epsilon: float
+    delta: float
+    ledger_ids: tuple[str, ...]
+
+
+@names_arguments
+def train_dpsgd(
+    texts: Sequence[str],
+    *,
+    model: str | Path,
+    output: str | Path,
+    records: float,
+    epsilon: float,
+    delta: float,
+    dataset: str,
+    epochs: float = 3.0,
+    batch_size: float = 256.0,
+    max_length: int = 128,
+    learning_rate: float = 1e-3,
+    clip_norm: float = 1.0,
+    lora_rank: int | None = None,
+    device: str = "auto",
+    cap: float | None = None,
+    state: Path | str | None = None,
+) -> PrivateModel:
+    """Fine-tune a causal language model on private texts with DP-SGD.
+
+    Guarantee: (epsilon, delta)-DP per text, under add/remove adjacency, by the Poisson-subsampled
+    Gaussian mechanism. The cost is charged to the ledger of `dataset` before the first step.
+    `records` is a public estimate of the number of texts. The sampling rate and the number of steps
+    are computed from `records`, never from the true number. `output` is a new folder for weights,
+    tokenizer and model_card.json. A second call with equal texts and arguments continues from the
+    last checkpoint, or restores the finished weights, without a second charge. Other texts or
+    arguments start another run. Raises BudgetExceededError. Raises PrivacyError if the model's
+    gradients cannot be clipped exactly per record. Source: Abadi et al. 2016, Algorithm 1;
+    `docs/decisions/dp-sgd-clipping.md`.
+    """
+    from sugarbush.training.fine_tune import FineTuning, fine_tune
+
+    require_texts("texts", texts)
+    require_promise(epsilon, delta)
+    target = Path(output)
+    if target.exists() and any(target.iterdir()):
+        raise ParamsError(f"{target}: is not empty. Choose another folder")
+    folder, private = state_folder(state), tuple(texts)
+    ledger = open_ledger(dataset, cap=cap, delta=delta, state=folder)  # raises ParamsError
+    wanted = FineTuning(
+        model=str(model),
+        records=records,
+        epochs=epochs,
+        batch_size=batch_size,
+        max_length=max_length,
+        learning_rate=learning_rate,
+        clip_norm=clip_norm,
+        lora_rank=lora_rank,
+        device=device,
+    )
+    key = state_key(folder)
+    texts_digest = keyed_digest([pd.DataFrame({"text": private})], key=key)
+    own_key = {
+        "version": versions.TRAINING,
+        "texts": Snapshots(folder, dataset).of("train_dpsgd: texts", digest=texts_digest),
+        "settings": {**asdict(wanted), "device": None},
+        "epsilon": epsilon,
+        "delta": delta,
+    }
+    # The store's lock prevents two processes from drawing noise under one charge.
+    with (
+        open_result_store(
+            folder, dataset=dataset, stage="train_dpsgd", key=own_key, forced=False
+        ) as store,
+        atomic_directory(target) as output_folder,
+    ):
+        trained = fine_tune(
+            Private(private),
+            wanted,
+            epsilon=epsilon,
+            session=PrivacySession(
+                ledger=ledger,
+                stage="train_dpsgd",
+                run=store.run,
+                dataset_fingerprint=make_dataset_fingerprint(private, key=key),
+            ),
+            checkpoints=folder / "training" / dataset / store.run,
+            counts=store.folder,
+            output=output_folder,
+        )
+    return PrivateModel(
+        folder=target, epsilon=trained.value, delta=delta, ledger_ids=trained.ledger_ids
+    )

@@ -1,0 +1,116 @@
+"""Runs a method on a corpus in memory: the work of its stages, in order, in one process."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from sugarbush.errors import ParamsError
+from sugarbush.methods.interface import (
+    FinalSet,
+    Initial,
+    Method,
+    MethodInputs,
+    OneStageMethod,
+    TrainedMethod,
+)
+from sugarbush.methods.of_parts import PartsMethod
+from sugarbush.pipeline.finished_run import FinishedRun, metadata_files
+from sugarbush.pipeline.in_memory import Corpus, InMemoryProject
+from sugarbush.pipeline.judging import judge
+from sugarbush.pipeline.metadata import MetadataRequest
+from sugarbush.pipeline.preflight import preflight
+from sugarbush.pipeline.rehearsal import alternatives, rehearse
+from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.reservation import Reservation
+
+
+def run_in_memory(
+    corpus: Corpus,
+    settings: ProjectSettings,
+    method: Method,
+    *,
+    new_draw: bool,
+    accept_poor: bool,
+    report: Callable[[str], None],
+) -> FinishedRun:
+    """Draw the DP metadata, run the stages of `method`, and judge its texts.
+
+    Each mechanism is charged before its noise is drawn. Finished results are restored, unless
+    `new_draw` is true. Before the first charge, the encoder, the generator, the models and the
+    generator's first texts are checked.
+    """
+    project = _with_best_prompts(InMemoryProject(corpus, settings, accept_poor=accept_poor))
+    with Reservation() as project.reservation:
+        metadata = MetadataRequest(project).release(
+            forced=new_draw, before_charge=lambda: preflight(project)
+        )
+        inputs = project.method_inputs(
+            method, stage="synthesize", metadata=metadata.value(), report=report
+        )
+        if method.facts.pretrained is not None:
+            from sugarbush.pipeline.stages.pretrain import write_models  # slow
+
+            write_models(project.pretrained, project)
+        first, final = run_stages_of(method, inputs, new_draw=new_draw)
+        texts, reader = final.lineage.final, project.label_reader(inputs.public.metadata, method)
+        labels = reader.read(texts.texts, texts.codes)
+        return FinishedRun(
+            settings=project.settings,
+            schema=project.schema,
+            method=method,
+            final=final,
+            first=first,
+            labels=labels,
+            verdict=judge(final.lineage, labels, reader=reader, wanted=inputs.public.texts),
+            metadata=metadata_files(metadata),
+            metadata_ids=metadata.ledger_ids,
+            engine=metadata.described["engine"],
+            donated=project.donated_codes,
+            ledger=project.ledger().snapshot(),
+            plan=project.plan,
+        )
+
+
+def run_stages_of(
+    method: Method, inputs: MethodInputs, *, new_draw: bool
+) -> tuple[Initial | None, FinalSet]:
+    """Run the stages of a method in order. Return the first candidates, if any, and the texts."""
+    if isinstance(method, TrainedMethod):
+        return None, _trained(method, inputs, new_draw=new_draw)
+    if isinstance(method, PartsMethod):
+        first = method.initialise(inputs)
+        candidates = Released(first.population, first.ledger_ids)
+        return first, method.enlarge(inputs, method.evolve(inputs, candidates, forced=new_draw))
+    assert isinstance(method, OneStageMethod)
+    return None, method.evolve(inputs, None, forced=new_draw)
+
+
+def _trained(method: TrainedMethod, inputs: MethodInputs, *, new_draw: bool) -> FinalSet:
+    trained = method.finetune(inputs, forced=new_draw)
+    if trained is None:
+        raise ParamsError("synthesize trains in one process. Set training.processes: 1")
+    folder = Path(tempfile.mkdtemp(prefix="sugarbush-model-"))
+    try:
+        trained.save(folder)
+        return method.generate(inputs, Released(folder, trained.ledger_ids))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _with_best_prompts(project: InMemoryProject) -> InMemoryProject:
+    """Return the project with the form of prompts that a rehearsal chooses, if there are several.
+
+    The choice is repeated in each call, because another form is another run. Its answers are
+    cached.
+    """
+    (method, *_) = project.settings.chosen
+    if not method.facts.asks_generator or len(alternatives(project)) == 1:
+        return project
+    rehearsal = rehearse(project)
+    if rehearsal is None or not rehearsal.changes:
+        return project
+    return project.with_assignments(rehearsal.changes)

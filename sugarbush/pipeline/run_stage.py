@@ -1,0 +1,67 @@
+"""Runs a stage in a project, and is the entry point of the modules `tasks/<name>.py`."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sugarbush.pipeline.dvc_lock import copy_lock
+from sugarbush.pipeline.stage import Stage
+
+if TYPE_CHECKING:  # slow imports
+    from sugarbush.methods.interface import Method
+    from sugarbush.pipeline.project import Project
+
+
+def execute(stage: Stage, project: Project, method: Method | None = None) -> None:
+    """Run a stage of a project in this process, or skip a stage that no method needs.
+
+    `method` is needed by a stage that runs for each method.
+    """
+    if not stage.is_needed(project.settings, method):
+        stage.skip(project.base, method)
+        return
+    copy_lock(project.base)
+    project.refuse_foreign_releases()
+    if stage.spends or (method is not None and method.stays_private):
+        project.require_usable_inputs()
+    if stage.reads_records:
+        project.require_prepared()
+    function = import_module(stage.module).run
+    if stage.by_method:
+        function(project, method)
+    else:
+        function(project)
+
+
+def run_stage(name: str) -> None:
+    """Run a stage in the current folder, as `python -m tasks.<name>` does. After a failure, print
+    one message without private data, and exit with the error's code."""
+    from sugarbush.pipeline.parent_death import die_with_dvc
+
+    die_with_dvc()  # must come before the slow imports below
+    gc.set_threshold(50_000, 20, 20)  # objects of imports live until the end of the process
+    from sugarbush.pipeline.entry_point import run_with_error_report
+    from sugarbush.pipeline.graph import stage_named
+    from sugarbush.pipeline.settings import FILE, load_params
+
+    stage = stage_named(name)
+    parser = argparse.ArgumentParser(prog=f"python -m tasks.{name}")
+    if stage.by_method:
+        parser.add_argument("--method", required=True)
+    method_name: str | None = getattr(parser.parse_args(), "method", None)
+
+    def run(base: Path) -> None:
+        settings = load_params(base / FILE)
+        method = None if method_name is None else settings.method(method_name)
+        if not stage.is_needed(settings, method):
+            stage.skip(base, method)
+            return
+        from sugarbush.pipeline.project_in_folder import open_project  # slow
+
+        execute(stage, open_project(base, settings=settings), method)
+
+    run_with_error_report(name if method_name is None else f"{name}@{method_name}", run)
