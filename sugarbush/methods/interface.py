@@ -243,6 +243,8 @@ class Method(Section):
     ...     texts: int = 20
     ...     def budget_requests(self):
     ...         return (BudgetRequest(name="counts:counts", count=1),)
+    ...     def evolve(self, inputs, first, *, forced):
+    ...         ...
     >>> Counts(texts=5).facts.card_settings
     {'texts': 5}
     """

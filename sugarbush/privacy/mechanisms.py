@@ -148,7 +148,7 @@ def _summed_here(
     total, lock = np.zeros(size, dtype=np.int64), Lock()
 
     def add(span: slice) -> None:
-        block, done = vectors[span], 0
+        block, done = _rows(vectors[span]), 0
         sums = np.zeros(size, dtype=np.int64)
         for rows in scores(block):
             if rows.dtype.kind != "i" or rows.shape[1:] != (size,):
@@ -163,6 +163,11 @@ def _summed_here(
     every = blocks(len(vectors), _BLOCK_ROWS)
     run_in_threads(add, every, threads=thread_count(), what="scores of the records")
     return total
+
+
+def _rows(batch: Any) -> Any:
+    """Return a slice of the records. A list of rows becomes an array."""
+    return np.asarray(batch) if isinstance(batch, list) else batch
 
 
 def _sum_of_bounded(rows: NDArray[Any], norm: int) -> NDArray[np.int64]:

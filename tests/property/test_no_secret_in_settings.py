@@ -52,7 +52,8 @@ def places(fields: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         yield at
 
 
-PLACES = sorted(set(places(default_fields())))
+# The texts of a pool may contain addresses.
+PLACES = sorted(set(places(default_fields())) - {("generator", "pool", "texts")})
 KINDS = sorted(
     {kind for kind in [*Section.__subclasses__()] for kind in (kind, *kind.__subclasses__())},
     key=lambda kind: (kind.__module__, kind.__qualname__),

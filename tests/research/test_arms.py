@@ -29,7 +29,7 @@ def test_arms_that_vote_have_equal_rounds_candidates_and_variations() -> None:
     # mosaic has no variations: all its candidates are first texts.
     varied = [own for own in settings.values() if "variations" in own]
     assert {own["candidates"] // own["variations"] for own in varied} == {40}
-    assert settings["sugarbush"]["score_width"] == 0.2
+    assert settings["sugarbush"]["scorer"] == "kernel"
     assert arms["maple-weak"].attributes == ["product_group", "region"]
 
 

@@ -31,7 +31,7 @@ def sweep_of(**changes: Any) -> Sweep:
         "settings": {"evaluate": {"max_texts": 50}},
         "evolution": {"candidates": 40, "rounds": 2},
         "arms": {
-            "public": {"method": "public", "settings": {"methods": {"public": {"rounds": 0}}}},
+            "public": {"method": "public", "settings": {"methods": {"public": {}}}},
             "maple": {"method": "maple"},
             "weak": {"method": "maple", "settings": {"methods": {"maple": {"rounds": 1}}}},
         },
@@ -58,7 +58,6 @@ def test_arms_have_equal_evolutions_but_for_what_they_say_themselves() -> None:
     assert method_in(found["maple"], Maple).candidates == 40
     assert method_in(found["maple"], Maple).rounds == 2
     assert method_in(found["weak"], Maple).rounds == 1
-    assert method_in(found["public"], Public).rounds == 0
     assert {params.evaluate.max_texts for params in found.values()} == {50}
 
 

@@ -30,8 +30,10 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.training.fine_tune": "epsilon of the plan that the training followed",
     "sugarbush.privacy.results": "a finished draw, restored with its entries",
     "sugarbush.evolution.evolve": "requests made of released parents",
+    "sugarbush.evolution.writer": "no answers to no requests",
     "sugarbush.evolution.enlarge": "requests made of rows of the DP table",
     "sugarbush.generators.openai.generator": "answers to released requests",
+    "sugarbush.generators.pool": "answers to released requests, with released numbers",
     "sugarbush.generators.huggingface.generator": "answers to released requests",
     "sugarbush.pipeline.run_in_memory": "results of this process, with their entries",
     # Values restored from a released folder, with the ledger entries in its release.json.

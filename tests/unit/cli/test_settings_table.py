@@ -63,7 +63,7 @@ def test_one_section_is_printed_with_its_values_here(folder: Path) -> None:
     assert all(line.startswith(("methods.augpe", "setting", " ")) for line in lines)
     (rounds,) = [line for line in lines if line.startswith("methods.augpe.rounds ")]
     assert "10 (here: 3)" in rounds
-    assert "Number of rounds of private votes" in rounds
+    assert "Number of rounds of private scores" in rounds
 
 
 def test_the_endpoint_for_labels_names_what_it_shares(folder: Path) -> None:

@@ -95,7 +95,7 @@ def with_generator(**changes: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("provider", "name"),
     [
-        ("simulator", "Simulator"),
+        ("simulator", "SimulatorWriter"),
         ("openai", "OpenAiGenerator"),
         ("huggingface", "HuggingFaceGenerator"),
     ],

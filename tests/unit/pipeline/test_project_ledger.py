@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from tests.settings import params
 
 
@@ -12,8 +12,8 @@ def test_the_example_keeps_its_ledger_in_the_checkout_also_from_an_experiments_c
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SUGARBUSH_STATE", raising=False)
-    here = Project(tmp_path, settings=params()).ledger()
-    copy = Project(tmp_path / ".dvc/tmp/exps/standalone/abc", settings=params()).ledger()
+    here = open_project(tmp_path, settings=params()).ledger()
+    copy = open_project(tmp_path / ".dvc/tmp/exps/standalone/abc", settings=params()).ledger()
     assert here.path == copy.path
     assert here.path.is_relative_to(tmp_path / ".state")
 
@@ -22,5 +22,5 @@ def test_a_release_keeps_its_ledger_outside_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SUGARBUSH_STATE", raising=False)
-    ledger = Project(tmp_path, settings=params(privacy__purpose="release")).ledger()
+    ledger = open_project(tmp_path, settings=params(privacy__purpose="release")).ledger()
     assert not ledger.path.is_relative_to(tmp_path)

@@ -41,7 +41,8 @@ def mechanism_of(settings: ProjectSettings, metadata: MetadataRelease = COUNTED)
     method = settings.method("dpft")
     assert isinstance(method, DPFT)
     inputs: Any = SimpleNamespace(
-        budget=plan_of(settings), metadata=metadata, privacy=settings.privacy
+        private=SimpleNamespace(budget=plan_of(settings), privacy=settings.privacy),
+        public=SimpleNamespace(metadata=metadata),
     )
     return method._mechanism(inputs)
 

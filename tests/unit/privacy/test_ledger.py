@@ -287,7 +287,7 @@ def test_the_state_is_for_its_owner_alone(tmp_path: Path) -> None:
 def test_a_charge_far_below_the_cap_needs_no_distribution(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sugarbush.privacy.ledger.epsilon", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("sugarbush.privacy.entries.epsilon", lambda *_, **__: 1 / 0)
     charge(ledger_at(tmp_path, cap=100.0))
 
 

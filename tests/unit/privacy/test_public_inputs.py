@@ -98,17 +98,6 @@ def test_a_setting_that_a_later_version_adds_renews_no_name(base: Path) -> None:
     assert found == {"prepare": {"min_records": 20}, "privacy.unit": "record"}
 
 
-def test_names_of_versions_without_public_inputs_stay(tmp_path: Path) -> None:
-    snapshots = Snapshots(tmp_path, "release-x")
-    first = snapshots.of("codes", digest="c", within="1")
-    file = tmp_path / "snapshots/release-x.json"
-    fields = json.loads(file.read_text())
-    del fields["codes"]["public"]
-    file.write_text(json.dumps(fields))
-    assert snapshots.of("codes", digest="c", within="1", public="p") == first
-    assert snapshots.of("codes", digest="c", within="1", public="q") != first
-
-
 def test_the_api_renews_names_as_the_stages_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

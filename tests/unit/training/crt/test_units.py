@@ -157,7 +157,7 @@ def test_the_card_says_that_labelled_secrets_are_not_covered():
     card = confidentiality_card(TRAINING, gamma=1.0, delta=1e-5, measured=None)
     said = " ".join(card["not_covered"])
     assert "Secrets in the labelled texts" in said
-    assert "kinds that crt.must_find leaves out" in said
+    assert "kinds that methods.crt.must_find leaves out" in said
 
 
 def test_the_card_keeps_confidentiality_apart_from_dp():

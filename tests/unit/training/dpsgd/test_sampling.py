@@ -23,7 +23,7 @@ def test_with_fewer_units_than_a_batch_everyone_is_in_every_step():
 
 @pytest.mark.parametrize("unit_count", [0.9, -12.0, float("nan")])
 def test_a_dp_count_of_zero_is_an_error_that_names_the_setting(unit_count):
-    with pytest.raises(ParamsError, match=r"finetune\.records"):
+    with pytest.raises(ParamsError, match=r"methods\.dpft\.records"):
         make_schedule(batch_size=100, epochs=3, unit_count=unit_count)
 
 

@@ -396,7 +396,7 @@ def test_a_model_that_cannot_be_clipped_exactly_is_refused_before_the_charge(
 def test_a_model_that_opacus_alone_clips_wrongly_is_refused_before_the_charge(tmp_path, ledger):
     """For the padding row of an embedding, Opacus computes a gradient and autograd does not."""
     performance = replace(PERFORMANCE, clipping=Clipping.OPACUS)
-    with pytest.raises(PrivacyError, match=r"exactly.*Set `finetune\.clipping: book_keeping`"):
+    with pytest.raises(PrivacyError, match=r"exactly.*Set `training\.clipping: book_keeping`"):
         run(tmp_path, ledger, model=tiny_llama(padding_token=3), performance=performance)
     assert ledger.entries() == ()
 
