@@ -11,7 +11,7 @@ import pytest
 
 import sugarbush as sb
 from examples.methods.steering import ONE, Steered, contributions, learn, scaled, steered
-from examples.methods.token_by_token import token_by_token
+from examples.methods.token_by_token import TokenByToken, spelled, token_by_token
 from sugarbush.generators import ActivationReader, GeneratorContext, RandomRequest
 from sugarbush.privacy import DiscreteGaussian
 from tests.integration.llm.tiny_gpt2 import save_tiny_gpt2
@@ -32,19 +32,46 @@ LETTERS = ["My lamp is broken", "my chair is late", "My lamp is late"] * 200
 
 def written(session: sb.PrivacySession, **changes: Any) -> sb.Released[tuple[str, ...]]:
     fields = {"texts": 100, "words": 8, "stddev": 80.0} | changes
-    return token_by_token(sb.Private(LETTERS), VOCABULARY, session=session, **fields)  # type: ignore[arg-type]
+    tokens = token_by_token(sb.Private(LETTERS), VOCABULARY, session=session, **fields)  # type: ignore[arg-type]
+    return tokens.map(lambda rows: spelled(rows, VOCABULARY))
 
 
 def test_800_planned_tokens_are_one_charge(tmp_path: Path) -> None:
     session = session_in(tmp_path)
-    found = written(session)
+    texts = written(session)
     (entry,) = session.ledger.entries()
     assert entry.event == DiscreteGaussian(stddev=80.0, count=800)
-    assert found.ledger_ids == (entry.id,)
+    assert texts.ledger_ids == (entry.id,)
     assert session.ledger.total() < 2
-    assert len(found.value) == 100
-    assert "my lamp is broken" in found.value
-    assert {word for text in found.value for word in text.split()} == set(VOCABULARY)
+    assert len(texts.value) == 100
+    assert "my lamp is broken" in texts.value
+    assert {word for text in texts.value for word in text.split()} == set(VOCABULARY)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_encoder")
+def test_a_release_token_by_token_has_one_charge_and_is_restored(tmp_path: Path) -> None:
+    def release() -> sb.Release:
+        return sb.synthesize(
+            pd.DataFrame({"message": [f"{text} {i}" for i, text in enumerate(LETTERS)]}),
+            text="message",
+            schema={"subject": "letters", "attributes": [
+                {"name": "item", "values": ["lamp"], "keywords": {"lamp": ["lamp"]}}]},
+            method=TokenByToken(vocabulary=VOCABULARY, count=10, words=5),
+            privacy=sb.Privacy(epsilon=2, dataset="complaints"),
+            texts=10,
+            state=tmp_path,
+        )  # fmt: skip
+
+    made = release()
+    ledger = sb.open_ledger("complaints", state=tmp_path)
+    (entry,) = ledger.entries()
+    assert entry.event.count == 50  # type: ignore[attr-defined]
+    assert made.ledger_ids == (entry.id,) and made.epsilon <= 2
+    assert made.card is not None
+    assert made.card["made_by"]["settings"]["methods"]["token_by_token"]["words"] == 5
+    assert release().texts == made.texts
+    assert len(ledger.entries()) == 1
 
 
 def test_tokens_beyond_the_cap_are_refused_before_the_first(tmp_path: Path) -> None:
@@ -135,7 +162,10 @@ def test_a_steered_release_has_one_charge_and_is_restored(
             texts=8,
             state=tmp_path,
             accept_poor=True,
-            settings={"generator": {"max_dropped_share": 0.99}},
+            settings={
+                "generator": {"max_dropped_share": 0.99},
+                "initialise": {"length": {"words": 20}},
+            },
             **changes,
         )  # fmt: skip
 

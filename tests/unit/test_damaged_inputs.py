@@ -246,7 +246,9 @@ ODD_JOBS: list[Callable[[dict[str, Any]], Any]] = [
 def test_a_damaged_batch_file_is_refused(
     odd: Callable[[dict[str, Any]], Any], tmp_path: Path
 ) -> None:
-    job = BatchJob(name="b", base_url="u", model="m", id=None, keys=("k",), account="a", worst_cost=1.0)
+    job = BatchJob(
+        name="b", base_url="u", model="m", id=None, keys=("k",), account="a", worst_cost=1.0
+    )
     save_job(tmp_path, job)
     assert jobs_with(tmp_path, ["k"]) == (job,)
     path = tmp_path / "b.json"

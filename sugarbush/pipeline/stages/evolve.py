@@ -22,8 +22,7 @@ NAME = "evolve"
 
 def run(project: Project, method: OneStageMethod) -> None:
     """Run the rounds and release the result. Finished rounds are restored."""
-    if method.stages[0] == NAME and method.facts.asks_generator:
-        # evolve is the method's first stage, so the generator is not yet checked
+    if method.stages[0] == NAME:  # nothing is checked yet
         preflight(project)
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     first = first_candidates(project.roots, method, project.schema)

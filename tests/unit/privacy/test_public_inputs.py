@@ -17,7 +17,6 @@ import yaml
 
 import sugarbush as sb
 from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.privacy.snapshots import Snapshots
 from tests.integration.project import SCHEMA, TINY_ENCODER, letters
 from tests.unit.pipeline.small_project import run_stages, write_project
 
