@@ -18,7 +18,6 @@ from sugarbush.evolution.starts import METADATA
 from sugarbush.generators.openai.cost import journal_path, read_journal
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import TEXTS
-from sugarbush.pipeline.run_stage import execute
 from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Reply, completion, failure, letter
@@ -178,7 +177,7 @@ def test_a_run_with_an_endpoint_that_is_not_trusted_ends_before_any_charge(
     told("estimate", run, labels=True)
     project = open_project(Path())
     for stage in (fingerprint, prepare):
-        execute(stage, project)
+        stage.run(project)
     with pytest.raises(ParamsError, match="Nothing was sent"):
         extract_metadata.run(project)
     assert not run.server.raw
@@ -247,7 +246,7 @@ def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
     told("estimate", run, **{f"{OPENAI}base_url": "http://127.0.0.1:9/v1"})
     project = open_project(Path())
     for stage in (fingerprint, prepare, extract_metadata):
-        execute(stage, project)
+        stage.run(project)
     with pytest.raises(GeneratorError, match="cannot be reached"):
         synthesize_metadata.run(project)
     assert not project.ledger().entries()
@@ -275,7 +274,7 @@ def test_a_run_that_the_cap_cannot_carry_to_its_end_draws_nothing(
     told("estimate", run, privacy__epsilon=1.0, privacy__cap=1.3)
     project = open_project(Path())
     for stage in (fingerprint, prepare, extract_metadata):
-        execute(stage, project)
+        stage.run(project)
     ledger, plan = project.ledger(), project.plan
     for part in plan.allocations:
         ledger.charge(part.event, stage=part.name, run="last week")

@@ -15,17 +15,15 @@ SLOW = (
 PROGRAM = """
 import sys
 from pathlib import Path
-from sugarbush.pipeline import entry_point, graph, settings, stage
+from sugarbush.pipeline import entry_point, graph, run_stage, settings, stage
 assert not set(sys.modules) & {"pandas", "pyarrow"}, "a skipped stage needs neither"
 from sugarbush.pipeline.stages import fingerprint, make_example
 assert "pandas" not in sys.modules, "most runs start these stages, which read no table"
 from sugarbush.pipeline.stages import evolve, extract_metadata, fingerprint, initialise, prepare
 from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.run_stage import execute
 if sys.argv[1:]:
     for stage in (fingerprint, prepare, extract_metadata):
-        execute(stage, open_project(Path()))
+        stage.run(open_project(Path()))
     project = open_project(Path())
     initialise.run(project, project.settings.method("maple"))
 print(*sorted(set("@".split()) & set(sys.modules)))
