@@ -41,9 +41,9 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
     if (base / FILE).exists():
         chosen = load_params(base / FILE).chosen  # errors name the file
         deep_merge(complete, yaml.safe_load((base / FILE).read_text(encoding="utf-8")))
-    methods = MethodsSection.model_validate(complete.pop("methods"))
+    methods = MethodsSection.for_display(complete.pop("methods"))
     params = parse_params(complete).model_copy(update={"methods": methods})
-    values = params.model_dump(mode="json", by_alias=True)
+    values = params.model_dump(mode="json", by_alias=True, warnings=False)  # `required`
     values["methods"] |= {method.name: method.model_dump(mode="json") for method in chosen}
     chosen_names = {f"methods.{method.name}" for method in chosen}
     table = Table(box=None, padding=(0, 2, 0, 0))

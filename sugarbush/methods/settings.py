@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ConfigDict, model_validator
@@ -32,6 +33,17 @@ class MethodsSection(Section):
         """Return the methods `names` with their defaults."""
         return cls.model_validate({name: {} for name in names})
 
+    @classmethod
+    def for_display(cls, sections: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Return methods whose settings may be the word `required`, for a table of settings."""
+        methods = {}
+        for name, fields in sections.items():
+            kind = method_class(name)
+            is_complete = not any(field.is_required() for field in kind.model_fields.values())
+            make = kind.model_validate if is_complete else partial(_constructed, kind)
+            methods[name] = make(fields)
+        return cls.model_construct(**methods)
+
     @property
     def by_name(self) -> Mapping[str, Method]:
         """The chosen methods, in their order."""
@@ -50,6 +62,10 @@ class MethodsSection(Section):
             )
         sections = {name: {} if given is None else given for name, given in fields.items()}
         return parse_sections({name: _kind(name) for name in sections}, sections)
+
+
+def _constructed(kind: type[Method], fields: Mapping[str, Any]) -> Method:
+    return kind.model_construct(**fields)
 
 
 def _mapping(fields: Any) -> str:

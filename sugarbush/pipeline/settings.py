@@ -276,7 +276,8 @@ def default_fields() -> dict[str, Any]:
 def _method_defaults(name: str) -> dict[str, Any]:
     kind = method_class(name)
     required = {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
-    return required or kind().model_dump(mode="json")
+    method = kind.model_construct(None, **required) if required else kind()
+    return method.model_dump(mode="json", warnings=False)
 
 
 def _every_generator() -> dict[str, Any]:

@@ -109,7 +109,15 @@ def _template() -> dict[str, bytes]:
         Snapshots(state, "release-letters").of("corpus", digest="a")
         save_job(
             state / "batches",
-            BatchJob(name="b", base_url="u", model="m", id=None, keys=("k",), account="letters"),
+            BatchJob(
+                name="b",
+                base_url="u",
+                model="m",
+                id=None,
+                keys=("k",),
+                account="letters",
+                worst_cost=1.0,
+            ),
         )
         meter = Meter(state, account="letters", stage="s", params=_PARAMS)
         meter.admit(0.5)

@@ -7,6 +7,7 @@ from typing import ClassVar
 import pytest
 from typer.testing import CliRunner, Result
 
+from sugarbush import registry
 from sugarbush.cli.main import app
 from sugarbush.methods import settings as method_settings
 from sugarbush.methods.maple import Maple
@@ -77,3 +78,20 @@ def test_an_unknown_section_is_refused() -> None:
     refused = output_of("methods.mapel")
     assert refused.exit_code != 0
     assert "'methods.mapel' is not a section or a setting" in refused.output
+
+
+def test_a_method_with_a_setting_that_must_be_given_is_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Worded(Maple):
+        """A method whose words nobody can guess."""
+
+        name: ClassVar[str] = "worded"
+
+        words: tuple[str, ...]
+        """Words that a text may have."""
+
+    monkeypatch.setitem(registry._OF_THIS_PROCESS, (registry.METHODS, "worded"), Worded)
+    printed = output_of("methods.worded").output
+    line = next(x for x in printed.splitlines() if ".words " in x)
+    assert "required" in line and "Words that a text may have" in line
