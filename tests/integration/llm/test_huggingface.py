@@ -365,7 +365,7 @@ def test_a_rehearsal_compares_both_forms_of_a_chat_model_only(chat: Path, plain:
     assert both.alternatives(examples=False) == (both,)
     changed = both.alternatives(examples=True)[1]
     assert changed.differences(both) == ('generator.huggingface.form="list"',)
-    assert "form" not in both.identity() and changed.identity()["form"] == "list"
+    assert both.identity()["form"] == "auto" and changed.identity()["form"] == "list"
 
 
 def test_the_token_limit_of_a_list_follows_its_longest_example(plain: Path, tmp_path: Path) -> None:
