@@ -64,13 +64,13 @@ def test_a_second_run_with_settings_that_affect_no_output_does_and_charges_nothi
     assert project.charges() == before
 
 
-def test_the_seed_of_evaluate_reruns_evaluate_and_report_and_its_old_value_both_again(
+def test_a_setting_of_evaluate_reruns_evaluate_and_report_and_its_old_value_both_again(
     project: Checkout,
 ) -> None:
     """DVC must not restore the public files of a report from its cache without the internal
     files."""
     before = project.charges()
-    ran = project.stages_run(project.dvc_in_one_process("exp", "run", "-S", "evaluate.seed=2"))
+    ran = project.stages_run(project.dvc_in_one_process("exp", "run", "-S", "evaluate.bootstrap=2"))
     assert set(ran) - ALWAYS == {"evaluate", "report"}
     project.git("checkout", "--quiet", "params.yaml")
     ran = project.repro()
