@@ -245,7 +245,7 @@ def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setenv("SUGARBUSH_STATE", str(folder / "state"))
         project = write_project(folder, embedding__model="tiny", **changes)
         run_stages(folder)
-        released += [np.load(path) for path in (folder / "data/released").rglob("votes.npy")]
+        released += [np.load(path) for path in (folder / "data/released").rglob("scores.npy")]
         released += [np.load(path) for path in (folder / "data/released").rglob("labels.npy")]
         table = json.loads((folder / "data/released/metadata/table.json").read_text())
         released += [np.array(m["counts"]).ravel() for m in table["measurements"]]

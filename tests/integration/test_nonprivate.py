@@ -26,7 +26,7 @@ def project(finished: FinishedPipelines) -> Checkout:
 
 
 def test_votes_are_counted_without_noise(project: Checkout) -> None:
-    votes = np.load(project.path / RESULTS / "round_001" / "votes.npy")
+    votes = np.load(project.path / RESULTS / "round_001" / "scores.npy")
     train = pd.read_parquet(project.path / "data/private/prepared/train.parquet")
     assert votes.sum() == len(train)
     assert votes.min() >= 0

@@ -127,7 +127,7 @@ def test_an_experiment_in_a_copy_charges_the_same_ledger(project: Checkout) -> N
 
 def test_a_new_draw_is_charged_and_dvcs_own_force_restores(project: Checkout) -> None:
     before = len(project.charges())
-    votes = project.path / "data/released/evolve/maple/round_001/votes.npy"
+    votes = project.path / "data/released/evolve/maple/round_001/scores.npy"
     first = votes.read_bytes()
     project.dvc("repro", "-s", "-f", "evolve@maple")
     assert len(project.charges()) == before
