@@ -23,6 +23,7 @@ from sugarbush.evolution.parts import (
     Lineage,
     Parts,
     Records,
+    Round,
     Scored,
     Scorer,
     Selector,
@@ -37,9 +38,17 @@ from sugarbush.evolution.settings import PromptContent
 from sugarbush.evolution.starts import FromLabels, FromTable, Open
 from sugarbush.evolution.targets import Targets, targets_by_rows
 from sugarbush.evolution.variation import FillIn
-from sugarbush.generators.interface import RandomRequest, Request, Usage, usage_of
+from sugarbush.generators.interface import (
+    Answer,
+    RandomRequest,
+    Request,
+    Usage,
+    VariationRequest,
+    usage_of,
+)
 from sugarbush.methods.interface import (
     FinalSet,
+    Method,
     MethodContext,
     MethodFacts,
     MethodInputs,
@@ -47,6 +56,7 @@ from sugarbush.methods.interface import (
     PlannedCalls,
     Planning,
     TrainedMethod,
+    TrainedModel,
 )
 from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.methods.private_evolution import PromptSettings
@@ -57,6 +67,11 @@ from sugarbush.randomness import public_rng, seed_of
 from sugarbush.settings import AtLeastOne, Count
 
 __all__ = [
+    "Answer",
+    "Method",
+    "Round",
+    "TrainedModel",
+    "VariationRequest",
     "AtLeastOne",
     "BudgetRequest",
     "ByHerding",

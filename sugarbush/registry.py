@@ -9,6 +9,7 @@ and methods are registered in the same way, in Sugarbush's own pyproject.toml:
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
@@ -27,9 +28,14 @@ _OF_THIS_PROCESS: dict[tuple[str, str], Any] = {}
 def use_class(group: str, name: str, plugin: Any) -> None:
     """Use a class under `name` in this process, for example a method in a notebook.
 
-    Nothing happens if an installed package registers this class. Raises ParamsError if a package
-    registers another class under this name.
+    Nothing happens if an installed package registers this class. Raises ParamsError for another
+    name than a short one of a-z, 0-9, '_' and '-', or if a package registers another class under
+    this name.
     """
+    if not re.fullmatch(r"[a-z][a-z0-9_-]{0,40}", name):
+        raise ParamsError(
+            f"{plugin.__name__}: `name` must be a short name of a-z, 0-9, '_', '-', such as joint"
+        )
     installed = _entry_points(group, tuple(sys.path)).select(name=name)
     if not installed:
         _OF_THIS_PROCESS[group, name] = plugin

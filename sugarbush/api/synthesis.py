@@ -129,7 +129,7 @@ def synthesize(
     """
     chosen = Mosaic() if method is None else method
     require_kind("method", chosen, Method, "sb.Mosaic()")
-    use_class(METHODS, chosen.name, type(chosen))
+    use_class(METHODS, str(getattr(chosen, "name", "")), type(chosen))
     if generator is not None:
         require_kind("generator", generator, GeneratorSettings, A_GENERATOR)
     if privacy is not None:

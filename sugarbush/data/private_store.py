@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,13 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def __getitem__(self, chosen: NDArray[np.bool_]) -> Records:
+        """Return the records for which `chosen` (n,) is true."""
+        return Records(
+            texts=tuple(compress(self.texts, chosen)),
+            columns={n: tuple(compress(values, chosen)) for n, values in self.columns.items()},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

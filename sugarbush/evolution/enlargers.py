@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.errors import InvariantError
 from sugarbush.evolution.enlarge import choose_by_scores, predicted_scores, without_repeats
 from sugarbush.evolution.parts import Encode, Enlarger, Lineage
 from sugarbush.evolution.population import Population
@@ -20,17 +19,22 @@ from sugarbush.randomness import Rng
 class MostVoted(Enlarger):
     """The survivors of the last round are released, and further texts without a vote.
 
-    A release with fewer texts than survivors has the survivors with the most votes.
+    A release with fewer texts than survivors (or than texts that were scored once) has those with
+    the most votes.
     """
 
     def kept(self, lineage: Lineage, *, count: int, rng: Rng) -> Population:
         final = lineage.final
         if len(final) <= count:
             return final
-        if not lineage.rounds:
+        if lineage.rounds:
+            last = lineage.rounds[-1]
+            scores = last.scores.value[last.survivors]
+        elif lineage.scored is not None:
+            scores = lineage.scored.scores.value
+        else:
             return final.take(np.arange(count))
-        last = lineage.rounds[-1]
-        return final.take(select_by_rank(last.scores.value[last.survivors], count=count, rng=rng))
+        return final.take(select_by_rank(scores, count=count, rng=rng))
 
     def choose(
         self, lineage: Lineage, texts: Population, *, count: int, encode: Encode
@@ -61,13 +65,11 @@ class ByPredictedScores(Enlarger):
         last = lineage.last
         if last is None:
             return np.arange(min(count, len(texts)))
-        if last.stddev is None:
-            raise InvariantError("predicted scores need the noise of the scores")
         embeddings = encode(texts.texts)
         scores = predicted_scores(
             embeddings,
             encode(last.population.texts),
             last.scores.value,
-            stddev=last.stddev,
+            stddev=last.stddev or 0.0,
         )
         return choose_by_scores(scores, embeddings, width=self.width, count=min(count, len(texts)))

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.schema import Schema
+from sugarbush.errors import InvariantError
 from sugarbush.evolution.inputs import MetadataRelease, PublicInputs
 from sugarbush.evolution.population import Population
 from sugarbush.evolution.prompts import Prompts
@@ -59,7 +60,7 @@ class Records:
     def __len__(self) -> int:
         return len(self.embeddings)
 
-    def __getitem__(self, rows: slice | NDArray[np.int64]) -> Records:
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Records:
         return Records(self.embeddings[rows], self.codes[rows], self.labels[rows])
 
 
@@ -277,6 +278,13 @@ class Parts:
     selector: Selector | None = None
     varier: Varier | None = None
     rounds: int = 0
+
+    def __post_init__(self) -> None:
+        in_rounds = [part is not None for part in (self.selector, self.varier)]
+        if any(in_rounds) != all(in_rounds):
+            raise InvariantError("rounds need a selector and a varier")
+        if self.rounds and not (self.scorer and self.selector):
+            raise InvariantError("rounds need a scorer, a selector and a varier")
 
     @property
     def scores_once(self) -> bool:

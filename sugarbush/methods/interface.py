@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -128,7 +128,8 @@ class PrivateInputs:
     """The private records, the budget, and the store of finished results.
 
     `encode` embeds private texts. `digests` contains random names of the private data, for cache
-    keys. `plan` computes the budget plan, which takes seconds. `scratch(name)` is a private folder.
+    keys. `charged` collects the ids of this stage's charges. `plan` computes the budget plan, which
+    takes seconds. `scratch(name)` is a private folder.
     """
 
     corpus: PrivateCorpus
@@ -140,6 +141,7 @@ class PrivateInputs:
     uncapped_ledger: Callable[[str], Ledger]
     open_store: Callable[..., AbstractContextManager[ResultStore]]
     scratch: Callable[[str], Path]
+    charged: list[str] = field(default_factory=list, repr=False)
 
     @property
     def budget(self) -> BudgetPlan:
@@ -161,9 +163,10 @@ class PrivateInputs:
 
     def session(self, *, stage: str, run: str) -> PrivacySession:
         """Return the privacy session of a mechanism. `run` is the `run` of the result store."""
-        return self.corpus.session(
+        session = self.corpus.session(
             ledger=self.ledger(), stage=stage, run=run, plan=self.budget.planned
         )
+        return replace(session, record=self.charged.append)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,6 +282,20 @@ class Method(Section):
     def final_plan(self, plan: BudgetPlan, privacy: PrivacySettings) -> BudgetPlan:
         """Complete `plan` with the cost of training, from settings alone."""
         return plan
+
+
+def with_every_charge(inputs: MethodInputs, final: FinalSet, *, of_run: bool) -> FinalSet:
+    """Return the texts with the ids of all charges of this stage, also those that `final` lacks.
+
+    With `of_run`, every charge of the run of `final` is named, also by an earlier process. The card
+    states the epsilon of these ids, so a forgotten id would state too little.
+    """
+    ids = [*final.lineage.ledger_ids, *inputs.private.charged]
+    if of_run:
+        entries = inputs.private.ledger().entries()
+        ids += [entry.id for entry in entries if entry.run == final.run]
+    lineage = replace(final.lineage, ledger_ids=tuple(dict.fromkeys(ids)))
+    return replace(final, lineage=lineage)
 
 
 class OneStageMethod(Method):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, is_dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -45,6 +45,7 @@ class PartsMethod(OneStageMethod):
     """
 
     stages: ClassVar[tuple[str, ...]] = ("initialise", "evolve", "enlarge")
+    version: ClassVar[int] = 1  # increase it if changed code gives other scores or candidates
 
     @abstractmethod
     def parts(self) -> Parts:
@@ -277,6 +278,7 @@ class PartsMethod(OneStageMethod):
             "first": first.frame(public.schema.names).to_json(orient="split"),
             "schema": public.schema.model_dump(mode="json"),
             "settings": self.model_dump(mode="json"),
+            "parts": self._identity_of_parts(),
             "seed": public.seed,
             "generator": public.generator,
             "embedding": public.embedding,
@@ -284,6 +286,17 @@ class PartsMethod(OneStageMethod):
             "privacy": public.privacy.promise,
             "stddev": stddev,
         }
+
+    def _identity_of_parts(self) -> dict[str, Any]:
+        """Return the class and the fields of the parts that decide a score or a candidate."""
+        parts = self.parts()
+        every: dict[str, Any] = {
+            "scorer": parts.scorer,
+            "selector": parts.selector,
+            "varier": parts.varier,
+        }
+        described = {name: _identity(part) for name, part in every.items() if part is not None}
+        return described | {"version": self.version}
 
     # Stage enlarge
 
@@ -384,6 +397,11 @@ class PartsMethod(OneStageMethod):
             examples=tuple(examples[: prompts.examples]),
             words=planning.length.longest,
         )
+
+
+def _identity(part: Any) -> dict[str, Any]:
+    fields = asdict(part) if is_dataclass(part) and not isinstance(part, type) else {}
+    return {"class": f"{type(part).__module__}.{type(part).__qualname__}", **fields}
 
 
 def _after(lineage: Lineage, further: Population) -> Population:

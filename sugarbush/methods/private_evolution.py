@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sugarbush.evolution.enlargers import ByPredictedScores, MostVoted
 from sugarbush.evolution.parts import Parts, Start
@@ -64,6 +64,12 @@ class RoundSettings(PromptSettings):
     """Fraction of a parent's words that a variation replaces; below 0.05: a paraphrase."""
     tones: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Tones of the variations, used in turn, such as [formal, angry]; []: no tone."""
+
+    @model_validator(mode="after")
+    def _scores_are_for_all(self) -> Self:
+        if self.scorer is ScorerName.KERNEL and self.votes > 1:
+            raise ValueError("scorer: kernel scores all candidates. Set votes: 1, or scorer: votes")
+        return self
 
 
 class PrivateEvolution(RoundSettings):

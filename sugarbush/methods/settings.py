@@ -34,15 +34,15 @@ class MethodsSection(Section):
         return cls.model_validate({name: {} for name in names})
 
     @classmethod
-    def for_display(cls, sections: Mapping[str, Mapping[str, Any]]) -> Self:
+    def for_display(cls, sections: Mapping[str, Mapping[str, Any]]) -> MethodsSection:
         """Return methods whose settings may be the word `required`, for a table of settings."""
-        methods = {}
+        methods: dict[str, Any] = {}
         for name, fields in sections.items():
             kind = method_class(name)
             is_complete = not any(field.is_required() for field in kind.model_fields.values())
             make = kind.model_validate if is_complete else partial(_constructed, kind)
             methods[name] = make(fields)
-        return cls.model_construct(**methods)
+        return cls.model_construct(None, **methods)
 
     @property
     def by_name(self) -> Mapping[str, Method]:

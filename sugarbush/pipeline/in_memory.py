@@ -14,7 +14,6 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,7 @@ from sugarbush.evolution.targets import Donated
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.pipeline.corpus import SplitCorpus
 from sugarbush.pipeline.corpus_findings import dropped_rows
+from sugarbush.pipeline.preflight import check_without_metadata
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.rehearsal import require_good_rehearsal
@@ -96,7 +96,10 @@ class InMemoryProject(Project):
     def __init__(
         self, corpus: Corpus, settings: ProjectSettings, *, accept_poor: bool = False
     ) -> None:
-        rehearse = partial(require_good_rehearsal, accept=accept_poor)
+        def rehearse(project: Project) -> None:
+            check_without_metadata(project)
+            require_good_rehearsal(project, accept=accept_poor)
+
         super().__init__(corpus.base, settings=settings, rehearse=rehearse)
         self._corpus, self._accept_poor = corpus, accept_poor
         self._scratch: Path | None = None

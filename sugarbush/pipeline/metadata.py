@@ -64,7 +64,6 @@ class MetadataRequest:
                 finished = set(self._parts) - set(missing)
                 waiting = [a.event for a in self.project.plan.allocations if a.name not in finished]
                 self._session(store).check(waiting)
-            if missing or not self._parts:  # without metadata, a later mechanism charges first
                 before_charge()
             session = self._session(store)
             for part in missing:

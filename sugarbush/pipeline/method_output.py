@@ -98,7 +98,7 @@ def _keep_others(old: Path, new: Path) -> None:
     """Copy the files of the method's earlier stages, except files that this stage wrote."""
     if old.is_dir():
         for path in old.iterdir():
-            if not (new / path.name).exists() and not path.name.startswith("round_"):
+            if not (new / path.name).exists() and not path.name.startswith(("round_", "scored")):
                 (shutil.copytree if path.is_dir() else shutil.copy)(path, new / path.name)
 
 

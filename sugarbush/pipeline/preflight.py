@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.evolution.enlargers import ByPredictedScores
-from sugarbush.evolution.starts import METADATA
+from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.generators.interface import Request
 from sugarbush.methods.interface import PlannedCalls, Planning
 from sugarbush.pipeline.length_notices import length_notices
@@ -29,6 +29,12 @@ def preflight(project: Project) -> None:
         check_generator(project)
     for method in project.settings.chosen:
         method.preflight(project.schema, project.settings.training)
+
+
+def check_without_metadata(project: Project) -> None:
+    """Check as `preflight`, if no DP metadata is drawn. Otherwise, its stage has checked."""
+    if not (project.plan.holds(METADATA) or project.plan.holds(LABELS)):
+        preflight(project)
 
 
 def check_generator(project: Project) -> None:

@@ -428,7 +428,7 @@ class Project:
             scratch=self.scratch,
         )
         tools = Tools(
-            writer=self.writer,
+            writer=self._writer_of(method),
             encode=self.encoder(private=False).encode,
             label_reader=lambda: self.label_reader(metadata, method),
             find=self.find,
@@ -438,6 +438,17 @@ class Project:
         )
         public = self.public_inputs(metadata, donated=self.donated())
         return MethodInputs(private=private, public=public, tools=tools)
+
+    def _writer_of(self, method: Method) -> Callable[[str], Writer]:
+        """Return a function that opens the generator for a method that says that it asks it."""
+
+        def refuse(stage: str) -> Writer:
+            raise ParamsError(
+                f"{stage}: method {method.name} asks the generator, but its `facts` do not say so "
+                "(asks_generator=True). The card would not name the generator"
+            )
+
+        return self.writer if method.facts.asks_generator else refuse
 
     def public_inputs(self, metadata: MetadataRelease, *, donated: Donated | None) -> PublicInputs:
         """Collect the public values that a method may use."""

@@ -21,6 +21,7 @@ from sugarbush.pipeline.finished_run import FinishedRun, metadata_files
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject
 from sugarbush.pipeline.judging import judge
 from sugarbush.pipeline.metadata import MetadataRequest
+from sugarbush.pipeline.method_stages import evolved, first_candidates
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.rehearsal import alternatives, rehearse
 from sugarbush.pipeline.settings import ProjectSettings
@@ -51,6 +52,8 @@ def run_in_memory(
         inputs = project.method_inputs(
             method, stage="synthesize", metadata=metadata.value(), report=report
         )
+        if not (metadata.described["engine"] or method.facts.asks_generator):
+            method.preflight(project.schema, project.settings.training)  # nothing is paid for it
         if method.facts.pretrained is not None:
             from sugarbush.pipeline.stages.pretrain import write_models  # slow
 
@@ -82,11 +85,11 @@ def run_stages_of(
     if isinstance(method, TrainedMethod):
         return None, _trained(method, inputs, new_draw=new_draw)
     if isinstance(method, PartsMethod):
-        first = method.initialise(inputs)
+        first = first_candidates(method, inputs)
         candidates = Released(first.population, first.ledger_ids)
-        return first, method.enlarge(inputs, method.evolve(inputs, candidates, forced=new_draw))
+        return first, method.enlarge(inputs, evolved(method, inputs, candidates, forced=new_draw))
     assert isinstance(method, OneStageMethod)
-    return None, method.evolve(inputs, None, forced=new_draw)
+    return None, evolved(method, inputs, None, forced=new_draw)
 
 
 def _trained(method: TrainedMethod, inputs: MethodInputs, *, new_draw: bool) -> FinalSet:

@@ -35,7 +35,7 @@ def select(elements: Any, chosen: NDArray[np.bool_]) -> Any:
     >>> select(["a", "b", "c"], np.array([True, False, True]))
     ['a', 'c']
     """
-    if isinstance(elements, np.ndarray):
+    if not isinstance(elements, (list, tuple)):  # an array, or a batch that is indexed like one
         return elements[chosen]
     return [element for element, keep in zip(elements, chosen, strict=True) if keep]
 

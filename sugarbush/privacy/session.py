@@ -7,7 +7,7 @@ the first of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, NoReturn, Protocol
@@ -61,6 +61,7 @@ class PrivacySession:
     dataset_fingerprint: tuple[str, ...] = ()
     records_per_unit: int = 1
     plan: PlannedEvents | None = None
+    record: Callable[[str], None] | None = None  # called with the id of each charge
 
     def __post_init__(self) -> None:
         if self.records_per_unit != 1 and self.ledger.unit is Unit.RECORD:
@@ -82,7 +83,7 @@ class PrivacySession:
         `part` has no effect, because each draw has its own charge. Raises the errors of
         `Ledger.charge`.
         """
-        return self.ledger.charge(
+        entry = self.ledger.charge(
             event,
             stage=self.stage,
             run=self.run,
@@ -90,6 +91,9 @@ class PrivacySession:
             records_per_unit=self.records_per_unit,
             dataset_fingerprint=self.dataset_fingerprint,
         )
+        if self.record is not None:
+            self.record(entry)
+        return entry
 
     def planned(self, event: Event) -> PlannedDraws:
         """Charge all `event.count` draws of `event` in one ledger entry, before the first draw.

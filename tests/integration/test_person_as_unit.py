@@ -61,7 +61,7 @@ def test_the_units_of_training_are_persons(project: Checkout) -> None:
             method, stage="finetune", metadata=read_metadata(inside.roots)
         )
         start = method.training
-        _, tokenizer = _load_start(start, inputs.pretrained, torch.device("cpu"))
+        _, tokenizer = _load_start(start, inputs.public.pretrained, torch.device("cpu"))
         units = method._units(inputs, tokenizer)
     train = pd.read_parquet(project.path / "data/private/prepared/train.parquet")
     assert sorted(map(len, units._per_unit)) == sorted(train["user"].value_counts())

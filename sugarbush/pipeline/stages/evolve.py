@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from sugarbush.methods.interface import OneStageMethod
 from sugarbush.pipeline.method_output import write_final_set
+from sugarbush.pipeline.method_stages import evolved
 from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
@@ -22,9 +23,9 @@ NAME = "evolve"
 
 def run(project: Project, method: OneStageMethod) -> None:
     """Run the rounds and release the result. Finished rounds are restored."""
-    if method.stages[0] == NAME:  # nothing is checked yet
+    if method.stages[0] == NAME and method.facts.asks_generator:  # nothing is checked yet
         preflight(project)
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     first = first_candidates(project.roots, method, project.schema)
-    final = method.evolve(inputs, first, forced=wants_new_draw())
+    final = evolved(method, inputs, first, forced=wants_new_draw())
     write_final_set(project, method, NAME, final)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.method_output import write_first_candidates
+from sugarbush.pipeline.method_stages import first_candidates
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import read_metadata
@@ -21,5 +22,6 @@ def run(project: Project, method: PartsMethod) -> None:
     if method.stays_private:
         preflight(project)
     metadata = read_metadata(project.roots)
-    first = method.initialise(project.method_inputs(method, stage=NAME, metadata=metadata))
+    inputs = project.method_inputs(method, stage=NAME, metadata=metadata)
+    first = first_candidates(method, inputs)
     write_first_candidates(project, method, first)
