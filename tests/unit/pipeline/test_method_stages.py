@@ -4,6 +4,7 @@ of a method are not answered with the scores of others."""
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 
 import sugarbush as sb
 from sugarbush import extend
+from sugarbush.methods.interface import Initial
+from sugarbush.pipeline.method_stages import first_candidates
 
 SCHEMA = {
     "subject": "letters",
@@ -91,6 +94,14 @@ def test_a_charge_that_a_method_forgets_is_on_the_card(tmp_path: Path, method: A
     assert made.ledger_ids == (entry.id,)
     assert made.card is not None
     assert 0.9 < made.epsilon <= 1
+
+
+def test_first_candidates_name_the_charges_of_their_stage() -> None:
+    population = extend.Population.first(["a"], codes=np.zeros((1, 1), dtype=np.int64))
+    first = Initial(population=population, usage=extend.Usage(), ledger_ids=("table",), run="r")
+    method: Any = SimpleNamespace(initialise=lambda inputs: first)
+    inputs: Any = SimpleNamespace(private=SimpleNamespace(charged=["own"]))
+    assert first_candidates(method, inputs).ledger_ids == ("table", "own")
 
 
 def test_a_forgotten_charge_of_an_earlier_process_is_on_the_card_too(tmp_path: Path) -> None:
