@@ -235,7 +235,11 @@ def _docstrings(section: type) -> dict[str, str]:
     them at every import, which takes a sixth of the time of a small stage."""
     if section is Section or not issubclass(section, Section):
         return {}
-    (kind,) = ast.parse(textwrap.dedent(inspect.getsource(section))).body
+    try:
+        source = inspect.getsource(section)
+    except OSError:  # a class of an interactive session
+        return {}
+    (kind,) = ast.parse(textwrap.dedent(source)).body
     assert isinstance(kind, ast.ClassDef)
     return {
         ast.unparse(field.target): " ".join(str(after.value.value).split())

@@ -26,7 +26,8 @@ os.environ["PREFECT_HOME"] = str(_OWN)
 gc.disable()
 
 if TYPE_CHECKING:
-    from tests.pipelines import FinishedPipelines
+    from sugarbush import registry
+from tests.pipelines import FinishedPipelines
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups
@@ -46,6 +47,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def no_class_of_another_test() -> Iterator[None]:
+    """Forget the method classes that a test passed to `sb.synthesize`."""
+    yield
+    registry._OF_THIS_PROCESS.clear()
 
 
 @pytest.fixture(scope="session")

@@ -323,7 +323,7 @@ def test_compare_methods(reader: Reader) -> None:
     figures.mkdir(parents=True)
     (figures / "curves.json").write_text(json.dumps(dvc_template()))
     ROWS.to_csv(figures / "exposure_mean_by_gamma.csv", index=False)
-    (reader.folder / "scores.yaml").write_text(yaml_of(page, "methods: {maple: {}}"))
+    (reader.folder / "scores.yaml").write_text(yaml_of(page, "methods:\n  maple: {scorer: kernel}"))
     change_settings(reader.folder, {"methods": {"maple": SMALL_EVOLUTION}})
     with reader:
         reader.follows(page)
@@ -336,7 +336,7 @@ def test_add_a_method(reader: Reader) -> None:
     with reader:
         reader.types(f"export PYTHONPATH={package}:$PYTHONPATH")  # in place of `pip install`
         reader.follows(page)
-    assert "Rounds of votes" in reader.printed["sugarbush settings evolve.balanced"]
+    assert "Rounds of votes" in reader.printed["sugarbush settings methods.joint"]
 
 
 def test_add_a_metric(reader: Reader) -> None:

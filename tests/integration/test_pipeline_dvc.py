@@ -247,7 +247,7 @@ def test_a_short_params_yaml_is_enough(tmp_path: Path) -> None:
     made = make_project(tmp_path / "checkout", tmp_path / "state")
     files = {"file": "letters.jsonl", "donated": "donated.jsonl", "schema": "letters.schema.yaml"}
     short = {
-        "methods": ["maple"],
+        "methods": {"maple": {}},
         "prepare": files,
         "embedding": {"model": "tiny"},
         "privacy": {"dataset": "letters"},
