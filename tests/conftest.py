@@ -26,8 +26,7 @@ os.environ["PREFECT_HOME"] = str(_OWN)
 gc.disable()
 
 if TYPE_CHECKING:
-    from sugarbush import registry
-from tests.pipelines import FinishedPipelines
+    from tests.pipelines import FinishedPipelines
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups
@@ -53,6 +52,8 @@ def pytest_collection_finish() -> None:
 def no_class_of_another_test() -> Iterator[None]:
     """Forget the method classes that a test passed to `sb.synthesize`."""
     yield
+    from sugarbush import registry  # after the environment is set
+
     registry._OF_THIS_PROCESS.clear()
 
 
