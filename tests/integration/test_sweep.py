@@ -30,7 +30,7 @@ SWEEP = {
     "sets": {"letters": {"file": "set.yaml"}},
     "epsilons": [1.0],
     "seeds": [1],
-    "settings": {"evaluate": {"clusters": 2, "bootstrap": 2}},
+    "settings": {"evaluate": {"bootstrap": 2}},
     "evolution": {"candidates": 16, "rounds": 1, "variations": 2},
     "arms": {
         "full": {"method": "maple"},
