@@ -1,1 +1,1 @@
-"""Each file is a method of the literature, as one function on public names."""
+"""Each file is a method of the literature, on public names alone."""

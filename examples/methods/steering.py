@@ -33,6 +33,10 @@ from sugarbush.generators import ActivationReader, Generator
 ONE = 2**20
 _SUM = "steering:steered"
 _STAGE = "evolve@steered"
+_REMARK = (
+    "The sum for steering assumes that the activations of a record do not depend on other records. "
+    "They are computed in float32, in passes of one shape."
+)
 
 
 class Steered(extend.OneStageMethod):
@@ -46,7 +50,7 @@ class Steered(extend.OneStageMethod):
 
     name: ClassVar[str] = "steered"
 
-    model: str
+    model: str = "gpt2"
     """The model of the generator, by name or path."""
     layers: tuple[int, ...] = (0, 1)
     """Layers whose hidden states are shifted."""
@@ -58,7 +62,9 @@ class Steered(extend.OneStageMethod):
     @property
     def facts(self) -> extend.MethodFacts:
         settings = self.model_dump(mode="json") | {"model": self.model.rpartition("/")[2]}
-        return extend.MethodFacts(asks_generator=True, reads_codes=False, card_settings=settings)
+        return extend.MethodFacts(
+            asks_generator=True, reads_codes=False, card_settings=settings, remarks=(_REMARK,)
+        )
 
     def budget_requests(self) -> tuple[extend.BudgetRequest, ...]:
         return (extend.BudgetRequest(name=_SUM, count=1, record_l2_sensitivity=ONE),)
@@ -90,6 +96,7 @@ class Steered(extend.OneStageMethod):
             **private.cache_key(),
             "settings": self.model_dump(mode="json"),
             "generator": public.generator,
+            "length": public.length.model_dump(mode="json"),
             "seed": public.seed,
             "privacy": public.privacy.promise,
             "stddev": stddev,

@@ -202,9 +202,10 @@ class MethodContext:
     """The other settings of a project that a method may depend on.
 
     `is_example` states whether the private file is the embedded example. `table_attributes` are the
-    attributes of the DP table, or None for all.
+    attributes of the DP table, or None for all. `texts` is `release.texts`.
     """
 
+    texts: int | None
     purpose: Purpose
     unit: Unit
     has_donated: bool

@@ -21,13 +21,14 @@ Sources:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from sugarbush.evolution.enlargers import ByPredictedScores
 from sugarbush.evolution.parts import Parts
 from sugarbush.evolution.prompts import Prompts
 from sugarbush.evolution.scorers import KernelScorer
 from sugarbush.evolution.starts import FromTable
+from sugarbush.methods.interface import MethodContext
 from sugarbush.methods.private_evolution import PromptSettings
 
 
@@ -46,6 +47,14 @@ class Mosaic(PromptSettings):
     """
 
     name: ClassVar[str] = "mosaic"
+
+    def in_project(self, context: MethodContext) -> Self:
+        """Return the method for the project. `release.texts` decides an open `candidates`."""
+        method = super().in_project(context)
+        if method.candidates is not None or context.texts is None:
+            return method
+        count = method.prompts().candidate_count(None, texts=context.texts)
+        return method.model_copy(update={"candidates": count})
 
     def prompts(self) -> Prompts:
         return replace(super().prompts(), per_record=2.0, per_text=4, least=400)

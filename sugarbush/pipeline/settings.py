@@ -91,6 +91,7 @@ class ProjectSettings(Section):
     @property
     def _context(self) -> MethodContext:
         return MethodContext(
+            texts=self.release.texts,
             purpose=self.privacy.purpose,
             unit=self.privacy.unit,
             has_donated=self.prepare.donated is not None,

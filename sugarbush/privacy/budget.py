@@ -80,6 +80,10 @@ class BudgetRequest:
     setting: str | None = None
     remarks: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.pool not in ("metadata", "synthesis"):
+            raise InvariantError(f"{self.name}: a pool is metadata or synthesis, not {self.pool!r}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Subsampling:

@@ -1,6 +1,7 @@
 """Sentences for the card about the exactness of mechanisms. Mechanisms and methods declare them.
 
-A method of another package can declare these and its own sentences (`Method.card_remarks`).
+A method of another package can declare these and its own sentences (`BudgetRequest.remarks`,
+`MethodFacts.remarks`).
 """
 
 INTEGER_NOISE = (

@@ -61,6 +61,15 @@ def test_every_setting_and_every_section_has_a_meaning_of_one_line() -> None:
         assert is_section or len(meaning) <= 100, name
 
 
+def test_the_size_of_the_release_decides_the_scored_texts_of_mosaic() -> None:
+    """DVC compares this number. A larger release has more candidates, so they are written again."""
+    counts = {
+        texts: params(methods=["mosaic"], release__texts=texts).chosen[0].output_settings()
+        for texts in (300, 600, None)
+    }
+    assert [fields["candidates"] for fields in counts.values()] == [1200, 2000, None]
+
+
 def test_a_preset_states_only_what_differs() -> None:
     for preset in (AugPE, Maple, NonPrivatePE, Public, Lora, Yue2023):
         parent = preset.__bases__[0]

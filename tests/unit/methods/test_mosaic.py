@@ -146,7 +146,7 @@ def test_a_small_release_scores_four_hundred_texts(tmp_path: Path) -> None:
     found = release(tmp_path, method=sb.Mosaic(), texts=5)
     assert len(found.texts) == 5
     assert found.card is not None
-    assert found.card["made_by"]["settings"]["methods"]["mosaic"]["candidates"] is None
+    assert found.card["made_by"]["settings"]["methods"]["mosaic"]["candidates"] == 400
     assert 350 < len(scored_texts(found)) <= 400
 
 
