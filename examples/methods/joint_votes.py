@@ -26,7 +26,7 @@ class JointVotes(extend.NearestVotes):
     """A record votes for the nearest candidates in the space of embeddings and attribute values.
 
     Each value of an attribute is a fixed random direction of length `weight`, so records and
-    candidates with another value are farther apart by the same amount. A candidate without a
+    candidates with other values are farther apart. A candidate without a
     requested value (code -1) lies in the middle.
     """
 

@@ -195,8 +195,8 @@ def _nearest_of_block(x: NDArray[np.float32], target: _Target) -> NDArray[np.int
 def _nearest_few_of_block(x: NDArray[np.float32], target: _Target, count: int) -> NDArray[np.int64]:
     """Return the `count` nearest candidates of each row, by exact distance, then by index.
 
-    A candidate whose score is more than the error bound below the `count`-th largest score has at
-    least `count` candidates that are truly nearer. So the candidates above contain the nearest.
+    If a candidate's score is below the `count`-th largest score by more than the error bound, at
+    least `count` other candidates are truly nearer. So the other candidates contain the nearest.
     """
     scores, slack = _scores(x, target)
     last = np.partition(scores, scores.shape[1] - count, axis=1)[:, scores.shape[1] - count]

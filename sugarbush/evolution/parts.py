@@ -136,7 +136,7 @@ class Scorer(ABC):
         """
 
     def event(self, *, stddev: float | None, draws: int, records_per_unit: int) -> Event:
-        """Return the event of `draws` sums. `stddev` is the noise of a sum, or None without."""
+        """Return the event of `draws` sums. `stddev` is the noise of a sum; None: no noise."""
         if stddev is None:
             return NonPrivate()
         sensitivity = self.unit * records_per_unit
@@ -196,7 +196,7 @@ class Round(Scored):
 class Lineage:
     """How a method's texts came about: its rounds, or candidates that were scored once.
 
-    `final` is the final set so far. `usage` is the cost of the further texts.
+    `final` contains the texts after the latest stage. `usage` is the cost of the further texts.
     """
 
     final: Population
@@ -218,7 +218,7 @@ class Selector(ABC):
     def select(
         self, scored: Scored, *, counts: Mapping[int, int], encode: Encode, rng: Rng
     ) -> NDArray[np.int64]:
-        """Return the indices of the survivors. `counts` maps a label to its number of them."""
+        """Return the indices of the survivors. `counts` is the number of them per label."""
 
 
 class Varier(ABC):
@@ -260,7 +260,7 @@ class Enlarger(ABC):
     def choose(
         self, lineage: Lineage, texts: Population, *, count: int, encode: Encode
     ) -> NDArray[np.int64]:
-        """Return the indices of at most `count` texts, of the kept and the further texts."""
+        """Return at most `count` indices into `texts`, which are the kept and further texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,5 +302,5 @@ class Parts:
         return 1 if self.varier is None else 1 + self.varier.copies
 
     def first_count(self, candidates: int) -> int:
-        """Return the number of first texts, which become `candidates` before a round."""
+        """Return the number of first texts for a round with `candidates` candidates."""
         return max(1, candidates // self.candidates_per_text)

@@ -13,9 +13,9 @@ class Prompts:
     """The content of the first prompts and the number of candidates.
 
     `examples` is the number of donated examples in a prompt. `candidates` is the number of
-    candidates of a round. If it is None, the number is `per_text` times the setting
-    `release.texts`, but at least `least`, or else `per_record` times the DP record count. It is at
-    most `most`. `with_label` adds the label to prompts that show no metadata.
+    candidates of a round. If it is None and `per_text` and `release.texts` are set, the number is
+    `per_text` * `release.texts`, but at least `least`. Otherwise it is `per_record` * the DP record
+    count. It is at most `most`. `with_label` adds the label to prompts that show no metadata.
     """
 
     content: PromptContent

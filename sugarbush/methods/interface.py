@@ -1,9 +1,9 @@
 """The interface of a method of synthesis: a class with settings, budget requests and stages.
 
-There are three kinds of methods. Most are a page that names its parts (`methods.of_parts`).
+There are three kinds of methods. Most are a class that names its parts (`methods.of_parts`).
 
     PartsMethod      a generator writes texts, records score them: initialise, evolve, enlarge
-    OneStageMethod   any other way to texts in one stage: evolve
+    OneStageMethod   texts are written in any other way, in one stage: evolve
     TrainedMethod    a model is trained and writes texts: finetune, generate
 
 `MethodInputs` contains everything that a method may use, so a method opens no file.
@@ -267,11 +267,11 @@ class Method(Section):
         return self
 
     def budget_requests(self) -> tuple[BudgetRequest, ...]:
-        """Return the mechanisms that the method needs. Their number and noise are fixed by it."""
+        """Return the mechanisms that the method needs. They fix all draws and their noise."""
         return ()
 
     def check(self, context: MethodContext) -> None:
-        """Raise ValueError if the method cannot keep its guarantee with these settings."""
+        """Raise ValueError if these settings do not allow the method to run or be private."""
 
     def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check before any charge that the method can run. Raises ParamsError."""

@@ -128,9 +128,8 @@ class PartsMethod(OneStageMethod):
         """Return the first requests and their answers. Raises GeneratorError if too many answers
         are unusable.
 
-        If all records score the texts once, and so many answers repeat each other that the release
-        would need texts without a score, further requests follow at once, in place of the requests
-        of stage enlarge.
+        If the texts are scored once and too few answers differ, further requests follow at once.
+        Otherwise stage enlarge would have to add texts without a score.
         """
         parts, public = self.parts(), inputs.public
         first, answers = self._corrected_answers(inputs)
@@ -150,9 +149,9 @@ class PartsMethod(OneStageMethod):
     def _corrected_answers(self, inputs: MethodInputs) -> tuple[Requests, tuple[Answer, ...]]:
         """Return the first requests and their answers.
 
-        A share of the requests (`again`) waits. If texts of the others contradict the value that
-        was requested, their rows of the table are requested again, so that the values of the texts
-        stay near the DP table. Every text is a candidate, also a contradicting one.
+        The last requests, a share of `again`, wait. If a text of the other requests contradicts its
+        requested values, a new request for the same row of the table replaces a waiting request. So
+        the values of the texts stay near the DP table. Contradicting texts are candidates, too.
         """
         public = inputs.public
         first = self.first_requests(inputs, count=None)

@@ -131,8 +131,8 @@ def metric_lines(
 ) -> Markup:
     """Draw one metric of each method at several steps, such as rounds, with intervals.
 
-    `ceiling` is the value of real texts. `most` is the end of the axis. If `most` is None, the
-    largest value decides.
+    `ceiling` is the metric's value for real texts. `most` is the end of the axis. If it is
+    None, the largest value decides.
     """
     height, left, right, top, bottom = 250, 52, 16, 14, 34
     values = [(index, step, v) for index, step in enumerate(steps) for v in steps[step]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,13 @@ from sugarbush.errors import InvariantError
 from sugarbush.evolution.enlargers import ByPredictedScores, MostVoted
 from sugarbush.evolution.herding import herd
 from sugarbush.evolution.kernel_scores import RESOLUTION
-from sugarbush.evolution.parts import Lineage, Round, Scored
+from sugarbush.evolution.parts import Lineage, Parts, Round, Scored
+from sugarbush.evolution.prompts import Prompts
+from sugarbush.evolution.scorers import NearestVotes
 from sugarbush.evolution.selectors import ByHerding, ByRank
+from sugarbush.evolution.settings import PromptContent
+from sugarbush.evolution.starts import Open
+from sugarbush.evolution.variation import FillIn
 from sugarbush.generators.interface import Usage
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
@@ -70,9 +77,33 @@ def test_a_small_release_has_the_survivors_with_the_most_votes() -> None:
     assert MostVoted().kept(lineage, count=4, rng=public_rng(0)) is lineage.final
 
 
-def test_predicted_scores_need_the_noise_of_the_scores() -> None:
+def test_scores_without_noise_choose_too() -> None:
+    """The method `nonprivate` has exact scores, which need no ridge for noise."""
     votes = scored([5, 9, 1], [0] * 3)
     exact = Scored(**{**vars(votes), "stddev": None})
     lineage = Lineage(scored=exact, final=votes.population, usage=Usage(), ledger_ids=())
-    with pytest.raises(InvariantError, match="need the noise"):
-        ByPredictedScores().choose(lineage, votes.population, count=2, encode=on_a_circle)
+    chosen = ByPredictedScores().choose(lineage, votes.population, count=2, encode=on_a_circle)
+    assert len(set(chosen.tolist())) == 2
+
+
+def test_a_small_release_without_rounds_has_the_texts_with_the_highest_scores() -> None:
+    votes = scored([5, 9, 1], [0] * 3)
+    lineage = Lineage(scored=votes, final=votes.population, usage=Usage(), ledger_ids=())
+    kept = MostVoted().kept(lineage, count=1, rng=public_rng(1))
+    assert kept.ids.tolist() == [votes.population.ids[1]]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"selector": ByRank()},
+        {"varier": FillIn(copies=1)},
+        {"rounds": 2, "scorer": NearestVotes()},
+        {"rounds": 2, "selector": ByRank(), "varier": FillIn(copies=1)},
+    ],
+    ids=str,
+)
+def test_parts_that_do_not_fit_together_are_refused(wrong: dict[str, Any]) -> None:
+    start = Open(Prompts(content=PromptContent.INDEPENDENT, examples=0, candidates=4))
+    with pytest.raises(InvariantError, match="rounds need"):
+        Parts(start=start, enlarger=MostVoted(), **wrong)
