@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sugarbush.cli import budgets
-from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.project import Project
 from sugarbush.privacy.events import GaussianDp, NonPrivate
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
@@ -87,7 +87,8 @@ def test_charges_in_other_ledgers_of_the_dataset_are_named(
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path))
     changes: dict[str, Any] = {"privacy__purpose": "release", "privacy__dataset": "tickets"}
     changes |= {"prepare__file": "letters.jsonl", "prepare__donated": None}
-    project = open_project(tmp_path, settings=params(methods=["public"], **changes))
+    settings = params(methods=["public"], **changes)
+    project = Project(tmp_path, settings=settings, rehearse=lambda project: None)
     project.ledger().charge(*RUN, stage="evolve", run="r")
     for _ in range(2):
         project.uncapped_ledger("confidentiality").charge(NonPrivate(), stage="crt", run="r")
