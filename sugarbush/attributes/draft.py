@@ -63,7 +63,7 @@ def draft_schema(
     for attribute in proposed:
         if attribute is not None:
             taken = RELEASE_COLUMNS.union(a.name for a in attributes)
-            name = _free_word(attribute.name, taken, between="_")
+            name = free_word(attribute.name, taken, between="_")
             attributes.append(attribute.model_copy(update={"name": name}))
     if not attributes:
         raise SchemaError(
@@ -104,7 +104,8 @@ def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
 
 def _as_comments(columns: Sequence[str]) -> str:
     drafts = [
-        {"name": _name(column), "column": column, "values": list(VALUES)} for column in columns
+        {"name": attribute_name(column), "column": column, "values": list(VALUES)}
+        for column in columns
     ]
     if not drafts:
         return ""
@@ -129,10 +130,10 @@ def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
     if 2 * len(spelled) <= len(present) and len(spelled) <= _MOST_VALUES:
         common = tuple(value for value, _ in spelled.most_common())
         return Attribute(
-            name=_name(name), values=common, column=name, other=_free_word("other", common)
+            name=attribute_name(name), values=common, column=name, other=free_word("other", common)
         )
     edges = _edges(present)
-    return Attribute(name=_name(name), column=name, bins=edges) if edges else None
+    return Attribute(name=attribute_name(name), column=name, bins=edges) if edges else None
 
 
 def _edges(values: Sequence[object]) -> tuple[float, ...]:
@@ -151,10 +152,10 @@ def _topics(texts: Sequence[str], *, subject: str, embed: Embed, seed: int) -> A
     most = min(_MOST_TOPICS, len(texts) // _TEXTS_PER_TOPIC)
     if most < 2:
         return None
-    cluster = _clusters(np.asarray(embed(texts)), most=most, seed=seed)
+    cluster = clusters_of(np.asarray(embed(texts)), most=most, seed=seed)
     described: dict[str, list[str]] = {}
     for terms in _distinctive_terms(texts, cluster):
-        name = _free_word(", ".join(terms[:2]), described)
+        name = free_word(", ".join(terms[:2]), described)
         described[name] = [f"{subject} about {term}" for term in (*terms, " and ".join(terms[:2]))]
     return Attribute.model_validate(
         {
@@ -166,7 +167,7 @@ def _topics(texts: Sequence[str], *, subject: str, embed: Embed, seed: int) -> A
     )
 
 
-def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int64]:
+def clusters_of(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int64]:
     """Assign embeddings of length 1 to clusters by k-means, `(n,)`.
 
     The number of clusters is the smallest number with a silhouette within 2% of the best
@@ -218,12 +219,17 @@ def _without_overlap(ranked: Sequence[str]) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def _name(column: str) -> str:
+def attribute_name(column: str) -> str:
+    """Return a name for an attribute that a schema allows.
+
+    >>> attribute_name("Date (UTC)"), attribute_name("2nd line")
+    ('date_utc', 'column_2nd_line')
+    """
     cleaned = re.sub(r"\W+", "_", column, flags=re.ASCII).strip("_").lower()[:64]
     return cleaned if cleaned and not cleaned[0].isdigit() else f"column_{cleaned}"[:64]
 
 
-def _free_word(word: str, taken: Container[str], *, between: str = " ") -> str:
+def free_word(word: str, taken: Container[str], *, between: str = " ") -> str:
     """Return `word`, with a number appended if `taken` contains `word`."""
     free, number = word, 2
     while free in taken:

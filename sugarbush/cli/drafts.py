@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.attributes.draft import draft_schema, schema_yaml
+from sugarbush.cli.profiles import read_profile, write_schema_of
 from sugarbush.data.reading import is_missing, read_rows
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError, ParamsError
@@ -17,19 +18,24 @@ SETTING = "prepare.donated"
 
 
 def write_draft(
-    project: Project, *, subject: str, output: Path, seed: int, console: Console
+    project: Project, *, subject: str | None, output: Path, seed: int, console: Console
 ) -> None:
-    """Write a drafted schema to the new file `output`, and print its attributes. The function reads
-    the donated file in the settings, and no private file. Raises ParamsError, InputError or
-    SchemaError."""
+    """Write a drafted schema to the new file `output`, and print its attributes. The draft comes
+    from the project's profile, or else from the donated file in the settings. No private file is
+    read. Raises ParamsError, InputError or SchemaError."""
     if output.exists():
         raise ParamsError(f"{output}: the file exists already. Name another file with --output")
     settings = project.settings.prepare
+    if (profile := read_profile(project.base)) is not None:
+        write_schema_of(profile, output, subject=subject, console=console)
+        return
     if settings.donated is None:
         raise ParamsError(
             f"params.yaml: {SETTING} is null, but a draft needs donated examples. Set it to the "
-            "file of donated examples"
+            "file of donated examples, or draw a profile first: sugarbush profile"
         )
+    if subject is None:
+        raise ParamsError("--subject: say what the texts are, in public words")
     private_file = project.find(settings.file.removeprefix("file://"))
     if project.find(settings.donated).resolve() == private_file.resolve():
         raise ParamsError(

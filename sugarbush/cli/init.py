@@ -61,10 +61,12 @@ class OwnData:
         return {column: option for column, option in options.items() if column is not None}
 
 
-def create_project(folder: Path, user_data: OwnData | None, console: Console) -> None:
-    """Write a project into `folder`, for the embedded example or the user's own file. Only the
-    column names of the private file are read. No existing file is overwritten. After a failure, the
-    new files are removed. Raises ParamsError, InputError or FailureError."""
+def create_project(
+    folder: Path, user_data: OwnData | None, console: Console, *, profile: bool = False
+) -> None:
+    """Write a project into `folder`, for the embedded example or the user's own file. Without
+    `profile`, only the column names of the private file are read. No existing file is overwritten.
+    After a failure, the new files are removed. Raises ParamsError, InputError or FailureError."""
     project = project_files()
     keys: tuple[str, ...] = ()
     if user_data is not None:
@@ -85,7 +87,11 @@ def create_project(folder: Path, user_data: OwnData | None, console: Console) ->
             written.append(folder / name)
             _write(folder / name, text)
         _start_git(folder)
-    _print_next_steps(folder, user_data, console, new=bool(new), keys=keys)
+    if profile and user_data is not None and new:
+        from sugarbush.cli.profiles import use_profile  # slow
+
+        use_profile(folder, folder / SCHEMA, subject=user_data.subject, console=console)
+    _print_next_steps(folder, user_data, console, new=bool(new), keys=keys, profile=profile)
 
 
 def update_project(folder: Path, console: Console) -> None:
@@ -124,6 +130,7 @@ def _files_for(folder: Path, user_data: OwnData, columns: tuple[str, ...]) -> di
             "schema": SCHEMA,
         },
         "release": {"texts": _TEXTS},
+        "profile": {"columns": list(user_data.declared) or None},
         "privacy": {
             "dataset": dataset_name(file),
             "unit": "record" if user_data.user_column is None else "user",
@@ -248,7 +255,13 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def _print_next_steps(
-    folder: Path, user_data: OwnData | None, console: Console, *, new: bool, keys: tuple[str, ...]
+    folder: Path,
+    user_data: OwnData | None,
+    console: Console,
+    *,
+    new: bool,
+    keys: tuple[str, ...],
+    profile: bool,
 ) -> None:
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -269,7 +282,10 @@ def _print_next_steps(
         say("  No file of the project contains these names, because a key may be private.")
         say(f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(other)}")
     subject = "" if user_data.subject else "say in `subject` what the texts are, "
-    say(f"  edit {SCHEMA}: {subject}list public values")
+    if profile:
+        say(f"  look at {SCHEMA}: {subject}remove attributes that do not matter")
+    else:
+        say(f"  edit {SCHEMA}: {subject}list public values")
     say(f"  {FILE} names the generator {DEFAULT_MODEL.described}")
     say("    another one: generator.provider openai (an endpoint) or pool (public texts)")
     say(

@@ -51,8 +51,12 @@ def tokens_for(texts: Sequence[str]) -> int:
     >>> tokens_for(["word " * 13] * 50), tokens_for(["word " * 100] * 50)
     (64, 224)
     """
-    longest = float(np.quantile([len(text.split()) for text in texts], 0.95))
-    return max(2, math.ceil(_TOKENS_PER_WORD * longest / _STEP)) * _STEP
+    return tokens_for_words(float(np.quantile([len(text.split()) for text in texts], 0.95)))
+
+
+def tokens_for_words(words: float) -> int:
+    """Return max_tokens for answers of about `words` words."""
+    return max(2, math.ceil(_TOKENS_PER_WORD * words / _STEP)) * _STEP
 
 
 def examples_for(texts: Sequence[str]) -> int:

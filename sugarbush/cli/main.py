@@ -121,11 +121,21 @@ def init(
         str | None,
         typer.Option(
             help=(
-                "Public names of further columns for the schema, such as: product,stars. Only a "
-                "jsonl file needs them."
+                "Public names of further columns for the schema, such as: product,stars. A jsonl "
+                "file needs them; of another file, --profile then counts only these."
             )
         ),
     ] = None,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile",
+            help=(
+                "Draw a DP profile of the file and write the schema from it. Spends "
+                "profile.epsilon (0.2) of the privacy budget."
+            ),
+        ),
+    ] = False,
     update: Annotated[
         bool,
         typer.Option("--update", help="Only write dvc.yaml, tasks/ and flows/ again."),
@@ -134,8 +144,8 @@ def init(
     """Make a project: settings, stages, flows and a schema to edit.
 
     Without `--from` the project has the embedded example. With `--from` the settings name your
-    file, and a schema is drafted from its column names and the donated examples. No private text or
-    value is read. An existing file that differs is not overwritten.
+    file, and a schema is drafted from its column names and the donated examples. Without
+    `--profile`, no private text or value is read. An existing file that differs is not overwritten.
     """
     from sugarbush.cli.init import create_project, own_data, update_project
 
@@ -153,7 +163,28 @@ def init(
     if update:
         update_project(folder, Console())
     else:
-        create_project(folder, user_data, Console())
+        if profile and user_data is None:
+            raise ParamsError("--profile: needs --from, which names your file")
+        create_project(folder, user_data, Console(), profile=profile)
+
+
+@app.command()
+def profile(
+    settings: Settings = None,
+    assignments: Assignments = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Draw and charge the profile again.")
+    ] = False,
+) -> None:
+    """Measure what the private file contains, under DP: sizes, lengths, values, form and words.
+
+    Spends `profile.epsilon` of the dataset's budget. A finished profile on the same file is
+    restored and costs nothing. Writes data/released/profile and reports/public/profile.html.
+    `sugarbush schema draft` then drafts a schema from the profile.
+    """
+    from sugarbush.cli import profiles
+
+    profiles.make_profile(_changed_project(settings, assignments), Console(), force=force)
 
 
 @app.command()
@@ -481,16 +512,18 @@ def label(
 
 @schema_app.command("draft")
 def draft(
-    subject: Annotated[str, typer.Option(help="What the texts are, in public words.")],
+    subject: Annotated[
+        str | None, typer.Option(help="What the texts are, in public words.")
+    ] = None,
     output: Annotated[Path, typer.Option(help="A new file.")] = Path("schema.yaml"),
     seed: Annotated[int, typer.Option(help="Seed of the clusters that become topics.")] = 1,
     settings: Settings = None,
     assignments: Assignments = None,
 ) -> None:
-    """Draft a schema from the donated examples, for you to edit.
+    """Draft a schema from the project's DP profile or its donated examples, for you to edit.
 
-    Columns of the file `prepare.donated` and clusters of its texts become attributes. The private
-    file is not read, and no budget is spent.
+    With a profile (`sugarbush profile`), its columns and topics become attributes. Otherwise, those
+    of the file `prepare.donated` do. The private file is not read, and no budget is spent.
     """
     from sugarbush.cli import drafts
 

@@ -3,6 +3,7 @@
 A schema is a YAML file. The author of the file must not look at the private texts:
 
     subject: customer-service dialogues
+    style: Most texts are dialogues.        # optional; every prompt shows it
     attributes:
       - name: product
         description: what the customer calls about
@@ -228,7 +229,10 @@ def _loose(value: str) -> str:
 
 
 class Schema(BaseModel, metaclass=_SchemaType):
-    """Public knowledge about the corpus: its subject and its attributes.
+    """Public knowledge about the corpus: its subject, the form of its texts and its attributes.
+
+    If the schema was made from a DP profile, `profile` contains the ledger ids of its charges. A
+    release with this schema then counts them.
 
     >>> stars = Attribute(name="stars", column="stars", bins=[2, 4])
     >>> schema = Schema(subject="letters to a shop", attributes=[stars])
@@ -239,7 +243,9 @@ class Schema(BaseModel, metaclass=_SchemaType):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     subject: str = Field(min_length=1)
+    style: str = Field(default="", max_length=1000)
     attributes: tuple[Attribute, ...] = Field(min_length=1)
+    profile: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _distinct(self) -> Schema:

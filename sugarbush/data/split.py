@@ -41,6 +41,7 @@ class ContributionBounder:
     def __init__(self, *, records: int, key: bytes) -> None:
         self._most, self._key = records, key
         self._smallest: dict[str | None, list[tuple[bytes, int]]] = {}
+        self.totals: Counter[str | None] = Counter()  # all records by user; private
         self._added = self._passed = 0
         self._kept: dict[int, bytes] = {}
 
@@ -50,6 +51,7 @@ class ContributionBounder:
             insort(entries, (self._digest(record), self._added))
             del entries[self._most :]
             self._added += 1
+            self.totals[record.user] += 1
 
     def used(self, records: Iterable[Record], *, source: str) -> list[Record]:
         """Return the chosen records of the next batch of the second pass."""

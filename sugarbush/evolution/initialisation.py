@@ -54,6 +54,7 @@ def first_requests(
     return tuple(
         RandomRequest(
             subject=schema.subject,
+            style=schema.style,
             attributes=_attributes(row, schema) if prompts.shows_metadata else (),
             examples=examples,
             example_attributes=attributes,

@@ -42,6 +42,7 @@ class FillIn(Varier):
                 requests.append(
                     VariationRequest(
                         subject=schema.subject,
+                        style=schema.style,
                         parent=parent,
                         mask_share=self.mask_share,
                         words=max(_MIN_WORDS, round(words)),
@@ -54,7 +55,11 @@ class FillIn(Varier):
     def longest_request(self, first: Request) -> Request:
         words = first.words or 0
         return VariationRequest(
-            subject=first.subject, parent="word " * words, mask_share=self.mask_share, words=words
+            subject=first.subject,
+            style=first.style,
+            parent="word " * words,
+            mask_share=self.mask_share,
+            words=words,
         )
 
 

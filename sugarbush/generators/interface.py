@@ -56,11 +56,11 @@ class Problem(StrEnum):
 class Request:
     """Describes one text that a generator should write.
 
-    `subject` is the public description of the corpus ("customer-service dialogues"). `attributes`
-    contains pairs (name, value) in the schema's order. The values come from the DP table or the
-    schema. `examples` contains donated texts. `example_attributes` contains their known attributes.
-    `words` is the requested length; None means any length. Requests that are otherwise equal have
-    different values of `sample`.
+    `subject` is the public description of the corpus ("customer-service dialogues"), and `style`
+    that of the form of its texts. `attributes` contains pairs (name, value) in the schema's order.
+    The values come from the DP table or the schema. `examples` contains donated texts.
+    `example_attributes` contains their known attributes. `words` is the requested length; None
+    means any length. Requests that are otherwise equal have different values of `sample`.
     """
 
     subject: str
@@ -70,6 +70,7 @@ class Request:
     sample: int = 0
     # Generators derive the seed of a text from `repr`, and version 0.2 did not have this field.
     example_attributes: tuple[Attributes, ...] = field(default=(), repr=False)
+    style: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,7 +107,7 @@ def _instruction(request: Request) -> str:
         opening = _parent(request)
     else:
         opening = [f"Write one new text for a collection of {request.subject}."]
-    paragraphs = [*opening, *_attributes(request), *_examples(request)]
+    paragraphs = [*opening, *_style(request), *_attributes(request), *_examples(request)]
     return "\n\n".join([*paragraphs, " ".join([*_manner(request), TEXT_ALONE])])
 
 
@@ -134,6 +134,10 @@ def _attributes(request: Request) -> list[str]:
         return []
     lines = [f"- {name.replace('_', ' ')}: {value}" for name, value in request.attributes]
     return ["It is to fit this description:\n" + "\n".join(lines)]
+
+
+def _style(request: Request) -> list[str]:
+    return [f"The form of the texts of the collection: {request.style}"] if request.style else []
 
 
 def _examples(request: Request) -> list[str]:
@@ -170,6 +174,8 @@ def _list(request: Request) -> str:
         heading += f" ({_described(request.attributes)})"
     if request.words is not None:
         heading += f", about {request.words} words each"
+    if request.style:
+        heading += f". {request.style.removesuffix('.')}"
     texts = list(request.examples)
     if labelled:
         labels = zip(request.example_attributes, request.examples, strict=True)

@@ -392,6 +392,7 @@ class PartsMethod(OneStageMethod):
         examples = sorted(planning.donated, key=len, reverse=True) if prompts.shows_examples else []
         return RandomRequest(
             subject=schema.subject,
+            style=schema.style,
             attributes=tuple((a.name, max(a.domain, key=len)) for a in attributes),
             examples=tuple(examples[: prompts.examples]),
             words=planning.length.longest,

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from sugarbush.errors import ParamsError
 from sugarbush.methods.interface import Method
-from sugarbush.privacy.accounting import rounded_down, rounded_up
+from sugarbush.privacy.accounting import (
+    SLACK_SHARE,
+    gaussian_epsilon,
+    rounded_down,
+    rounded_up,
+)
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan, mu_of
+from sugarbush.privacy.events import PlannedEvents
 from sugarbush.privacy.settings import PrivacySettings
 
 # Counts with more noise than this are meaningless for any corpus that fits on one machine.
 _LARGEST_STDDEV = 1000.0
+_STEPS = 8
 
 
 def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
@@ -44,6 +51,41 @@ def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
     for method in methods:
         plan = method.final_plan(plan, privacy)
     return plan
+
+
+def plan_beside(
+    privacy: PrivacySettings,
+    methods: Iterable[Method],
+    *,
+    total: Callable[[PlannedEvents], float],
+) -> BudgetPlan:
+    """Plan a run that depends on an earlier profile: both together are within `privacy.epsilon`.
+
+    `total` computes the epsilon of the profile together with a plan. Raises ParamsError if the
+    profile leaves nothing.
+    """
+    methods, delta = tuple(methods), (1 - SLACK_SHARE) * privacy.delta
+    spent = total(PlannedEvents(id="none", events=()))
+    if spent >= privacy.epsilon:
+        raise ParamsError(
+            f"params.yaml: privacy.epsilon={rounded_up(privacy.epsilon)} is for a run together "
+            f"with its profile, which has {rounded_up(spent)} already. Raise privacy.epsilon, or "
+            "write a schema without the profile"
+        )
+    squares = (
+        mu_of(epsilon=privacy.epsilon, delta=delta) ** 2 - mu_of(epsilon=spent, delta=delta) ** 2
+    )
+    epsilon = gaussian_epsilon(math.sqrt(max(squares, 1e-12)), delta=privacy.delta)
+    for _ in range(_STEPS):
+        plan = plan_for(privacy.model_copy(update={"epsilon": epsilon}), methods)
+        whole = total(plan.planned)
+        if whole <= privacy.epsilon:
+            return plan
+        epsilon *= privacy.epsilon / whole * (1 - 1e-4)
+    raise ParamsError(
+        f"params.yaml: privacy.epsilon={rounded_up(privacy.epsilon)} cannot be planned beside a "
+        f"profile of epsilon {rounded_up(spent)}. Raise privacy.epsilon"
+    )
 
 
 def _in_order(requests: Iterable[BudgetRequest]) -> list[BudgetRequest]:

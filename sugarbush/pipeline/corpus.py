@@ -42,6 +42,7 @@ class SplitCorpus:
         self._inputs = PublicInputs(project, donated=donated)
         self._public = self._inputs.texts
         self.bounds = project.settings.contribution_bounds
+        self.records_of_users: Mapping[str | None, int] = {}
         self.tally: Mapping[str, int] = {}
         self.fingerprint: tuple[str, ...] = ()
 
@@ -58,6 +59,7 @@ class SplitCorpus:
             kept = Splitter(params, public=self._public).kept
             for _, records in self._records(Counter()):
                 bound.add(kept(records))
+            self.records_of_users = bound.totals
         splitter = Splitter(params, public=self._public, bound=bound, fingerprint=builder)
         comparison = self._inputs.comparison()
         for source, records in self._records(bad):

@@ -64,7 +64,8 @@ class FinishedRun:
     @property
     def ledger_ids(self) -> tuple[str, ...]:
         """The ids of the entries that were charged for the texts, without repetition."""
-        return tuple(dict.fromkeys((*self.metadata_ids, *self.final.lineage.ledger_ids)))
+        run = (*self.metadata_ids, *self.final.lineage.ledger_ids)
+        return tuple(dict.fromkeys((*self.schema.profile, *run)))
 
     def card(self) -> Mapping[str, Any] | None:
         """Return the release card, or None if the method has no DP guarantee."""
@@ -122,7 +123,7 @@ class _FinishedProject(Project):
         ledger = run.ledger
         self.__dict__ |= {"schema": run.schema, "state": ledger.state, "plan": run.plan}
 
-    def ledger(self) -> Ledger:
+    def ledger(self, *, rehearse: bool = True) -> Ledger:
         return self._run.ledger
 
     def encoder(self, *, private: bool) -> Encoder:

@@ -24,7 +24,7 @@ from sugarbush.evolution.targets import Donated
 from sugarbush.evolution.writer import Writer
 from sugarbush.generators.interface import GeneratorContext
 from sugarbush.methods.interface import Method, MethodInputs, PrivateInputs, Tools
-from sugarbush.methods.plan import plan_for
+from sugarbush.methods.plan import plan_beside, plan_for
 from sugarbush.paths import Roots, atomic_file, checkout_root, find_input, make_private, state_root
 from sugarbush.pipeline.foreign_releases import refuse_foreign_folders, refuse_foreign_lock
 from sugarbush.pipeline.graph import stage_named
@@ -86,6 +86,14 @@ class Project:
         self._rehearsed = False
         if settings is not None:
             self.__dict__["settings"] = settings
+
+    in_memory = False  # whether the corpus is a frame, so that nothing is written to data/
+
+    def with_settings(self, settings: ProjectSettings) -> Project:
+        """Return a project in the same folder with other settings, and the same state folder."""
+        project = Project(self.base, settings=settings, rehearse=self._rehearse)
+        project.__dict__["state"] = self.state
+        return project
 
     @cached_property
     def settings(self) -> ProjectSettings:
@@ -290,12 +298,30 @@ class Project:
 
     @cached_property
     def plan(self) -> BudgetPlan:
-        """The budget share of every mechanism of a run, computed from the settings alone."""
-        return plan_for(self.settings.privacy, self.settings.chosen)
+        """The budget share of every mechanism of a run, computed from the settings alone.
 
-    def ledger(self) -> Ledger:
+        If the schema was made from a profile, the run and the profile together are within
+        privacy.epsilon.
+        """
+        settings, profile = self.settings, self.profile_charges
+        if not profile:
+            return plan_for(settings.privacy, settings.chosen)
+        ledger = self.ledger(rehearse=False)
+        return plan_beside(
+            settings.privacy,
+            settings.chosen,
+            total=lambda plan: ledger.epsilon_with(profile, plan),
+        )
+
+    @property
+    def profile_charges(self) -> tuple[str, ...]:
+        """The ledger ids of the profile from which the schema was made."""
+        is_written = "schema" in self.__dict__ or self.find(self.settings.prepare.schema_).exists()
+        return self.schema.profile if is_written else ()
+
+    def ledger(self, *, rehearse: bool = True) -> Ledger:
         """Return the ledger of `privacy.dataset`. A benchmark and a release have separate
-        ledgers."""
+        ledgers. `rehearse` is false for a charge that pays for no texts."""
         privacy = self.settings.privacy
         return self._ledger(
             purpose=privacy.purpose.value,
@@ -304,7 +330,7 @@ class Project:
             different_from=privacy.different_from,
             user_column=self.settings.prepare.user_column,
             reservation=self.reservation,
-            before_charge=self._rehearse_once,
+            before_charge=self._rehearse_once if rehearse else lambda: None,
         )
 
     def _rehearse_once(self) -> None:

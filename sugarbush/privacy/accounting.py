@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from functools import lru_cache, reduce
@@ -29,6 +30,7 @@ from sugarbush.privacy.events import (
     GaussianDp,
     NonPrivate,
     PoissonGaussian,
+    ThresholdedGaussian,
 )
 
 if TYPE_CHECKING:
@@ -87,17 +89,29 @@ def epsilon(
     return _composed_epsilon(_counted(every), delta, relation) if every else 0.0
 
 
-def _counted(events: Iterable[Event]) -> tuple[tuple[Event, int], ...]:
-    runs: Counter[Event] = Counter()
+@dataclass(frozen=True, kw_only=True)
+class _Failure:
+    """A mechanism that is (0, delta)-DP: with probability delta, it shows everything."""
+
+    delta: float
+
+
+_Run = tuple[Event | _Failure, int]  # a mechanism, and how often it ran
+
+
+def _counted(events: Iterable[Event]) -> tuple[_Run, ...]:
+    runs: Counter[Event | _Failure] = Counter()
     for event in events:
-        runs[_one(event)] += getattr(event, "count", 1)
+        if isinstance(event, ThresholdedGaussian):
+            runs[_Failure(delta=event.delta)] += 1
+            runs[_one(event.counts)] += event.count
+        else:
+            runs[_one(event)] += getattr(event, "count", 1)
     return tuple(runs.items())
 
 
 @lru_cache(maxsize=1024)  # because a ledger computes the same total before and after a charge
-def _composed_epsilon(
-    runs: tuple[tuple[Event, int], ...], delta: float, relation: Relation
-) -> float:
+def _composed_epsilon(runs: tuple[_Run, ...], delta: float, relation: Relation) -> float:
     exact = delta - sum(_rounding_error(event, count) for event, count in runs)
     if exact <= 0:
         return math.inf
@@ -105,7 +119,7 @@ def _composed_epsilon(
     return max(0.0, float(total.get_epsilon_for_delta(exact)))
 
 
-def _rounding_error(event: Event, count: int) -> float:
+def _rounding_error(event: Event | _Failure, count: int) -> float:
     """Bound the rounding error of the divergence of `count` composed events.
 
     DpSgdBound contains the error of its steps. Other events are composed by a formula, or are few.
@@ -114,7 +128,7 @@ def _rounding_error(event: Event, count: int) -> float:
     return _ERROR_PER_STEP * count if sampled else 0.0
 
 
-def _composed(runs: Iterable[tuple[Event, int]], relation: Relation) -> Any:
+def _composed(runs: Iterable[_Run], relation: Relation) -> Any:
     runs = tuple(runs)
     sampled = any(isinstance(event, PoissonGaussian | DpSgdBound) for event, _ in runs)
     interval = _COARSE_INTERVAL if sampled else _FINE_INTERVAL
@@ -128,7 +142,7 @@ def delta(events: Iterable[Event], *, epsilon: float) -> float:
     >>> round(delta([GaussianDp(mu=1.0)], epsilon=1.0), 4)
     0.1269
     """
-    runs = [(_one(event), getattr(event, "count", 1)) for event in events]
+    runs = _counted(events)
     if not runs:
         return 0.0
     error = sum(_rounding_error(event, count) for event, count in runs)
@@ -174,7 +188,7 @@ def _profile(bound: DpSgdBound, interval: float) -> NDArray[np.float64]:
     return np.maximum(np.maximum(gaussian, _divergence(whole, x) + error), floor)
 
 
-def _composition(runs: Iterable[tuple[Event, int]], interval: float, relation: Relation) -> Any:
+def _composition(runs: Iterable[_Run], interval: float, relation: Relation) -> Any:
     parts = (_distribution(event, times, interval, relation) for event, times in runs)
     return reduce(lambda whole, part: whole.compose(part), parts)
 
@@ -215,7 +229,10 @@ def filtered_epsilon(parts: Iterable[tuple[tuple[Event, ...], int]], *, delta: f
         numbers |= {number} - {0}
         mu = gaussian_mu(events)
         if number:
-            mu = min(mu, _mu_with_slack(events, slack_fraction(number) * delta))
+            slack = slack_fraction(number) * delta
+            mu = min(mu, _mu_of_wide_noise(events, slack))
+            if math.isinf(mu) or not any(isinstance(e, ThresholdedGaussian) for e in events):
+                mu = min(mu, _mu_with_slack(events, slack))
         squares += mu**2
     return gaussian_epsilon(math.sqrt(squares), delta=(1 - SLACK_SHARE) * delta)
 
@@ -237,7 +254,20 @@ def needs_slack(event: Event) -> bool:
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE
-    return isinstance(event, PoissonGaussian | DpSgdBound)
+    return isinstance(event, ThresholdedGaussian | PoissonGaussian | DpSgdBound)
+
+
+def _mu_of_wide_noise(events: Sequence[Event], slack: float) -> float:
+    """Return a mu for thresholded counts whose deltas are at most `slack` together, else inf.
+
+    The hockey-stick divergence of the composition is at most that of the counts alone, plus the
+    deltas. The counts alone are exactly Gaussian DP.
+    """
+    deltas = sum(event.delta for event in events if isinstance(event, ThresholdedGaussian))
+    if not deltas or deltas > slack:
+        return math.inf
+    counts = [e.counts if isinstance(e, ThresholdedGaussian) else e for e in events]
+    return gaussian_mu(counts)
 
 
 def gaussian_epsilon(mu: float, *, delta: float) -> float:
@@ -366,11 +396,17 @@ def _sampled_once(noise_multiplier: float, rate: float, interval: float, relatio
 
 
 @lru_cache(maxsize=256)
-def _distribution(event: Event, count: int, interval: float, relation: Relation) -> Any:
+def _distribution(event: Event | _Failure, count: int, interval: float, relation: Relation) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    if relation is Relation.REPLACE_ONE and not isinstance(event, PoissonGaussian):
-        raise InvariantError(f"epsilon cannot be computed for {event.kind} under {relation}")
+    if isinstance(event, _Failure) and relation is Relation.ADD_OR_REMOVE_ONE:
+        distribution = _failure(event.delta, interval)
+        return distribution if count == 1 else distribution.self_compose(count)
+    if isinstance(event, _Failure) or (
+        relation is Relation.REPLACE_ONE and not isinstance(event, PoissonGaussian)
+    ):
+        kind = getattr(event, "kind", "a threshold")
+        raise InvariantError(f"epsilon cannot be computed for {kind} under {relation}")
     match event:
         case DiscreteGaussian(sensitivity=1):
             distribution = pld.from_discrete_gaussian_mechanism(
@@ -394,6 +430,15 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
         case _:
             raise InvariantError(f"epsilon cannot be computed for events of kind {event.kind}")
     return distribution if count == 1 else distribution.self_compose(count)
+
+
+def _failure(delta: float, interval: float) -> Any:
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    return pld.from_privacy_parameters(
+        common.DifferentialPrivacyParameters(0.0, delta), value_discretization_interval=interval
+    )
 
 
 def _gaussian(mu: float, count: int, interval: float) -> Any:

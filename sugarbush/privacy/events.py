@@ -11,6 +11,7 @@ from sugarbush.errors import InvariantError
 
 # The accountant's arithmetic fails for smaller or larger values.
 _SMALLEST, _LARGEST = 1e-9, 1e12
+_SMALLEST_DELTA = 1e-30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,14 +23,15 @@ class Event:
     def __post_init__(self) -> None:
         for field in dataclass_fields(self):
             name, value = field.name, getattr(self, field.name)
-            most = 1 if name == "rate" else _LARGEST
+            least = _SMALLEST_DELTA if name == "delta" else _SMALLEST
+            most = 1 if name in ("rate", "delta") else _LARGEST
             kinds = (int,) if field.type == "int" else (int, float)
             # A value of another type would make the ledger unreadable after the charge.
             if isinstance(value, bool) or not isinstance(value, kinds):
                 raise InvariantError(f"{self.kind}: {name}={value!r} is not of type {field.type}")
-            if not (math.isfinite(value) and _SMALLEST <= value <= most):
+            if not (math.isfinite(value) and least <= value <= most):
                 raise InvariantError(
-                    f"{self.kind}: {name}={value!r} is not between {_SMALLEST:g} and {most:g}"
+                    f"{self.kind}: {name}={value!r} is not between {least:g} and {most:g}"
                 )
 
     def as_dict(self) -> dict[str, Any]:
@@ -47,6 +49,27 @@ class DiscreteGaussian(Event):
     stddev: float
     sensitivity: int = 1
     count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdedGaussian(Event):
+    """Integer counts of values that nobody listed before, released only above a threshold.
+
+    One unit changes at most `count` counts, each by at most `sensitivity`. Each count gets noise
+    N_Z(0, stddev^2). `delta` bounds the probability that a value which no other unit has is
+    released. Proof: `mechanisms.noisy_set`.
+    """
+
+    kind: ClassVar[str] = "thresholded_gaussian"
+    stddev: float
+    delta: float
+    sensitivity: int = 1
+    count: int = 1
+
+    @property
+    def counts(self) -> DiscreteGaussian:
+        """The mechanism that releases the counts of values that other units have, too."""
+        return DiscreteGaussian(stddev=self.stddev, sensitivity=self.sensitivity, count=self.count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +151,7 @@ _KINDS: dict[str, type[Event]] = {
     cls.kind: cls
     for cls in (
         DiscreteGaussian,
+        ThresholdedGaussian,
         GaussianDp,
         PoissonGaussian,
         DpSgdBound,

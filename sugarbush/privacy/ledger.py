@@ -57,6 +57,7 @@ from sugarbush.privacy.accounting import (
     gaussian_mu,
     needs_slack,
     rounded_up,
+    slack_fraction,
 )
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.entries import (
@@ -392,6 +393,23 @@ class Ledger:
                 f"{self.path}: has no entry {error.args[0]!r}, which a released result names. "
                 "Set SUGARBUSH_STATE to the state folder of this release."
             ) from None
+
+    def next_slack(self) -> float:
+        """Return the part of delta that a new group of charges with a slack may use."""
+        entries = (*self.entries(), *self._reserved_by_others())
+        number = 1 + max((entry.slack for entry in entries), default=0)
+        return slack_fraction(number) * self._smallest_delta(entries)
+
+    def epsilon_with(self, ids: Iterable[str], *plans: PlannedEvents) -> float:
+        """Compute epsilon of the entries `ids` together with whole runs of `plans`."""
+        entries = self.of(ids)
+        for plan in plans:
+            entries += self._planned_entries(entries, singles(plan.events), plan)
+        return self._total(entries)
+
+    def total_with(self, *plans: PlannedEvents) -> float:
+        """Compute epsilon of all charges and of further runs of `plans`."""
+        return self.epsilon_with((entry.id for entry in self.entries()), *plans)
 
     def _total(self, entries: Sequence[Entry]) -> float:
         return composed_epsilon(entries, delta=self._smallest_delta(entries))

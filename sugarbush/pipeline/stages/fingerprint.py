@@ -187,6 +187,7 @@ def _plan(project: Project) -> dict[str, Any]:
         privacy=project.settings.privacy.model_dump(mode="json"),
         requests=[[asdict(r) for r in m.budget_requests()] for m in project.settings.chosen],
         methods=[method.name for method in project.settings.chosen],
+        profile=project.profile_charges,
         code=code_digest(_ACCOUNTING),
         library=version("dp-accounting"),
     )

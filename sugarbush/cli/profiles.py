@@ -1,0 +1,142 @@
+"""`sugarbush profile`: draws a DP profile, prints it, and writes its page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sugarbush.cli.local_model import tokens_for_words
+from sugarbush.cli.settings import changed_settings, write_settings
+from sugarbush.paths import Roots, atomic_file, reading
+from sugarbush.pipeline.profiling import STAGE, profile_of_project
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.privacy.accounting import rounded_up
+from sugarbush.profile.draft import (
+    draft_from_profile,
+    interval,
+    schema_text,
+    subject_of_file,
+    word_counts,
+)
+from sugarbush.profile.release import FILE, QUANTILES, Profile
+from sugarbush.profile.view import length_rows, share_tables
+from sugarbush.report.profile_page import render_profile
+
+PAGE = "profile.html"
+_MOST_ROWS = 12
+_DAMAGED = "Run `sugarbush profile` again; a finished profile costs nothing"
+
+
+def make_profile(project: Project, console: Console, *, force: bool = False) -> Profile:
+    """Draw or restore the profile, write its page, and print both."""
+    profile = profile_of_project(project, forced=force)
+    path = write_page(project, profile, title=_title(project))
+    show_profile(profile, console)
+    say(console, f"{path.relative_to(project.base)}: the profile as a page, which may be published")
+    return profile
+
+
+def write_page(project: Project, profile: Profile, *, title: str) -> Path:
+    """Write reports/public/profile.html."""
+    path = project.roots.published / PAGE
+    with atomic_file(path, public=True) as temporary:
+        temporary.write_text(render_profile(profile, title=title), encoding="utf-8")
+    return path
+
+
+def read_profile(base: Path) -> Profile | None:
+    """Read the project's last profile, or return None."""
+    path = Roots(base).released / STAGE / FILE
+    if not path.exists():
+        return None
+    with reading(path, advice=_DAMAGED):
+        return Profile.from_json(path.read_text(encoding="utf-8"))
+
+
+def use_profile(folder: Path, schema: Path, *, subject: str | None, console: Console) -> None:
+    """Draw the profile of a new project, and write its schema and the lengths of its texts.
+
+    The schema is the draft of a new project, which nobody has edited.
+    """
+    project = open_project(folder)
+    profile = make_profile(project, console)
+    words = word_counts(profile)
+    if words and project.settings.prepare.donated is None:
+        changes = [f"initialise.length.words={list(words)}"]
+        if project.settings.generator.provider == "huggingface":
+            tokens = tokens_for_words(profile.quantiles("words")[-1])
+            changes.append(f"generator.huggingface.max_tokens={tokens}")
+        write_settings(folder, changed_settings(folder, assignments=changes))
+    named = subject or subject_of_file(Path(project.settings.prepare.file).stem)
+    write_schema_of(profile, schema, subject=named, console=console)
+
+
+def write_schema_of(
+    profile: Profile, output: Path, *, subject: str | None, console: Console
+) -> None:
+    """Write the schema that the profile proposes, and print its attributes."""
+    draft = draft_from_profile(profile, subject=subject)
+    with atomic_file(output, public=True) as temporary:
+        temporary.write_text(schema_text(draft, profile), encoding="utf-8")
+    for attribute in draft.schema.attributes:
+        say(console, f"  {attribute.name}: {' | '.join(attribute.domain)}")
+    for name, why in draft.left_out:
+        say(console, f"  no attribute from column {name}: {why}")
+    say(console, f"{output}: a schema from the profile alone. Edit it if you know better")
+
+
+def show_profile(profile: Profile, console: Console) -> None:
+    """Print the profile. Everything is released."""
+    within = round(1.96 * profile.stddev["sizes"])
+    who = "users" if profile.unit == "user" else "records"
+    say(
+        console,
+        f"profile of {profile.dataset}: epsilon {rounded_up(profile.epsilon)} at delta "
+        f"{rounded_up(profile.delta)}, per {profile.unit}",
+    )
+    say(console, f"{who} of the training part: {max(profile.records, 0):,} ± {within:,}")
+    if lengths := length_rows(profile):
+        table = Table(title="lengths", title_justify="left", box=None)
+        table.add_column("")
+        for quantile in QUANTILES:
+            table.add_column(f"{quantile:.0%}", justify="right")
+        for name, found in lengths:
+            table.add_row(name, *(f"{value:,.0f}" for value in found))
+        console.print(table)
+    else:
+        say(console, "too few records for lengths at this noise")
+    for shares in share_tables(profile):
+        table = Table(title=Text(shares.title), title_justify="left", box=None, show_header=False)
+        shown = [row for row in shares.shares if row[1].share > 0.005][:_MOST_ROWS]
+        for name, share_of_records in shown:
+            table.add_row(Text(f"  {name}"), interval(share_of_records))
+        if shown:
+            console.print(table)
+        else:
+            say(console, shares.title)
+        if shares.quantiles:
+            numbers = ", ".join(
+                f"{value:,.4g} at {quantile}" for quantile, value in shares.quantiles
+            )
+            say(console, f"  numbers: {numbers}")
+        if shares.note:
+            say(console, f"  {shares.note}")
+    if profile.topics:
+        say(console, "topics")
+        for name, terms in profile.topics:
+            say(console, f"  {name}: {', '.join(terms)}")
+
+
+def say(console: Console, line: str) -> None:
+    """Print a line as it is."""
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _title(project: Project) -> str:
+    """Return the schema's subject, or the dataset's name without a schema."""
+    path = project.find(project.settings.prepare.schema_)
+    return project.schema.subject if path.exists() else project.dataset

@@ -1,0 +1,291 @@
+"""Draws or restores the DP profile of a project's private file, or of a frame."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+from sugarbush import versions
+from sugarbush.attributes.placeholders import SUBJECT, TONE
+from sugarbush.data.private_store import TRAIN
+from sugarbush.data.reading import Row, column_names, digest_of_files, reads_keys, row_batches
+from sugarbush.data.records import Record, wanted_columns
+from sugarbush.data.remote import source_of
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.errors import BudgetExceededError, ParamsError
+from sugarbush.methods.plan import plan_beside
+from sugarbush.paths import atomic_directory
+from sugarbush.pipeline.corpus import SplitCorpus
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.public_inputs import refuse_private_files
+from sugarbush.pipeline.released import write_release
+from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.results import ResultStore
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.unit import Unit
+from sugarbush.profile.contributions import Contributions, Reader
+from sugarbush.profile.measure import draw_profile
+from sugarbush.profile.plan import ProfilePlan, plan_profile
+from sugarbush.profile.release import Profile
+from sugarbush.profile.topics import topics_of
+from sugarbush.threads import thread_count
+
+STAGE: Final = "profile"
+MOST_COLUMNS: Final = 20
+_PLAN = "plan.json"
+_BLOCK: Final = 2000  # records that one process reads at a time
+_Batches = Iterable[tuple[str, Sequence[Row]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileRequest:
+    """A request for the profile of a private table.
+
+    `batches` returns the rows of the table with the name of their source, and `digest` a digest of
+    its content. `columns` are the columns whose values are counted.
+    """
+
+    project: Project
+    columns: tuple[str, ...]
+    batches: Callable[[], _Batches]
+    digest: Callable[[], bytes]
+    source: str
+
+    def release(self, *, forced: bool = False) -> Profile:
+        """Draw the profile, or restore a finished one. A finished mechanism is never drawn again.
+
+        Raises BudgetExceededError, before anything is read, if the cap does not allow the profile
+        together with a run. Raises InputError for a file that stage prepare would refuse.
+        """
+        project, ledger = self.project, self.project.ledger(rehearse=False)
+        by_user = project.settings.privacy.unit is Unit.USER
+        with project.open_store(STAGE, self._key(), forced=forced) as store:
+            plan = self._plan(store, ledger)
+            missing = [name for name in plan.events if store.finished(name) is None]
+            if missing:
+                self._require_cap(ledger, plan)
+                contributions, fingerprint = self._read()
+            else:
+                contributions, fingerprint = nothing(self.columns, by_user=by_user), ()
+            session = PrivacySession(
+                ledger=ledger,
+                stage=STAGE,
+                run=store.run,
+                dataset_fingerprint=fingerprint,
+                plan=plan.planned,
+            )
+            session.check([plan.events[name] for name in missing])
+            profile = draw_profile(
+                contributions,
+                plan,
+                self.columns,
+                store=store,
+                session=session,
+                by_user=by_user,
+                dataset=project.dataset,
+            )
+            run = store.run
+        encode = project.encoder(private=False).encode
+        profile = replace(profile, topics=topics_of(profile, embed=encode))
+        self._save(profile, ledger, run=run)
+        return profile
+
+    def _save(self, profile: Profile, ledger: Ledger, *, run: str) -> None:
+        if self.project.in_memory:
+            return
+        with atomic_directory(self.project.roots.released / STAGE) as folder:
+            profile.save(folder)
+            write_release(
+                folder,
+                stage=STAGE,
+                privacy=self.project.settings.privacy,
+                ledger_ids=profile.ledger_ids,
+                run=run,
+                ledger=ledger,
+            )
+
+    def _key(self) -> dict[str, object]:
+        project = self.project
+        settings = project.settings
+        keyed = hmac.digest(project.key, b"profile" + self.digest(), "sha256").hex()
+        return {
+            "version": versions.PROFILE,
+            "corpus": project.snapshots.of("profile", digest=keyed),
+            "columns": list(self.columns),
+            "epsilon": settings.profile.epsilon,
+            "privacy": [settings.privacy.unit.value, settings.privacy.delta],
+            "settings": settings.changed_output_settings(("prepare",)),
+        }
+
+    def _plan(self, store: ResultStore, ledger: Ledger) -> ProfilePlan:
+        """Return the stored plan of an interrupted profile, or make and store a plan."""
+        settings = self.project.settings
+
+        def write(folder: Path) -> Sequence[str]:
+            plan = plan_profile(
+                epsilon=settings.profile.epsilon,
+                delta=settings.privacy.delta,
+                slack=ledger.next_slack(),
+                columns=len(self.columns),
+                by_user=settings.privacy.unit is Unit.USER,
+            )
+            (folder / _PLAN).write_text(plan.to_json())
+            return ()
+
+        return ProfilePlan.from_json((store.drawn("plan", write).value / _PLAN).read_text())
+
+    def _require_cap(self, ledger: Ledger, plan: ProfilePlan) -> None:
+        """Raise BudgetExceededError if the cap does not allow the profile and one run with it."""
+        settings = self.project.settings
+        run = plan_beside(
+            settings.privacy,
+            settings.chosen,
+            total=lambda other: ledger.epsilon_with((), plan.planned, other),
+        )
+        before, after = ledger.total(), ledger.total_with(plan.planned)
+        whole = ledger.total_with(plan.planned, run.planned)
+        if max(after, whole) > ledger.cap:
+            raise BudgetExceededError(
+                f"a profile needs epsilon {rounded_up(plan.epsilon)}, and it and a run together "
+                f"{rounded_up(settings.privacy.epsilon)} (privacy.epsilon). With "
+                f"{rounded_up(before)} spent, dataset '{ledger.dataset}' would come to "
+                f"{rounded_up(after)} after the profile and {rounded_up(whole)} after the run, "
+                f"above its cap {rounded_up(ledger.cap)}. Nothing was spent. Lower profile.epsilon "
+                "or privacy.epsilon, or raise privacy.cap if you are allowed to"
+            )
+
+    def _read(self) -> tuple[Contributions, tuple[str, ...]]:
+        """Read the training records, one of each user, and the fingerprint of the corpus."""
+        project = _one_record_per_user(self.project, self.columns)
+        by_user = project.settings.privacy.unit is Unit.USER
+        corpus = SplitCorpus(
+            self.batches,
+            project,
+            donated=_donated_texts(project),
+            source=self.source,
+            setting="prepare.file",
+        )
+        reader = Reader(self.columns, by_user=by_user, key=project.key)
+        with ExitStack() as stack:
+            pool: ProcessPoolExecutor | None = None
+            pending: list[Future[Reader]] = []
+            for parts in corpus.parts(fingerprint=True):
+                counts = corpus.records_of_users
+                blocks = list(_blocks(parts[TRAIN]))
+                if pool is None and len(blocks) > 2 and thread_count() > 1:
+                    pool = stack.enter_context(
+                        ProcessPoolExecutor(thread_count(), mp_context=get_context("spawn"))
+                    )
+                for block in blocks:
+                    own = {r.user: counts[r.user] for r in block if r.user} if by_user else None
+                    if pool is None:
+                        reader.read(block, of_user=own)
+                    else:
+                        pending.append(pool.submit(reader.reading, block, own))
+            for future in pending:
+                reader.add(future.result())
+        return reader.contributions(), corpus.fingerprint
+
+
+def nothing(columns: Sequence[str], *, by_user: bool) -> Contributions:
+    """Return contributions without a unit, for a profile that is restored."""
+    return Reader(columns, by_user=by_user, key=b"").contributions()
+
+
+def _blocks(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    for start in range(0, len(records), _BLOCK):
+        yield records[start : start + _BLOCK]
+
+
+def _one_record_per_user(project: Project, columns: Sequence[str]) -> Project:
+    """Return the project with a schema that reads the columns as they are, one record per user,
+    and no minimum number of records."""
+    settings = project.settings
+    changed = settings.model_copy(
+        update={
+            "privacy": settings.privacy.model_copy(update={"records_per_user": 1}),
+            "prepare": settings.prepare.model_copy(update={"min_records": 2}),
+        }
+    )
+    copy = project.with_settings(changed)
+    attributes = [
+        Attribute(name=f"column_{number}", column=column, values=("unread",))
+        for number, column in enumerate(columns)
+    ]
+    copy.__dict__["schema"] = Schema(subject=SUBJECT, attributes=tuple(attributes) or (TONE,))
+    return copy
+
+
+def _donated_texts(project: Project) -> tuple[str, ...]:
+    """Return the donated texts. The columns of the private file may be missing in their file."""
+    other = project.with_settings(project.settings)
+    other.__dict__["schema"] = Schema(subject=SUBJECT, attributes=(TONE,))
+    return other.donated_texts()
+
+
+def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
+    """Draw or restore the profile of `prepare.file`, and write data/released/profile."""
+    settings = project.settings
+    refuse_private_files(project)
+    path = source_of(project.base, settings.prepare.file, setting="prepare.file")
+    columns = profiled_columns(settings, base=project.base)
+    wanted = dict.fromkeys(columns, "profile.columns")
+    wanted |= wanted_columns(
+        settings.prepare, Schema(subject=SUBJECT, attributes=(TONE,)), private=True
+    )
+
+    def batches() -> Iterator[tuple[str, Sequence[Row]]]:
+        for file, rows in row_batches(path, setting="prepare.file", wanted=wanted, broken=True):
+            yield str(file), rows
+
+    return ProfileRequest(
+        project=project,
+        columns=columns,
+        batches=batches,
+        digest=lambda: digest_of_files(
+            project.base, [settings.prepare.file], setting="prepare.file"
+        ),
+        source=str(path),
+    ).release(forced=forced)
+
+
+def profiled_columns(settings: ProjectSettings, *, base: Path) -> tuple[str, ...]:
+    """Return the columns to count: `profile.columns`, or those in the header of the file.
+
+    A key of a jsonl record may be private, so such columns must be named. Raises ParamsError if
+    there are too many.
+    """
+    prepare = settings.prepare
+    others = {prepare.text_column, prepare.id_column, prepare.user_column}
+    named = settings.profile.columns
+    if named is None:
+        path = source_of(base, prepare.file, setting="prepare.file")
+        required = {prepare.text_column: "prepare.text_column"}
+        names = (
+            ()
+            if reads_keys(path)
+            else column_names(path, required=required, setting="prepare.file")
+        )
+        columns = tuple(name for name in names if name not in others)
+        what = "the header of the file"
+    else:
+        columns, what = tuple(dict.fromkeys(named)), "profile.columns"
+        if taken := sorted(others & set(columns) - {None}, key=str):
+            raise ParamsError(
+                f"profile.columns: '{taken[0]}' is the column of the texts, ids or users, whose "
+                "values are never counted. Leave it out"
+            )
+    if len(columns) > MOST_COLUMNS:
+        raise ParamsError(
+            f"{what} names {len(columns)} columns, and a profile describes at most {MOST_COLUMNS}, "
+            "because more columns need more noise. Name the ones that matter: profile.columns"
+        )
+    return columns

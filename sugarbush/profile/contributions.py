@@ -1,0 +1,177 @@
+"""What one record gives to each mechanism of a profile: a function of this record alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.data.records import Record
+from sugarbush.privacy.data_types import Private
+from sugarbush.profile.bins import LENGTHS, NUMBERS, RECORDS
+from sugarbush.profile.layout import (
+    DATE,
+    KINDS,
+    NO_CELL,
+    NUMBER,
+    column_histogram,
+    columns_group,
+    item_of,
+    kind_of,
+    sizes_group,
+    style_group,
+    value_of,
+)
+from sugarbush.profile.style import LANGUAGES, RULES, language, sentences, turns
+from sugarbush.profile.terms import terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contributions:
+    """The private contributions of all units, one element per unit."""
+
+    sizes: Private[NDArray[np.int32]]
+    style: Private[NDArray[np.int32]]
+    columns: Private[NDArray[np.int32]]
+    values: Private[tuple[str, ...]]
+    terms: Private[tuple[str, ...]]
+
+    def terms_by_value(self, column: str) -> Private[Any]:
+        """Return the terms of each record, each with the record's value in `column`.
+
+        A record without a value in the column gives the terms alone.
+        """
+        return self.values.zip_batch(
+            self.terms,
+            lambda values, terms: [
+                _joined(own_values, own_terms, column)
+                for own_values, own_terms in zip(values, terms, strict=True)
+            ],
+        )
+
+
+def _joined(values: Sequence[str], terms: Sequence[str], column: str) -> tuple[str, ...]:
+    start = item_of(column, "")
+    value = next((item.removeprefix(start) for item in values if item.startswith(start)), "")
+    return tuple(item_of(value, term) for term in terms)
+
+
+class Reader:
+    """Reads records into contributions, batch by batch.
+
+    `columns` names the raw values of a record in their order. If the unit is a user, every record
+    is the only record of its user that the profile uses, and `read` gets the number of the user's
+    records. `key` chooses among the terms of a record.
+    """
+
+    def __init__(self, columns: Sequence[str], *, by_user: bool, key: bytes) -> None:
+        self._columns, self._by_user, self._key = tuple(columns), by_user, key
+        self.sizes, self.style = sizes_group(by_user=by_user), style_group()
+        self.columns = columns_group(columns)
+        self._starts = {each.name: each.start for each in self.sizes.histograms}
+        self._column_starts = [
+            tuple(
+                column_histogram(self.columns, column, what).start
+                for what in ("kind", "number", "month", "weekday")
+            )
+            for column in columns
+        ]
+        self._language = self.style["language"].start
+        self._batches: list[_Batch] = []
+
+    def read(self, records: Sequence[Record], *, of_user: Mapping[str, int] | None = None) -> None:
+        """Add a batch of records."""
+        batch = _Batch()
+        for record in records:
+            count = None if of_user is None else of_user[record.user or ""]
+            batch.sizes.append(self._cells_of_sizes(record.text, count))
+            batch.style.append(self._cells_of_style(record.text))
+            batch.columns.append(self._cells_of_columns(record.raw))
+            batch.values.append(self._values(record.raw))
+            batch.terms.append(terms(record.text, key=self._key))
+        self._batches.append(batch.packed())
+
+    def reading(self, records: Sequence[Record], of_user: Mapping[str, int] | None) -> Reader:
+        """Return another reader that has read `records` only, for another process."""
+        reader = Reader(self._columns, by_user=self._by_user, key=self._key)
+        reader.read(records, of_user=of_user)
+        return reader
+
+    def add(self, reader: Reader) -> None:
+        """Add the records of another reader."""
+        self._batches += reader._batches
+
+    def contributions(self) -> Contributions:
+        """Return the contributions of all records so far."""
+        batches = self._batches
+        return Contributions(
+            sizes=Private(_stacked([b.sizes for b in batches], self.sizes.cells)),
+            style=Private(_stacked([b.style for b in batches], self.style.cells)),
+            columns=Private(_stacked([b.columns for b in batches], self.columns.cells)),
+            values=Private([row for b in batches for row in b.values]),
+            terms=Private([row for b in batches for row in b.terms]),
+        )
+
+    def _cells_of_sizes(self, text: str, records: int | None) -> list[int]:
+        starts = self._starts
+        cells = [
+            0,
+            starts["characters"] + LENGTHS.of(len(text)),
+            starts["words"] + LENGTHS.of(len(text.split())),
+            starts["sentences"] + LENGTHS.of(sentences(text)),
+            starts["turns"] + LENGTHS.of(turns(text)),
+        ]
+        if records is not None:
+            cells.append(starts["records per user"] + RECORDS.of(records))
+        return cells
+
+    def _cells_of_style(self, text: str) -> list[int]:
+        cells = [number if rule(text) else NO_CELL for number, rule in enumerate(RULES.values())]
+        return [*cells, self._language + LANGUAGES.index(language(text))]
+
+    def _cells_of_columns(self, raw: Sequence[Any]) -> list[int]:
+        cells: list[int] = []
+        for value, starts in zip(raw, self._column_starts, strict=True):
+            kind, number, month, weekday = starts
+            found = kind_of(value)
+            if isinstance(found, float):
+                cells += [kind + KINDS.index(NUMBER), number + NUMBERS.of(found), NO_CELL]
+            elif isinstance(found, date):
+                day = [month + found.month - 1, weekday + found.weekday()]
+                cells += [kind + KINDS.index(DATE), *day]
+            else:
+                cells += [kind + KINDS.index(found), NO_CELL, NO_CELL]
+        return cells
+
+    def _values(self, raw: Sequence[Any]) -> tuple[str, ...]:
+        found = ((c, value_of(cell)) for c, cell in zip(self._columns, raw, strict=True))
+        return tuple(item_of(column, value) for column, value in found if value is not None)
+
+
+@dataclass
+class _Batch:
+    sizes: Any = field(default_factory=list)
+    style: Any = field(default_factory=list)
+    columns: Any = field(default_factory=list)
+    values: list[tuple[str, ...]] = field(default_factory=list)
+    terms: list[tuple[str, ...]] = field(default_factory=list)
+
+    def packed(self) -> _Batch:
+        """Return the cells as small arrays, and equal items as one object."""
+        known: dict[str, str] = {}
+
+        def shared(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+            return [tuple(known.setdefault(item, item) for item in row) for row in rows]
+
+        cells = (np.asarray(rows, np.int32) for rows in (self.sizes, self.style, self.columns))
+        sizes, style, columns = cells
+        return _Batch(sizes, style, columns, shared(self.values), shared(self.terms))
+
+
+def _stacked(batches: list[NDArray[np.int32]], cells: int) -> NDArray[np.int32]:
+    rows = [rows.reshape(len(rows), cells) for rows in batches]
+    return np.concatenate(rows) if rows else np.empty((0, cells), dtype=np.int32)

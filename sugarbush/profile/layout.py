@@ -1,0 +1,150 @@
+"""The histograms of a profile, and the kinds of cells in a table.
+
+A record is in at most one bin of each histogram. All bins of a group of histograms are numbered one
+after another, so that one mechanism draws the whole group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.data.schema import spelling
+from sugarbush.profile.bins import LENGTHS, NUMBERS, RECORDS
+from sugarbush.profile.style import LANGUAGES, RULES
+
+MEASURES: Final = ("characters", "words", "sentences", "turns")
+EMPTY, TEXT, NESTED, DATE, NUMBER = "empty", "text", "nested", "date", "number"
+KINDS: Final = (EMPTY, TEXT, NESTED, DATE, NUMBER)
+LONGEST_VALUE: Final = 80  # characters; a longer cell is a text and no value
+_ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,12})?|\.\d{1,12})(?:[eE][+-]?\d{1,2})?")
+NO_CELL: Final = -1
+_BETWEEN: Final = "\x1f"
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """`size` numbered bins, the first of which is the cell `start` of its group."""
+
+    name: str
+    start: int
+    size: int
+
+    def of(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the counts of this histogram from the counts of its group."""
+        return counts[self.start : self.start + self.size]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Histograms that one mechanism draws. A record is in at most `cells` cells."""
+
+    histograms: tuple[Histogram, ...]
+    cells: int
+
+    @property
+    def size(self) -> int:
+        return sum(histogram.size for histogram in self.histograms)
+
+    def __getitem__(self, name: str) -> Histogram:
+        return next(each for each in self.histograms if each.name == name)
+
+
+def _group(sizes: Iterable[tuple[str, int]], *, cells: int) -> Group:
+    histograms, start = [], 0
+    for name, size in sizes:
+        histograms.append(Histogram(name, start, size))
+        start += size
+    return Group(tuple(histograms), cells)
+
+
+def sizes_group(*, by_user: bool) -> Group:
+    """The number of records, the lengths of texts and, for users, the number of their records."""
+    named = [("records", 1), *((measure, LENGTHS.size) for measure in MEASURES)]
+    if by_user:
+        named.append(("records per user", RECORDS.size))
+    return _group(named, cells=len(named))
+
+
+def style_group() -> Group:
+    """The rules of `style`, each with one cell, and the languages."""
+    named = [*((rule, 1) for rule in RULES), ("language", len(LANGUAGES))]
+    return _group(named, cells=len(named))
+
+
+def columns_group(columns: Sequence[str]) -> Group:
+    """The kind of each column's cells, the bins of numbers, and the months and weekdays of dates.
+
+    A record has one kind. A number also has a bin, and a date has a month and a weekday.
+    """
+    per_column = (("kind", len(KINDS)), ("number", NUMBERS.size), ("month", 12), ("weekday", 7))
+    named = [(item_of(column, what), size) for column in columns for what, size in per_column]
+    return _group(named, cells=3 * len(columns))
+
+
+def column_histogram(group: Group, column: str, what: str) -> Histogram:
+    """Return the histogram of `columns_group` for `kind`, `number`, `month` or `weekday`."""
+    return group[item_of(column, what)]
+
+
+def kind_of(value: str | None) -> str | float | date:
+    """Return the number or date in a cell, else EMPTY, TEXT or NESTED. Other dates are texts.
+
+    >>> [kind_of(value) for value in ("4", "-2.50", " ", "red", "[1, 2]", None)]
+    [4.0, -2.5, 'empty', 'text', 'nested', 'empty']
+    >>> kind_of("2024-02-29 12:30")
+    datetime.date(2024, 2, 29)
+    """
+    text = "" if value is None else value.strip()
+    if not text:
+        return EMPTY
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    if (iso := _ISO.fullmatch(text)) is not None:
+        try:
+            return date(*map(int, iso.groups()))
+        except ValueError:
+            return TEXT
+    return NESTED if text[0] in "[{" else TEXT
+
+
+def value_of(value: str | None) -> str | None:
+    """Return the categorical value in a cell, or None if the cell has none.
+
+    A number is spelled as in a schema. Dates, lists, and texts that are long or have several lines
+    are no values.
+
+    >>> [value_of(cell) for cell in ("Red ", "3.0", "2024-02-29", "[1]", "a\\nb", "x" * 81)]
+    ['Red', '3', None, None, None, None]
+    """
+    found = kind_of(value)
+    if isinstance(found, float):
+        text = (value or "").strip()
+        # 007 and 02139 are names
+        return text if text.startswith("0") and text[1:].isdigit() else spelling(found)
+    if found != TEXT or value is None:
+        return None
+    text = " ".join(value.split())
+    return text if len(text) <= LONGEST_VALUE and "\n" not in value.strip() else None
+
+
+def item_of(first: str, second: str) -> str:
+    """Return one text for a pair, such as a column and its value. `parts_of` inverts it."""
+    return f"{first}{_BETWEEN}{second}"
+
+
+def parts_of(item: str) -> tuple[str, str]:
+    """Return the pair of an item.
+
+    >>> parts_of(item_of("color", "red"))
+    ('color', 'red')
+    """
+    first, _, second = item.partition(_BETWEEN)
+    return first, second

@@ -1,0 +1,182 @@
+"""Draws a profile from the contributions of all units."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.paths import reading
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.mechanisms import noisy_counts, noisy_set, set_threshold
+from sugarbush.privacy.results import DAMAGED, ResultStore
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.profile.contributions import Contributions
+from sugarbush.profile.layout import (
+    KINDS,
+    MEASURES,
+    Group,
+    column_histogram,
+    columns_group,
+    item_of,
+    parts_of,
+    sizes_group,
+    style_group,
+)
+from sugarbush.profile.plan import COLUMNS, SIZES, STYLE, TERMS, VALUES, ProfilePlan
+from sugarbush.profile.release import Column, Profile
+from sugarbush.profile.style import LANGUAGES, RULES
+
+_SET = "set.json"
+# Terms are counted by the values of a column if its second value has this many thresholds.
+_LEAST_THRESHOLDS: Final = 4
+
+
+def draw_profile(
+    contributions: Contributions,
+    plan: ProfilePlan,
+    columns: Sequence[str],
+    *,
+    store: ResultStore,
+    session: PrivacySession,
+    by_user: bool,
+    dataset: str,
+) -> Profile:
+    """Draw the mechanisms of `plan`, or restore finished ones from `store`.
+
+    Each mechanism is charged before its draw, and its result is stored before the next charge. So
+    nothing is charged twice after a crash, except the mechanism in which it happened.
+    """
+    drawing = _Drawing(plan, store, session)
+    sizes, style, table = sizes_group(by_user=by_user), style_group(), columns_group(columns)
+    of_sizes = drawing.counts(SIZES, contributions.sizes, sizes)
+    of_style = drawing.counts(STYLE, contributions.style, style)
+    values: dict[str, int] = {}
+    if columns:
+        of_columns = drawing.counts(COLUMNS, contributions.columns, table)
+        values = drawing.items(VALUES, contributions.values)
+    by_column = {
+        column: {value: count for (own, value), count in _pairs(values) if own == column}
+        for column in columns
+    }
+    chosen = _column_of_terms(by_column, least=_LEAST_THRESHOLDS * _threshold(plan, TERMS))
+    items = (
+        contributions.terms.map_batch(lambda rows: [_alone(row) for row in rows])
+        if chosen is None
+        else contributions.terms_by_value(chosen)
+    )
+    terms: dict[str, dict[str, int]] = {}
+    for (value, term), count in _pairs(drawing.items(TERMS, items)):
+        terms.setdefault(value, {})[term] = count
+    return Profile(
+        records=int(of_sizes[0]),
+        lengths={measure: _listed(sizes[measure].of(of_sizes)) for measure in MEASURES},
+        records_per_user=_listed(sizes["records per user"].of(of_sizes)) if by_user else None,
+        style=dict(zip(RULES, _listed(of_style), strict=False)),
+        languages=dict(zip(LANGUAGES, _listed(style["language"].of(of_style)), strict=True)),
+        columns=tuple(_column(c, table, of_columns, by_column[c]) for c in columns),
+        terms=terms,
+        terms_column=chosen,
+        stddev={name: plan.stddev(name) for name in plan.events},
+        threshold={n: _threshold(plan, n) for n in (VALUES, TERMS) if n in plan.events},
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        unit="user" if by_user else "record",
+        dataset=dataset,
+        ledger_ids=tuple(dict.fromkeys(drawing.ids)),
+    )
+
+
+@dataclass
+class _Drawing:
+    """The mechanisms of one profile, and the ids of their charges."""
+
+    plan: ProfilePlan
+    store: ResultStore
+    session: PrivacySession
+    ids: list[str] = field(default_factory=list)
+
+    def counts(self, name: str, cells: Private[Any], group: Group) -> NDArray[np.int64]:
+        """Draw noisy counts, or restore them."""
+
+        def draw() -> Released[NDArray[np.int64]]:
+            return noisy_counts(
+                cells,
+                size=group.size,
+                cells_per_record=group.cells,
+                stddev=self.plan.counts(name).stddev,
+                session=self.session,
+            )
+
+        done = self.store.array(name, draw)
+        self.ids += done.ledger_ids
+        return done.value
+
+    def items(self, name: str, items: Private[Any]) -> dict[str, int]:
+        """Draw a noisy set, or restore it."""
+        event = self.plan.thresholded(name)
+
+        def draw(folder: Path) -> Sequence[str]:
+            released = noisy_set(
+                items,
+                items_per_record=event.count,
+                stddev=event.stddev,
+                delta=event.delta,
+                session=self.session,
+            )
+            (folder / _SET).write_text(json.dumps(released.value), encoding="utf-8")
+            return released.ledger_ids
+
+        done = self.store.drawn(name, draw)
+        self.ids += done.ledger_ids
+        with reading(done.value, advice=DAMAGED):
+            found: dict[str, int] = json.loads((done.value / _SET).read_text(encoding="utf-8"))
+        return found
+
+
+def _threshold(plan: ProfilePlan, name: str) -> int:
+    event = plan.thresholded(name)
+    return set_threshold(stddev=event.stddev, delta=event.delta, items_per_record=event.count)
+
+
+def _pairs(found: dict[str, int]) -> list[tuple[tuple[str, str], int]]:
+    return [(parts_of(item), count) for item, count in found.items()]
+
+
+def _alone(terms: Sequence[str]) -> tuple[str, ...]:
+    return tuple(item_of("", term) for term in terms)
+
+
+def _column_of_terms(by_column: dict[str, dict[str, int]], *, least: float) -> str | None:
+    """Return the column whose values divide the terms: that with the largest second value.
+
+    The choice uses released counts only. The charge is the same with and without a column.
+    """
+    second = {
+        column: sorted(values.values())[-2]
+        for column, values in by_column.items()
+        if len(values) > 1
+    }
+    best = max(second, key=lambda column: (second[column], column), default=None)
+    return best if best is not None and second[best] >= least else None
+
+
+def _listed(counts: NDArray[np.int64]) -> tuple[int, ...]:
+    return tuple(map(int, counts))
+
+
+def _column(name: str, group: Group, counts: NDArray[np.int64], values: dict[str, int]) -> Column:
+    kinds = column_histogram(group, name, "kind").of(counts)
+    return Column(
+        name=name,
+        kinds=dict(zip(KINDS, _listed(kinds), strict=True)),
+        numbers=_listed(column_histogram(group, name, "number").of(counts)),
+        months=_listed(column_histogram(group, name, "month").of(counts)),
+        weekdays=_listed(column_histogram(group, name, "weekday").of(counts)),
+        values=dict(sorted(values.items(), key=lambda value: (-value[1], value[0]))),
+    )

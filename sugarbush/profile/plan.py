@@ -1,0 +1,117 @@
+"""Divides the budget of a profile among its mechanisms, before the first draw."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sugarbush.errors import ParamsError
+from sugarbush.privacy.accounting import epsilon as epsilon_of
+from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.budget import BudgetRequest, make_plan
+from sugarbush.privacy.events import (
+    DiscreteGaussian,
+    Event,
+    PlannedEvents,
+    ThresholdedGaussian,
+    event_from_dict,
+)
+from sugarbush.profile.layout import columns_group, sizes_group, style_group
+from sugarbush.profile.terms import ITEMS
+
+SIZES, STYLE, COLUMNS, VALUES, TERMS = "sizes", "style", "columns", "values", "terms"
+# Shares of mu^2. Values get most, because a schema needs them, and because values that are rarer
+# than the threshold stay unknown. The shares of a profile without columns are larger in proportion.
+_SHARES: Final = {SIZES: 0.10, STYLE: 0.06, COLUMNS: 0.08, VALUES: 0.56, TERMS: 0.20}
+_THRESHOLDED: Final = (VALUES, TERMS)
+_OF_SLACK: Final = 0.9  # fraction of the ledger's slack that the thresholds use
+_LEAST_DELTA: Final = 1e-16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfilePlan:
+    """The event of each mechanism. Their total epsilon is at most `epsilon` at `delta`."""
+
+    events: Mapping[str, Event]
+    epsilon: float
+    delta: float
+
+    @property
+    def planned(self) -> PlannedEvents:
+        """The events, for the ledger."""
+        events = tuple(self.events.values())
+        said = json.dumps(["profile", self.delta, *(event.as_dict() for event in events)])
+        return PlannedEvents(id=hashlib.sha256(said.encode()).hexdigest()[:16], events=events)
+
+    def stddev(self, name: str) -> float:
+        """Return the noise of each count of a mechanism."""
+        thresholded = name in _THRESHOLDED
+        return self.thresholded(name).stddev if thresholded else self.counts(name).stddev
+
+    def counts(self, name: str) -> DiscreteGaussian:
+        """Return the event of noisy counts."""
+        event = self.events[name]
+        assert isinstance(event, DiscreteGaussian)
+        return event
+
+    def thresholded(self, name: str) -> ThresholdedGaussian:
+        """Return the event of a noisy set."""
+        event = self.events[name]
+        assert isinstance(event, ThresholdedGaussian)
+        return event
+
+    def to_json(self) -> str:
+        events = {name: event.as_dict() for name, event in self.events.items()}
+        return json.dumps({"events": events, "epsilon": self.epsilon, "delta": self.delta})
+
+    @classmethod
+    def from_json(cls, text: str) -> ProfilePlan:
+        fields = json.loads(text)
+        events = {name: event_from_dict(event) for name, event in fields["events"].items()}
+        return cls(events=events, epsilon=fields["epsilon"], delta=fields["delta"])
+
+
+def plan_profile(
+    *, epsilon: float, delta: float, slack: float, columns: int, by_user: bool
+) -> ProfilePlan:
+    """Plan a profile of a file with `columns` named columns.
+
+    A unit gives one record to a profile, so every sensitivity is that of one record. `slack` is the
+    part of delta that the ledger has left for the thresholds (`Ledger.next_slack`). Raises
+    ParamsError if it is too small.
+    """
+    if slack < _LEAST_DELTA:
+        raise ParamsError(
+            "the ledger of this dataset has too many charges for another profile: the part of "
+            "delta that is left for its thresholds is "
+            f"{rounded_up(slack)}. Use the profile that exists"
+        )
+    names = [name for name in _SHARES if columns or name not in (COLUMNS, VALUES)]
+    cells = {
+        SIZES: sizes_group(by_user=by_user).cells,
+        STYLE: style_group().cells,
+        COLUMNS: columns_group([""] * columns).cells,
+        VALUES: columns,
+        TERMS: ITEMS,
+    }
+    total = sum(_SHARES[name] for name in names)
+    requests = [
+        BudgetRequest(name=name, count=cells[name], share=_SHARES[name] / total) for name in names
+    ]
+    thresholds = _OF_SLACK * slack
+    plan = make_plan(requests, epsilon=epsilon, delta=delta - thresholds)
+    thresholded = [name for name in names if name in _THRESHOLDED]
+    events: dict[str, Event] = {}
+    for name in names:
+        stddev = plan.of(name).stddev
+        if name in thresholded:
+            share = thresholds / len(thresholded)
+            events[name] = ThresholdedGaussian(stddev=stddev, delta=share, count=cells[name])
+        else:
+            events[name] = DiscreteGaussian(stddev=stddev, count=cells[name])
+    # The divergence at every epsilon is at most that of the counts, plus the deltas.
+    spent = min(epsilon, epsilon_of(events.values(), delta=delta))
+    return ProfilePlan(events=events, epsilon=max(spent, plan.epsilon), delta=delta)

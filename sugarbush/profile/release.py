@@ -1,0 +1,171 @@
+"""The released profile: DP counts with their noise, and everything that follows from them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from sugarbush.profile.bins import LENGTHS, NUMBERS, RECORDS, consistent
+from sugarbush.profile.layout import NUMBER
+
+Z95: Final = 1.96
+FILE: Final = "profile.json"
+FORMAT: Final = "sugarbush profile 1"
+QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
+_MOST_NOISE: Final = 0.25  # a noisier quantile or share is not shown: noise over the record count
+_ZERO: Final = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """A share of all records and half the width of its 95% interval, which contains the noise."""
+
+    share: float
+    within: float
+
+    @property
+    def low(self) -> float:
+        return max(0.0, self.share - self.within)
+
+    @property
+    def high(self) -> float:
+        return min(1.0, self.share + self.within)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """What the profile knows about a column. All counts are noisy and may be negative.
+
+    `kinds` are the counts of cells by kind, and `numbers` those in the bins of `bins.NUMBERS`.
+    `values` are the values that were released. Values with fewer records than
+    about `threshold` stay unknown.
+    """
+
+    name: str
+    kinds: dict[str, int]
+    numbers: tuple[int, ...]
+    months: tuple[int, ...]
+    weekdays: tuple[int, ...]
+    values: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """A released profile. `records` is the DP number of training records, one of each user.
+
+    `stddev` is the noise of each group of counts, and `threshold` the smallest released count of
+    values and terms. If the profile has terms by value, `terms_column` is their column, and the
+    keys of `terms` are its values; otherwise the only key is "".
+    """
+
+    records: int
+    lengths: dict[str, tuple[int, ...]]
+    records_per_user: tuple[int, ...] | None
+    style: dict[str, int]
+    languages: dict[str, int]
+    columns: tuple[Column, ...]
+    terms: dict[str, dict[str, int]]
+    terms_column: str | None
+    stddev: dict[str, float]
+    threshold: dict[str, int]
+    epsilon: float
+    delta: float
+    unit: str
+    dataset: str
+    ledger_ids: tuple[str, ...] = ()
+    topics: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
+
+    def share(self, count: float, *, group: str) -> Share:
+        """Return a count as a share of the records, with its 95% interval."""
+        most = max(self.records, 1)
+        noise = Z95 * math.hypot(self.stddev[group], self.stddev["sizes"] * count / most) / most
+        return Share(share=min(max(count / most, 0.0), 1.0), within=min(noise, 1.0))
+
+    def quantiles(self, measure: str) -> tuple[float, ...]:
+        """Return QUANTILES of a length, such as `words`, or () if the noise is too large."""
+        if not self.is_measured("sizes"):
+            return ()
+        counts = consistent(
+            np.array(self.lengths[measure]), total=self.records, stddev=self.stddev["sizes"]
+        )
+        return LENGTHS.quantiles(counts.tolist(), QUANTILES)
+
+    def is_measured(self, group: str) -> bool:
+        """Return whether the noise of a count of `group` is small against the number of records."""
+        return self.stddev[group] < _MOST_NOISE * max(self.records, 1)
+
+    @property
+    def users(self) -> int | None:
+        """The DP number of users, if the unit is a user: one record of each user was read."""
+        return None if self.records_per_user is None else self.records
+
+    def records_of_users(self) -> tuple[float, ...]:
+        """Return QUANTILES of the number of records of a user."""
+        if self.records_per_user is None or not self.is_measured("sizes"):
+            return ()
+        counts = consistent(
+            np.array(self.records_per_user), total=self.records, stddev=self.stddev["sizes"]
+        )
+        return RECORDS.quantiles(counts.tolist(), QUANTILES)
+
+    def column(self, name: str) -> Column:
+        return next(column for column in self.columns if column.name == name)
+
+    def other(self, column: Column) -> Share:
+        """Return the share of records whose value stays unknown, or is no categorical value."""
+        return self.share(self.records - sum(column.values.values()), group="values")
+
+    def kind_share(self, column: Column, kind: str) -> Share:
+        """Return the share of cells of a kind (`layout.KINDS`)."""
+        return self.share(column.kinds[kind], group="columns")
+
+    def number_quantiles(self, column: Column) -> tuple[float, ...]:
+        """Return QUANTILES of the numbers in a column, or () if the noise is too large."""
+        total, noise = column.kinds[NUMBER], self.stddev["columns"]
+        if noise > _MOST_NOISE * max(total, 1):
+            return ()
+        counts = consistent(np.array(column.numbers), total=total, stddev=noise)
+        found = NUMBERS.quantiles(counts.tolist(), QUANTILES)
+        return tuple(0.0 if abs(value) < _ZERO else value for value in found)
+
+    def term_counts(self) -> dict[str, int]:
+        """Return the noisy count of each released term, over all values."""
+        counts: dict[str, int] = {}
+        for terms in self.terms.values():
+            for term, count in terms.items():
+                counts[term] = counts.get(term, 0) + count
+        return counts
+
+    def rare(self, group: str) -> float:
+        """Return the smallest share of records that a value needs, to be seen in most profiles."""
+        return min(1.0, self.threshold[group] / max(self.records, 1))
+
+    def to_json(self) -> str:
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Profile:
+        """Invert `to_json`. Raises ValueError, KeyError or TypeError for another file."""
+        fields: dict[str, Any] = json.loads(text)
+        if fields.pop("format") != FORMAT:
+            raise ValueError("the profile has another format")
+        columns = fields.pop("columns")
+        fields["lengths"] = {name: tuple(counts) for name, counts in fields["lengths"].items()}
+        for name in ("ledger_ids", "records_per_user"):
+            fields[name] = None if fields[name] is None else tuple(fields[name])
+        fields["topics"] = tuple((name, tuple(terms)) for name, terms in fields["topics"])
+        return cls(columns=tuple(_column_of(column) for column in columns), **fields)
+
+    def save(self, folder: Path) -> None:
+        (folder / FILE).write_text(self.to_json(), encoding="utf-8")
+
+
+def _column_of(fields: Mapping[str, Any]) -> Column:
+    listed = {name: tuple(fields[name]) for name in ("numbers", "months", "weekdays")}
+    return Column(**{**fields, **listed})

@@ -1,0 +1,19 @@
+"""Settings of `sugarbush.profile`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sugarbush.privacy.settings import LARGEST_EPSILON, SMALLEST_EPSILON
+from sugarbush.settings import Section
+
+
+class ProfileSettings(Section):
+    """What `sugarbush profile` measures, and what it may spend."""
+
+    epsilon: Annotated[float, Field(ge=SMALLEST_EPSILON, le=LARGEST_EPSILON)] = 0.2
+    """Epsilon of a profile; privacy.epsilon is for a run together with its profile."""
+    columns: tuple[str, ...] | None = None
+    """Columns with public names whose values are counted; null: all in the header of the file."""

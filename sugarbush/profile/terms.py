@@ -1,0 +1,79 @@
+"""The words and two-word phrases that a text gives to the profile."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from sugarbush.training.crt.patterns import RegexDetector
+
+WORDS, PHRASES = 12, 6  # of one record
+ITEMS: Final = WORDS + PHRASES
+_READ: Final = 600  # characters of a text that give terms
+_TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|[^\s\w]|\d+")
+_LONGEST: Final = 30
+# Words of other languages and of chats that say nothing about a subject.
+_MORE_STOP_WORDS: Final = (
+    "i'm i've i'll i'd it's that's there's don't didn't doesn't can't couldn't won't wouldn't "
+    "isn't wasn't aren't you're we're they're just got get going like know make say said "
+    "der die das und ist nicht ich ein eine mit auf den für sie dem wir auch von zu es im des wird "
+    "sind war hat le la les et est des une que pas je pour dans qui sur avec vous ne du ce il nous "
+    "mais mon el los de en por con para no se las me lo pero mi muy es un al como su che di non "
+    "sono del gli ho ma nel alla questo do da não uma os em um mais na eu as foi het een van niet "
+    "dat op te zijn voor er maar ook naar bij"
+)
+STOP_WORDS: Final = ENGLISH_STOP_WORDS | frozenset(_MORE_STOP_WORDS.split())
+_REDACTOR = RegexDetector()
+
+
+def terms(text: str, *, key: bytes) -> tuple[str, ...]:
+    """Return at most WORDS words and PHRASES phrases of a text, without secrets and numbers.
+
+    What the pattern redactor finds is removed first. The choice among the terms is a keyed hash of
+    the term: it depends on this text and the key alone, and texts with the same terms choose the
+    same ones, so that more texts agree on a term than by chance.
+
+    >>> sorted(terms("My flight 12 was late, mail ann@example.com! Late flight", key=b"k"))
+    ['flight', 'late', 'late flight', 'mail']
+    """
+    words, phrases = set[str](), set[str]()
+    before = ""
+    for token in _tokens(text[:_READ]):
+        if (
+            token.replace("’", "'") in STOP_WORDS
+            or not 3 <= len(token) <= _LONGEST
+            or not token[0].isalpha()
+        ):
+            before = ""
+            continue
+        words.add(token)
+        if before:
+            phrases.add(f"{before} {token}")
+        before = token
+    return (*_chosen(words, WORDS, key), *_chosen(phrases, PHRASES, key))
+
+
+def _tokens(text: str) -> Iterable[str]:
+    (findings,) = _REDACTOR.find([text])
+    if findings:
+        characters = list(text)
+        for finding in findings:
+            for index in range(finding.start, finding.end):
+                characters[index] = "\n"
+        # A removed part separates its neighbours: a sign that is no word.
+        text = re.sub(r"\n+", " . ", "".join(characters))
+    return (token.casefold() for token in _TOKEN.findall(text))
+
+
+def _chosen(terms: set[str], most: int, key: bytes) -> list[str]:
+    if len(terms) <= most:
+        return sorted(terms)
+    return sorted(terms, key=lambda term: _priority(term, key))[:most]
+
+
+def _priority(term: str, key: bytes) -> bytes:
+    return hmac.digest(key, b"term" + term.encode("utf-8", "surrogatepass"), "sha256")[:8]

@@ -1,0 +1,42 @@
+"""Groups the released terms of a profile into topics. Post-processing, so it costs no budget."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from sugarbush.attributes.draft import clusters_of
+from sugarbush.generators.interface import Embed
+from sugarbush.profile.release import Profile
+
+_FEWEST_TERMS: Final = 8
+_MOST_TOPICS: Final = 8
+_TERMS_PER_TOPIC: Final = 4  # minimum mean number
+_SEED: Final = 1
+
+Topics = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def topics_of(profile: Profile, *, embed: Embed) -> Topics:
+    """Return named groups of the released terms, with the most frequent term first.
+
+    The result is empty if the profile has fewer than eight terms. A phrase replaces its words.
+    """
+    counts = profile.term_counts()
+    terms = sorted(counts, key=lambda term: (-counts[term], term))
+    most = min(_MOST_TOPICS, len(terms) // _TERMS_PER_TOPIC)
+    if len(terms) < _FEWEST_TERMS or most < 2:
+        return ()
+    cluster = clusters_of(np.asarray(embed(terms)), most=most, seed=_SEED)
+    groups: dict[int, list[str]] = {}
+    for term, number in zip(terms, cluster.tolist(), strict=True):
+        groups.setdefault(number, []).append(term)
+    return tuple((_named(group), tuple(group)) for group in groups.values() if len(group) > 1)
+
+
+def _named(terms: list[str]) -> str:
+    """Name a topic by its two most frequent terms that share no word."""
+    first = terms[0]
+    second = next((term for term in terms[1:] if not {*term.split()} & {*first.split()}), None)
+    return first if second is None else f"{first}, {second}"

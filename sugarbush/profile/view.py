@@ -1,0 +1,136 @@
+"""The tables that the page, the terminal and notebooks show of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pandas as pd
+
+from sugarbush.profile.layout import DATE, EMPTY, NESTED, NUMBER, TEXT
+from sugarbush.profile.release import QUANTILES, Column, Profile, Share
+
+_MONTHS: Final = (
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+)  # fmt: skip
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MOST_ROWS: Final = 30
+_SHOWN_KINDS: Final = {
+    EMPTY: "empty",
+    TEXT: "texts",
+    NESTED: "lists or records",
+    DATE: "dates",
+    NUMBER: "numbers",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareTable:
+    """Named shares of the records, with their intervals, and what a reader should know."""
+
+    title: str
+    shares: tuple[tuple[str, Share], ...]
+    note: str = ""
+    quantiles: tuple[tuple[str, float], ...] = field(default=())
+
+
+def share_tables(profile: Profile) -> tuple[ShareTable, ...]:
+    """Return all tables of a profile in the order of the page: columns, terms, style."""
+    tables = [table for column in profile.columns for table in _of_column(profile, column)]
+    tables += _terms(profile)
+    tables.append(
+        ShareTable(
+            title="form of the texts",
+            shares=_shares(profile, profile.style, "style"),
+            note="Public yes/no rules, for example whether a text asks a question.",
+        )
+    )
+    languages = _shares(profile, profile.languages, "style")
+    tables.append(
+        ShareTable(
+            title="language",
+            shares=tuple((name, share) for name, share in languages if share.low > 0),
+            note="Guessed from the script and from frequent words.",
+        )
+    )
+    return tuple(table for table in tables if table.shares or table.note)
+
+
+def length_rows(profile: Profile) -> tuple[tuple[str, tuple[float, ...]], ...]:
+    """Return the quantiles of each length, and of the records of a user."""
+    rows = [(measure, profile.quantiles(measure)) for measure in profile.lengths]
+    if profile.records_per_user is not None:
+        rows.append(("records of a user", profile.records_of_users()))
+    return tuple((name, found) for name, found in rows if found)
+
+
+def profile_frame(profile: Profile) -> pd.DataFrame:
+    """Return every share of the profile in one frame, for notebooks.
+
+    The columns are `what`, `value`, `share`, and the ends `low` and `high` of its 95% interval.
+    """
+    rows: list[dict[str, Any]] = [
+        {"what": t.title, "value": name, "share": s.share, "low": s.low, "high": s.high}
+        for t in share_tables(profile)
+        for name, s in t.shares
+    ]
+    return pd.DataFrame(rows, columns=["what", "value", "share", "low", "high"])
+
+
+def _shares(profile: Profile, counts: dict[str, int], group: str) -> tuple[tuple[str, Share], ...]:
+    ordered = sorted(counts.items(), key=lambda pair: -pair[1])
+    return tuple((name, profile.share(count, group=group)) for name, count in ordered)
+
+
+def _of_column(profile: Profile, column: Column) -> Iterator[ShareTable]:
+    rare = f"Values of fewer than {profile.rare('values'):.1%} of the records stay unknown."
+    shares = [*_shares(profile, column.values, "values")[:_MOST_ROWS]]
+    kinds = _shares(profile, column.kinds, "columns")
+    found = [f"{_SHOWN_KINDS[name]} {s.share:.0%}" for name, s in kinds if s.low > 0.02]
+    is_numeric = profile.kind_share(column, NUMBER).low > 0.5
+    quantiles = profile.number_quantiles(column) if is_numeric else ()
+    if not quantiles and not _mostly_dates(profile, column):
+        shares.append(("all other values", profile.other(column)))
+    yield ShareTable(
+        title=column.name,
+        shares=tuple(shares),
+        note=f"{rare} Cells: {', '.join(found)}." if found else rare,
+        quantiles=tuple(
+            (f"{share:.0%}", value) for share, value in zip(QUANTILES, quantiles, strict=False)
+        ),
+    )
+    if _mostly_dates(profile, column):
+        for name, names, counts in (
+            ("month", _MONTHS, column.months),
+            ("weekday", _DAYS, column.weekdays),
+        ):
+            rows = zip(names, counts, strict=True)
+            yield ShareTable(
+                title=f"{column.name}, by {name}",
+                shares=tuple((n, profile.share(count, group="columns")) for n, count in rows),
+            )
+
+
+def _mostly_dates(profile: Profile, column: Column) -> bool:
+    return profile.kind_share(column, DATE).low > 0.5
+
+
+def _terms(profile: Profile) -> list[ShareTable]:
+    rare = (
+        f"Words and phrases of fewer than {profile.rare('terms'):.1%} of the records stay unknown. "
+        "A text gives at most 18, without what the pattern redactor finds."
+    )
+    if not profile.terms:
+        return [ShareTable(title="words and phrases", shares=(), note=f"None was found. {rare}")]
+    tables: list[ShareTable] = []
+    for value, terms in sorted(profile.terms.items()):
+        where = f" with {profile.terms_column} = {value}" if profile.terms_column and value else ""
+        tables.append(
+            ShareTable(
+                title=f"words and phrases of texts{where}",
+                shares=_shares(profile, terms, "terms")[:_MOST_ROWS],
+                note=rare if not tables else "",
+            )
+        )
+    return tables
