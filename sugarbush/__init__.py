@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sugarbush.api.evaluation import Evaluation as Evaluation
     from sugarbush.api.evaluation import evaluate as evaluate
     from sugarbush.api.ledgers import open_ledger as open_ledger
+    from sugarbush.api.profile import Profile as Profile
+    from sugarbush.api.profile import profile as profile
     from sugarbush.api.redaction import Redaction as Redaction
     from sugarbush.api.redaction import redact as redact
     from sugarbush.api.release import Release as Release
@@ -75,6 +77,7 @@ _find = lazy_names(
             "evaluate",
         ),
         "api.ledgers": ("open_ledger",),
+        "api.profile": ("Profile", "profile"),
         "api.redaction": (
             "Redaction",
             "redact",

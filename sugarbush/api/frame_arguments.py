@@ -69,7 +69,7 @@ class FrameArguments:
 
     def prepared(self, schema: SchemaLike) -> Corpus:
         """Read, check and split the frame, and extract the attributes of its records."""
-        settings, donated = self.project_settings(), self._donated_frame()
+        settings, donated = self.project_settings(), self.donated_frame()
         opened = open_schema(schema)
         if opened.asked_of_llm:
             raise ParamsError(
@@ -79,7 +79,8 @@ class FrameArguments:
         state = None if self.state is None else state_folder(self.state)
         return prepare_corpus(self.frame, settings, opened, donated=donated, state=state)
 
-    def _donated_frame(self) -> pd.DataFrame | None:
+    def donated_frame(self) -> pd.DataFrame | None:
+        """Return the donated examples as a frame, or None."""
         if self.donated is None or isinstance(self.donated, pd.DataFrame):
             return self.donated
         return pd.DataFrame({self.text: list(require_texts("donated", self.donated))})

@@ -15,15 +15,15 @@ from sugarbush.pipeline.profiling import STAGE, profile_of_project
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.profile.draft import (
+from sugarbush.profiling.draft import (
     draft_from_profile,
     interval,
     schema_text,
     subject_of_file,
     word_counts,
 )
-from sugarbush.profile.release import FILE, QUANTILES, Profile
-from sugarbush.profile.view import length_rows, share_tables
+from sugarbush.profiling.release import FILE, QUANTILES, Profile
+from sugarbush.profiling.view import length_rows, share_tables
 from sugarbush.report.profile_page import render_profile
 
 PAGE = "profile.html"

@@ -212,6 +212,8 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
         table.add_row(f"verdict ({name})", verdict.grade)
         for reason in verdict.reasons:
             table.add_row("", f"- {reason}")
+        for note in verdict.notes:
+            table.add_row("", f"! {note}")
     table.add_row("release card", str(roots.published / "release_card.md"))
     table.add_row("report", str(roots.published / "index.html"))
     table.add_row("internal report", f"{roots.internal / 'index.html'}  (not DP: do not share)")

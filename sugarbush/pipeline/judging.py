@@ -56,8 +56,18 @@ def judge(lineage: Lineage, labels: Labels, *, reader: LabelReader, wanted: int)
             repeated=1 - different / max(len(final), 1),
             attributes=labels.attributes,
             teaching=teaching(reader, final.texts, final.codes),
+            unlisted=unlisted(reader.counts),
         )
     )
+
+
+def unlisted(counts: Mapping[str, NDArray[Any]]) -> dict[str, float]:
+    """Return the DP share of records with the value `other`, by attribute.
+
+    `counts` are DP counts, with the bucket for other values at the end.
+    """
+    positive = {name: np.maximum(values, 0) for name, values in counts.items()}
+    return {n: float(own[-1] / own.sum()) for n, own in positive.items() if own.sum() > 0}
 
 
 def read_verdicts(roots: Roots) -> dict[str, Verdict]:
@@ -65,7 +75,7 @@ def read_verdicts(roots: Roots) -> dict[str, Verdict]:
     path = roots.published / FILE
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {
-        method: Verdict(**{**fields, "reasons": tuple(fields["reasons"])})
+        method: Verdict(**fields | {n: tuple(fields[n]) for n in ("reasons", "notes")})
         for method, fields in found.items()
     }
 

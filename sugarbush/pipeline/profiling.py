@@ -9,12 +9,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sugarbush import versions
 from sugarbush.attributes.placeholders import SUBJECT, TONE
-from sugarbush.data.private_store import TRAIN
-from sugarbush.data.reading import Row, column_names, digest_of_files, reads_keys, row_batches
+from sugarbush.data.private_store import TRAIN, keyed_digest
+from sugarbush.data.reading import (
+    Row,
+    column_names,
+    digest_of_files,
+    reads_keys,
+    require_column,
+    row_batches,
+    rows_of_frame,
+)
 from sugarbush.data.records import Record, wanted_columns
 from sugarbush.data.remote import source_of
 from sugarbush.data.schema import Attribute, Schema
@@ -23,6 +31,7 @@ from sugarbush.methods.plan import plan_beside
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.corpus import SplitCorpus
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.public_inputs import refuse_private_files
 from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
@@ -31,12 +40,15 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.results import ResultStore
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
-from sugarbush.profile.contributions import Contributions, Reader
-from sugarbush.profile.measure import draw_profile
-from sugarbush.profile.plan import ProfilePlan, plan_profile
-from sugarbush.profile.release import Profile
-from sugarbush.profile.topics import topics_of
+from sugarbush.profiling.contributions import Contributions, Reader
+from sugarbush.profiling.measure import draw_profile
+from sugarbush.profiling.plan import ProfilePlan, plan_profile
+from sugarbush.profiling.release import Profile
+from sugarbush.profiling.topics import topics_of
 from sugarbush.threads import thread_count
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STAGE: Final = "profile"
 MOST_COLUMNS: Final = 20
@@ -49,15 +61,18 @@ _Batches = Iterable[tuple[str, Sequence[Row]]]
 class ProfileRequest:
     """A request for the profile of a private table.
 
-    `batches` returns the rows of the table with the name of their source, and `digest` a digest of
-    its content. `columns` are the columns whose values are counted.
+    `batches` returns the rows of the table with the name of their source, `digest` a digest of its
+    content, and `donated` the donated texts. `columns` are the columns whose values are counted.
+    The profile is written to `folder`, if there is one.
     """
 
     project: Project
     columns: tuple[str, ...]
     batches: Callable[[], _Batches]
     digest: Callable[[], bytes]
+    donated: Callable[[], tuple[str, ...]]
     source: str
+    folder: Path | None
 
     def release(self, *, forced: bool = False) -> Profile:
         """Draw the profile, or restore a finished one. A finished mechanism is never drawn again.
@@ -99,9 +114,9 @@ class ProfileRequest:
         return profile
 
     def _save(self, profile: Profile, ledger: Ledger, *, run: str) -> None:
-        if self.project.in_memory:
+        if self.folder is None:
             return
-        with atomic_directory(self.project.roots.released / STAGE) as folder:
+        with atomic_directory(self.folder) as folder:
             profile.save(folder)
             write_release(
                 folder,
@@ -169,7 +184,7 @@ class ProfileRequest:
         corpus = SplitCorpus(
             self.batches,
             project,
-            donated=_donated_texts(project),
+            donated=self.donated(),
             source=self.source,
             setting="prepare.file",
         )
@@ -253,7 +268,46 @@ def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
         digest=lambda: digest_of_files(
             project.base, [settings.prepare.file], setting="prepare.file"
         ),
+        donated=lambda: _donated_texts(project),
         source=str(path),
+        folder=project.roots.released / STAGE,
+    ).release(forced=forced)
+
+
+def profile_of_frame(
+    frame: pd.DataFrame,
+    settings: ProjectSettings,
+    *,
+    columns: tuple[str, ...],
+    donated: pd.DataFrame | None,
+    state: Path | None,
+    forced: bool = False,
+) -> Profile:
+    """Draw or restore the profile of a frame. Nothing is written except in the state folder."""
+    _refuse_many(columns, "the frame")
+    for column in columns:
+        require_column(frame, column, asked_by="columns")
+    project = open_project(Path(), settings=settings)
+    project.__dict__ |= {"state": state} if state else {}
+    plain = Schema(subject=SUBJECT, attributes=(TONE,))
+    wanted = dict.fromkeys(columns, "columns") | dict(
+        wanted_columns(settings.prepare, plain, private=True)
+    )
+    read = [*wanted]
+    rows = rows_of_frame(frame[read], wanted=wanted)
+    texts = () if donated is None else tuple(donated[settings.prepare.text_column].astype(str))
+
+    def digest() -> bytes:
+        return keyed_digest([frame[read].reset_index(drop=True)], key=project.key).encode()
+
+    return ProfileRequest(
+        project=project,
+        columns=columns,
+        batches=lambda: [("the frame", rows)],
+        digest=digest,
+        donated=lambda: texts,
+        source="the frame",
+        folder=None,
     ).release(forced=forced)
 
 
@@ -283,9 +337,14 @@ def profiled_columns(settings: ProjectSettings, *, base: Path) -> tuple[str, ...
                 f"profile.columns: '{taken[0]}' is the column of the texts, ids or users, whose "
                 "values are never counted. Leave it out"
             )
+    _refuse_many(columns, what)
+    return columns
+
+
+def _refuse_many(columns: Sequence[str], what: str) -> None:
     if len(columns) > MOST_COLUMNS:
         raise ParamsError(
             f"{what} names {len(columns)} columns, and a profile describes at most {MOST_COLUMNS}, "
-            "because more columns need more noise. Name the ones that matter: profile.columns"
+            "because more columns need more noise. Name the ones that matter: profile.columns, or "
+            "--columns of `sugarbush init`"
         )
-    return columns

@@ -87,8 +87,6 @@ class Project:
         if settings is not None:
             self.__dict__["settings"] = settings
 
-    in_memory = False  # whether the corpus is a frame, so that nothing is written to data/
-
     def with_settings(self, settings: ProjectSettings) -> Project:
         """Return a project in the same folder with other settings, and the same state folder."""
         project = Project(self.base, settings=settings, rehearse=self._rehearse)

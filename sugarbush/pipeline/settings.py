@@ -30,7 +30,7 @@ from sugarbush.methods.interface import Method, MethodContext
 from sugarbush.methods.settings import MethodsSection
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import ContributionBounds, Unit
-from sugarbush.profile.settings import ProfileSettings
+from sugarbush.profiling.settings import ProfileSettings
 from sugarbush.registry import GENERATORS, METHODS, package_of, plugin_names
 from sugarbush.report.settings import ReportSettings
 from sugarbush.settings import NOT_IN_OUTPUT, SECRET, Section, has_secret

@@ -8,9 +8,9 @@ from typing import Any
 from markupsafe import Markup
 
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.profile.plan import COLUMNS, SIZES, STYLE, TERMS, VALUES
-from sugarbush.profile.release import QUANTILES, Profile, Share
-from sugarbush.profile.view import ShareTable, length_rows, share_tables
+from sugarbush.profiling.plan import COLUMNS, SIZES, STYLE, TERMS, VALUES
+from sugarbush.profiling.release import QUANTILES, Profile, Share
+from sugarbush.profiling.view import ShareTable, length_rows, share_tables
 from sugarbush.report.svg import WIDTH, Axis, chart, element, rectangle, text
 from sugarbush.report.templating import TEMPLATES, inlined
 

@@ -13,6 +13,7 @@ from sugarbush.privacy.events import (
     GaussianDp,
     NonPrivate,
     PoissonGaussian,
+    ThresholdedGaussian,
 )
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
@@ -116,6 +117,13 @@ def describe(event: Event) -> str:
                 f"deviation {rounded_down(event.stddev)} on each; one unit changes {them} together "
                 f"by at most {event.sensitivity} (L2 sensitivity)"
             )
+        case ThresholdedGaussian():
+            return (
+                "counts of values that nobody listed before, with exact discrete Gaussian noise of "
+                f"standard deviation {rounded_down(event.stddev)} on each; one unit has at most "
+                f"{event.count} of these values. Only counts above a threshold are released: a "
+                f"value that one unit alone has, with probability {rounded_up(event.delta)} at most"
+            )
         case GaussianDp():
             return f"adaptive mechanism, proved to be {rounded_up(event.mu)}-Gaussian-DP as a whole"
         case PoissonGaussian():
@@ -145,6 +153,11 @@ def in_plain_words(event: Event) -> str:
                 "Every record had a small and limited influence on a set of sums. Random noise was "
                 "added to each sum before anybody could see it."
             )
+        case ThresholdedGaussian():
+            return (
+                "The values and words that very many records have were listed, with noisy counts. "
+                "Values of few records stay unknown."
+            )
         case GaussianDp():
             return (
                 "A series of counts over the records was taken, each with random noise. The whole "
@@ -162,6 +175,7 @@ def in_plain_words(event: Event) -> str:
 
 
 _PURPOSES = {
+    "profile": "Describe the records, so that a schema can be written",
     "synthesize_metadata": "Estimate how often each value occurs",
     "dp_table": "Estimate how often each value occurs",
     "evolve": "Choose the texts that resemble the records",
@@ -181,9 +195,14 @@ def purpose_of_stage(stage: str) -> str:
 def assumed_public(release: ReleaseFacts) -> list[str]:
     """Return the list of things that the guarantee assumes to be public, and does not protect."""
     names = release.schema.names
+    listed = f"({len(names)} attributes: {', '.join(names)})"
     items = [
         "The schema: its subject and the names, descriptions and values of its attributes were "
-        f"written without reading the private texts ({len(names)} attributes: {', '.join(names)}).",
+        f"written without reading the private texts {listed}."
+        if not release.schema.profile
+        else "What a person wrote into the schema beside the DP profile, without reading the "
+        f"private texts {listed}. The values, the form of the texts and the lengths in the "
+        "settings may come from the profile. Its charges are part of this guarantee.",
         "All settings, including delta, and the choice of methods: none was tuned on the private "
         "texts.",
         f"The encoder: {release.encoder}.",

@@ -19,6 +19,7 @@ _ORDER: tuple[Grade, ...] = ("good", "fair", "poor")
 _MOST_REASONS = 5
 _ENOUGH_DONATED = 20
 _LEAST_SIGNAL = 1.5
+_MOST_UNLISTED = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,7 @@ class VerdictFacts:
     without scores. A ratio of 1 is noise alone. `repeated` is the share of texts that repeat an
     earlier text. `wanted` and `texts` are the requested and the released number of texts. `scored`
     is the number of released texts that the records scored, or None for a method without scores.
+    `unlisted` maps an attribute to the DP share of the records without one of its listed values.
     `considered` is the number of texts from which the release was chosen; None without a choice.
     """
 
@@ -62,11 +64,14 @@ class VerdictFacts:
     repeated: float = 0.0
     attributes: Sequence[ReadAttribute] = ()
     teaching: Teaching | None = None
+    unlisted: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A grade, at most five reasons, and whether the texts are good enough to train a model.
+    """A grade, at most five reasons, notes, and whether the texts are good enough to train a model.
+
+    A note says what a better schema could do, and is no reason for the grade.
 
     `training` is None if nobody can tell, because no donated example has labels. `figures` are the
     measured values behind the reasons.
@@ -74,6 +79,7 @@ class Verdict:
 
     grade: Grade
     reasons: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     training: Literal["good", "poor"] | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
 
@@ -103,6 +109,7 @@ def make_verdict(facts: VerdictFacts) -> Verdict:
     return Verdict(
         grade=findings[0][0] if findings else "good",
         reasons=tuple(reason for _, reason in findings[:_MOST_REASONS]),
+        notes=tuple(_notes(facts)),
         training=training,
         figures=_figures(facts),
     )
@@ -121,6 +128,15 @@ def _figures(facts: VerdictFacts) -> dict[str, float]:
         figures |= {"taught_by_release": taught.release, "taught_by_donated": taught.donated}
     figures |= {f"shown_{a.name}": a.shown for a in facts.attributes}
     return {name: round(value, 3) for name, value in figures.items() if value is not None}
+
+
+def _notes(facts: VerdictFacts) -> Iterator[str]:
+    for name, share in facts.unlisted.items():
+        if share > _MOST_UNLISTED:
+            yield (
+                f"{share:.0%} of the records have no listed value of {name}: list more values of it "
+                "(`sugarbush profile` finds frequent ones), join values in groups, or leave it out"
+            )
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict | None:

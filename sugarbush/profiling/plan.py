@@ -19,8 +19,8 @@ from sugarbush.privacy.events import (
     ThresholdedGaussian,
     event_from_dict,
 )
-from sugarbush.profile.layout import columns_group, sizes_group, style_group
-from sugarbush.profile.terms import ITEMS
+from sugarbush.profiling.layout import columns_group, sizes_group, style_group
+from sugarbush.profiling.terms import ITEMS
 
 SIZES, STYLE, COLUMNS, VALUES, TERMS = "sizes", "style", "columns", "values", "terms"
 # Shares of mu^2. Values get most, because a schema needs them, and because values that are rarer

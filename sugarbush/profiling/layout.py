@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.schema import spelling
-from sugarbush.profile.bins import LENGTHS, NUMBERS, RECORDS
-from sugarbush.profile.style import LANGUAGES, RULES
+from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS
+from sugarbush.profiling.style import LANGUAGES, RULES
 
 MEASURES: Final = ("characters", "words", "sentences", "turns")
 EMPTY, TEXT, NESTED, DATE, NUMBER = "empty", "text", "nested", "date", "number"

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sugarbush.profile.bins import LENGTHS, NUMBERS, RECORDS, consistent
-from sugarbush.profile.layout import NUMBER
+from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, consistent
+from sugarbush.profiling.layout import NUMBER
 
 Z95: Final = 1.96
 FILE: Final = "profile.json"

@@ -14,9 +14,9 @@ from sugarbush.attributes.draft import attribute_name, free_word
 from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.data.schema import RELEASE_COLUMNS, RELEASE_PREFIXES, Attribute, Schema
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.profile.layout import DATE, EMPTY, NESTED, NUMBER
-from sugarbush.profile.release import QUANTILES, Column, Profile, Share
-from sugarbush.profile.style import UNKNOWN
+from sugarbush.profiling.layout import DATE, EMPTY, NESTED, NUMBER
+from sugarbush.profiling.release import QUANTILES, Column, Profile, Share
+from sugarbush.profiling.style import UNKNOWN
 
 _MOST_VALUES: Final = 30
 _LEAST_COVERED: Final = 0.3  # share of the records with one of the values

@@ -1,4 +1,4 @@
-"""Settings of `sugarbush.profile`."""
+"""Settings of `sugarbush.profiling`."""
 
 from __future__ import annotations
 

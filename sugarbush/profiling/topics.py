@@ -8,7 +8,7 @@ import numpy as np
 
 from sugarbush.attributes.draft import clusters_of
 from sugarbush.generators.interface import Embed
-from sugarbush.profile.release import Profile
+from sugarbush.profiling.release import Profile
 
 _FEWEST_TERMS: Final = 8
 _MOST_TOPICS: Final = 8

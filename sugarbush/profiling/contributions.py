@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from sugarbush.data.records import Record
 from sugarbush.privacy.data_types import Private
-from sugarbush.profile.bins import LENGTHS, NUMBERS, RECORDS
-from sugarbush.profile.layout import (
+from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS
+from sugarbush.profiling.layout import (
     DATE,
     KINDS,
     NO_CELL,
@@ -26,8 +26,8 @@ from sugarbush.profile.layout import (
     style_group,
     value_of,
 )
-from sugarbush.profile.style import LANGUAGES, RULES, language, sentences, turns
-from sugarbush.profile.terms import terms
+from sugarbush.profiling.style import LANGUAGES, RULES, language, sentences, turns
+from sugarbush.profiling.terms import terms
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.mechanisms import noisy_counts, noisy_set, set_threshold
 from sugarbush.privacy.results import DAMAGED, ResultStore
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.profile.contributions import Contributions
-from sugarbush.profile.layout import (
+from sugarbush.profiling.contributions import Contributions
+from sugarbush.profiling.layout import (
     KINDS,
     MEASURES,
     Group,
@@ -28,9 +28,9 @@ from sugarbush.profile.layout import (
     sizes_group,
     style_group,
 )
-from sugarbush.profile.plan import COLUMNS, SIZES, STYLE, TERMS, VALUES, ProfilePlan
-from sugarbush.profile.release import Column, Profile
-from sugarbush.profile.style import LANGUAGES, RULES
+from sugarbush.profiling.plan import COLUMNS, SIZES, STYLE, TERMS, VALUES, ProfilePlan
+from sugarbush.profiling.release import Column, Profile
+from sugarbush.profiling.style import LANGUAGES, RULES
 
 _SET = "set.json"
 # Terms are counted by the values of a column if its second value has this many thresholds.

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from sugarbush.profile.layout import DATE, EMPTY, NESTED, NUMBER, TEXT
-from sugarbush.profile.release import QUANTILES, Column, Profile, Share
+from sugarbush.profiling.layout import DATE, EMPTY, NESTED, NUMBER, TEXT
+from sugarbush.profiling.release import QUANTILES, Column, Profile, Share
 
 _MONTHS: Final = (
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",

@@ -1,0 +1,153 @@
+"""A DP profile of a frame, and the schema that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from sugarbush.api.frame_arguments import FrameArguments
+from sugarbush.api.ledgers import state_folder
+from sugarbush.arguments import names_arguments
+from sugarbush.data.schema import Schema
+from sugarbush.errors import ParamsError
+from sugarbush.html_table import html_table
+from sugarbush.privacy.accounting import rounded_up
+from sugarbush.profiling.draft import draft_from_profile, interval, schema_text
+from sugarbush.profiling.release import Profile as ProfileValues
+from sugarbush.profiling.view import profile_frame, share_tables
+
+if TYPE_CHECKING:
+    from sugarbush.privacy.settings import PrivacySettings
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A released profile of a corpus: everything in it may be published.
+
+    `frame` has the shares of values, words, and rules of form, each with the 95% interval of its
+    noise. `schema()` is a schema for `synthesize`, which counts the charges of the profile.
+    """
+
+    values: ProfileValues = field(repr=False)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """All shares: what, value, share, low, high."""
+        return profile_frame(self.values)
+
+    @property
+    def records(self) -> int:
+        """The DP number of records of the training part, or of users if the unit is a user."""
+        return self.values.records
+
+    @property
+    def epsilon(self) -> float:
+        return self.values.epsilon
+
+    @property
+    def ledger_ids(self) -> tuple[str, ...]:
+        return self.values.ledger_ids
+
+    def schema(self, subject: str | None = None) -> Schema:
+        """Return the schema that the profile proposes. `subject` describes the texts."""
+        return draft_from_profile(self.values, subject=subject).schema
+
+    def save(self, folder: Path | str, *, subject: str | None = None) -> None:
+        """Write profile.json, profile.html and schema.yaml into a folder."""
+        from sugarbush.report.profile_page import render_profile
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = draft_from_profile(self.values, subject=subject)
+        self.values.save(folder)
+        page = render_profile(self.values, title=draft.schema.subject)
+        (folder / "profile.html").write_text(page, encoding="utf-8")
+        text = schema_text(draft, self.values)
+        (folder / "schema.yaml").write_text(text, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (table.title, name, interval(share))
+            for table in share_tables(self.values)
+            for name, share in table.shares
+            if share.low > 0
+        ]
+        return html_table(
+            f"Profile of {self.values.dataset}: epsilon {rounded_up(self.epsilon)} at delta "
+            f"{rounded_up(self.values.delta)}, per {self.values.unit}",
+            rows,
+            header=("what", "value", "share of the records"),
+            note="Shares whose interval begins at 0 are not shown.",
+        )
+
+
+@names_arguments
+def profile(
+    frame: pd.DataFrame,
+    *,
+    text: str,
+    privacy: PrivacySettings,
+    columns: Sequence[str] | None = None,
+    epsilon: float = 0.2,
+    donated: pd.DataFrame | Sequence[str] | None = None,
+    user: str | None = None,
+    record_id: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    state: Path | str | None = None,
+    new_draw: bool = False,
+) -> Profile:
+    """Measure what a frame contains, under differential privacy, and propose a schema.
+
+    Guarantee: (`epsilon`, `privacy.delta`)-DP per `privacy.unit`, under add/remove adjacency. All
+    mechanisms are planned together and charged to the ledger of `privacy.dataset` before each draw.
+    A user gives one record, chosen by a keyed hash. A second call with equal arguments restores the
+    profile and costs nothing; with `new_draw`, it draws and charges again.
+
+    `columns` are the columns whose values are counted; None counts all columns of the frame except
+    the text, the user and the id, so their names must be public. `privacy.epsilon` limits a later
+    release together with this profile, and the profile is refused before the first draw if the cap
+    does not allow both. The other arguments are those of `synthesize`. The profile reads the
+    training part of the frame only. Raises ParamsError, InputError or BudgetExceededError.
+
+    >>> import pandas as pd, sugarbush as sb, tempfile
+    >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(3000)],
+    ...                       "shop": ["north", "south"] * 1500})
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     found = sb.profile(frame, text="message", state=Path(state),
+    ...                        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"))
+    >>> sorted(found.schema("letters").attribute("shop").values), found.epsilon <= 0.2
+    (['north', 'south'], True)
+    """
+    from sugarbush.pipeline.profiling import profile_of_frame  # slow
+
+    arguments = FrameArguments(
+        frame=frame,
+        text=text,
+        privacy=privacy,
+        generator=None,
+        donated=donated,
+        user=user,
+        record_id=record_id,
+        settings={**(settings or {}), "profile": {"epsilon": epsilon}},
+        state=state,
+    )
+    named = [str(name) for name in frame.columns] if columns is None else list(columns)
+    others = {text, user, record_id}
+    if columns is not None and (taken := sorted(others & set(columns) - {None}, key=str)):
+        raise ParamsError(
+            f"columns: '{taken[0]}' is the column of the texts, ids or users, whose values are "
+            "never counted. Leave it out"
+        )
+    values = profile_of_frame(
+        frame,
+        arguments.project_settings(),
+        columns=tuple(name for name in named if name not in others),
+        donated=arguments.donated_frame(),
+        state=None if state is None else state_folder(state),
+        forced=new_draw,
+    )
+    return Profile(values)
