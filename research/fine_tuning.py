@@ -329,7 +329,8 @@ def written(
         sb.Released(model),
         sb.Released(prompts),
         tokenizer=tokenizer,
-        settings=SamplingSettings(batch_size=128),
+        settings=SamplingSettings(),
+        batch_size=128,
         seed=1,
         max_length=options.length,
     )

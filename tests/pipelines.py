@@ -100,7 +100,7 @@ def write_labelled(path: Path) -> None:
 # Fine-tuning and the texts need a DP count of at least 9. With 119 training records and these
 # shares, the count has a stddev of 14, so it is below 9 with probability 1e-14. With the default
 # shares, this probability is 3e-6.
-_COUNTED = {"privacy__shares": {"metadata": 0.3, "synthesis": 0.7}}
+_COUNTED = {"privacy__metadata_share": 0.3}
 _NONPRIVATE = {f"methods__nonprivate__{name}": value for name, value in SMALL_EVOLUTION.items()}
 KINDS = {
     "dvc": Kind(

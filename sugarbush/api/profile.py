@@ -16,8 +16,8 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
 from sugarbush.html_table import html_table
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.profiling.draft import draft_from_profile, interval, schema_text
 from sugarbush.profiling.release import Profile as ProfileValues
+from sugarbush.profiling.release import interval
 from sugarbush.profiling.view import profile_frame, share_tables
 
 if TYPE_CHECKING:
@@ -54,10 +54,13 @@ class Profile:
 
     def schema(self, subject: str | None = None) -> Schema:
         """Return the schema that the profile proposes. `subject` describes the texts."""
+        from sugarbush.profiling.draft import draft_from_profile  # slow
+
         return draft_from_profile(self.values, subject=subject).schema
 
     def save(self, folder: Path | str, *, subject: str | None = None) -> None:
         """Write profile.json, profile.html and schema.yaml into a folder."""
+        from sugarbush.profiling.draft import draft_from_profile, schema_text
         from sugarbush.report.profile_page import render_profile
 
         folder = Path(folder)

@@ -17,12 +17,11 @@ from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.profiling.draft import (
     draft_from_profile,
-    interval,
     schema_text,
     subject_of_file,
     word_counts,
 )
-from sugarbush.profiling.release import FILE, QUANTILES, Profile
+from sugarbush.profiling.release import FILE, QUANTILES, Profile, interval
 from sugarbush.profiling.view import length_rows, share_tables
 from sugarbush.report.profile_page import render_profile
 
@@ -91,14 +90,14 @@ def write_schema_of(
 
 def show_profile(profile: Profile, console: Console) -> None:
     """Print the profile. Everything is released."""
-    within = round(1.96 * profile.stddev["sizes"])
+    within = rounded_up(profile.within, 3)
     who = "users" if profile.unit == "user" else "records"
     say(
         console,
         f"profile of {profile.dataset}: epsilon {rounded_up(profile.epsilon)} at delta "
         f"{rounded_up(profile.delta)}, per {profile.unit}",
     )
-    say(console, f"{who} of the training part: {max(profile.records, 0):,} ± {within:,}")
+    say(console, f"{who} of the training part: {max(profile.records, 0):,} ± {within}")
     if lengths := length_rows(profile):
         table = Table(title="lengths", title_justify="left", box=None)
         table.add_column("")

@@ -26,14 +26,14 @@ _STEPS = 8
 def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
     """Divide the budget of a run among its mechanisms, before the first mechanism runs.
 
-    `privacy.shares` divides mu^2 into two shares. Mechanisms of the same pool get equal parts of
-    its share. If no mechanism is paid by a pool, its budget goes to the other pool. The
+    `privacy.metadata_share` divides mu^2 into two shares. Mechanisms of the same pool get equal
+    parts of its share. If no mechanism is paid by a pool, its budget goes to the other pool. The
     cost of every mechanism is final in this plan (`Method.final_plan`). Raises ParamsError if the
     number of rounds is so large that the counts are only noise.
     """
     methods = tuple(methods)
     requests = _in_order(request for method in methods for request in method.budget_requests())
-    pools = privacy.shares.model_dump()
+    pools = {"metadata": privacy.metadata_share, "synthesis": 1 - privacy.metadata_share}
     sizes = {pool: sum(request.pool == pool for request in requests) for pool in pools}
     weights = [pools[request.pool] / sizes[request.pool] for request in requests]
     claimed = sum(weights)

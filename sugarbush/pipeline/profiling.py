@@ -26,6 +26,8 @@ from sugarbush.data.reading import (
 from sugarbush.data.records import Record, wanted_columns
 from sugarbush.data.remote import source_of
 from sugarbush.data.schema import Attribute, Schema
+from sugarbush.embedding.cache import EmbeddingsInMemory
+from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import BudgetExceededError, ParamsError
 from sugarbush.methods.plan import plan_beside
 from sugarbush.paths import atomic_directory
@@ -36,6 +38,7 @@ from sugarbush.pipeline.public_inputs import refuse_private_files
 from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.results import ResultStore
 from sugarbush.privacy.session import PrivacySession
@@ -62,8 +65,8 @@ class ProfileRequest:
     """A request for the profile of a private table.
 
     `batches` returns the rows of the table with the name of their source, `digest` a digest of its
-    content, and `donated` the donated texts. `columns` are the columns whose values are counted.
-    The profile is written to `folder`, if there is one.
+    content, `donated` the donated texts, and `encoder` that of the released terms. `columns` are
+    the columns whose values are counted. The profile is written to `folder`, if there is one.
     """
 
     project: Project
@@ -71,6 +74,7 @@ class ProfileRequest:
     batches: Callable[[], _Batches]
     digest: Callable[[], bytes]
     donated: Callable[[], tuple[str, ...]]
+    encoder: Callable[[], Encoder]
     source: str
     folder: Path | None
 
@@ -85,8 +89,11 @@ class ProfileRequest:
         with project.open_store(STAGE, self._key(), forced=forced) as store:
             plan = self._plan(store, ledger)
             missing = [name for name in plan.events if store.finished(name) is None]
+            if _is_lost(plan, missing, ledger, run=store.run):
+                plan = plan.again(missing, slack=ledger.next_slack())
+            waiting = [plan.events[name] for name in missing]
             if missing:
-                self._require_cap(ledger, plan)
+                self._require_cap(ledger, plan, waiting)
                 contributions, fingerprint = self._read()
             else:
                 contributions, fingerprint = nothing(self.columns, by_user=by_user), ()
@@ -97,7 +104,7 @@ class ProfileRequest:
                 dataset_fingerprint=fingerprint,
                 plan=plan.planned,
             )
-            session.check([plan.events[name] for name in missing])
+            session.check(waiting)
             profile = draw_profile(
                 contributions,
                 plan,
@@ -108,8 +115,9 @@ class ProfileRequest:
                 dataset=project.dataset,
             )
             run = store.run
-        encode = project.encoder(private=False).encode
-        profile = replace(profile, topics=topics_of(profile, embed=encode))
+        profile = replace(
+            profile, topics=topics_of(profile, embed=lambda texts: self.encoder().encode(texts))
+        )
         self._save(profile, ledger, run=run)
         return profile
 
@@ -157,7 +165,7 @@ class ProfileRequest:
 
         return ProfilePlan.from_json((store.drawn("plan", write).value / _PLAN).read_text())
 
-    def _require_cap(self, ledger: Ledger, plan: ProfilePlan) -> None:
+    def _require_cap(self, ledger: Ledger, plan: ProfilePlan, waiting: Sequence[Event]) -> None:
         """Raise BudgetExceededError if the cap does not allow the profile and one run with it."""
         settings = self.project.settings
         run = plan_beside(
@@ -165,8 +173,9 @@ class ProfileRequest:
             settings.chosen,
             total=lambda other: ledger.epsilon_with((), plan.planned, other),
         )
-        before, after = ledger.total(), ledger.total_with(plan.planned)
-        whole = ledger.total_with(plan.planned, run.planned)
+        profile = (waiting, plan.planned)
+        before, after = ledger.total(), ledger.total_with(profile)
+        whole = ledger.total_with(profile, (run.planned.events, run.planned))
         if max(after, whole) > ledger.cap:
             raise BudgetExceededError(
                 f"a profile needs epsilon {rounded_up(plan.epsilon)}, and it and a run together "
@@ -208,6 +217,12 @@ class ProfileRequest:
             for future in pending:
                 reader.add(future.result())
         return reader.contributions(), corpus.fingerprint
+
+
+def _is_lost(plan: ProfilePlan, missing: Sequence[str], ledger: Ledger, *, run: str) -> bool:
+    """Return whether a mechanism without a result was charged already: its draw was lost."""
+    charged = {entry.event for entry in ledger.entries() if entry.run == run}
+    return any(plan.events[name] in charged for name in missing)
 
 
 def nothing(columns: Sequence[str], *, by_user: bool) -> Contributions:
@@ -269,6 +284,7 @@ def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
             project.base, [settings.prepare.file], setting="prepare.file"
         ),
         donated=lambda: _donated_texts(project),
+        encoder=lambda: project.encoder(private=False),
         source=str(path),
         folder=project.roots.released / STAGE,
     ).release(forced=forced)
@@ -306,6 +322,7 @@ def profile_of_frame(
         batches=lambda: [("the frame", rows)],
         digest=digest,
         donated=lambda: texts,
+        encoder=lambda: Encoder(settings.embedding, cache=EmbeddingsInMemory()),
         source="the frame",
         folder=None,
     ).release(forced=forced)

@@ -127,7 +127,7 @@ def _plugin_versions(settings: ProjectSettings) -> dict[str, str]:
 def _shown_settings(settings: ProjectSettings) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "epsilon": settings.privacy.epsilon,
-        "shares": settings.privacy.shares.model_dump(),
+        "metadata_share": settings.privacy.metadata_share,
         "engine": settings.synthesize_metadata.engine.value,
         "methods": {method.name: dict(method.facts.card_settings) for method in settings.released},
     }

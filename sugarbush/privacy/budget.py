@@ -67,7 +67,7 @@ class BudgetRequest:
     `count` is the number of discrete Gaussians. With `count=0`, the mechanism divides its own mu
     (AIM, DP-SGD). `record_l2_sensitivity` is the L2 sensitivity of one Gaussian to one record.
 
-    A method leaves `share` out. Its `pool` names the setting in `privacy.shares` that pays, and the
+    A method leaves `share` out. Its `pool` names the share of the budget that pays, and the
     requests of a pool get equal parts of it. Methods that request the same name use the mechanism
     together. Messages show `setting`, which decides the count. The card shows `remarks`.
     """
@@ -167,7 +167,7 @@ def _plan(
         return BudgetPlan(epsilon=0.0, delta=delta, allocations=())
     total = sum(part.share for part in parts)
     if abs(total - 1) > _SHARE_TOLERANCE or any(part.share <= 0 for part in parts):
-        raise ParamsError(f"privacy.shares must be positive and add up to 1, got {total:g}")
+        raise ParamsError(f"the shares of a plan must be positive and add up to 1, got {total:g}")
     mu = mu_of(epsilon=epsilon, delta=delta)
     plan = _at(parts, mu, delta, records_per_unit)
     for _ in range(_STEPS):

@@ -402,14 +402,18 @@ class Ledger:
 
     def epsilon_with(self, ids: Iterable[str], *plans: PlannedEvents) -> float:
         """Compute epsilon of the entries `ids` together with whole runs of `plans`."""
-        entries = self.of(ids)
-        for plan in plans:
-            entries += self._planned_entries(entries, singles(plan.events), plan)
-        return self._total(entries)
+        return self._total_with(self.of(ids), *((plan.events, plan) for plan in plans))
 
-    def total_with(self, *plans: PlannedEvents) -> float:
-        """Compute epsilon of all charges and of further runs of `plans`."""
-        return self.epsilon_with((entry.id for entry in self.entries()), *plans)
+    def total_with(self, *further: tuple[Iterable[Event], PlannedEvents]) -> float:
+        """Compute epsilon of all charges and of further events, each with the plan of its run."""
+        return self._total_with(self.entries(), *further)
+
+    def _total_with(
+        self, entries: tuple[Entry, ...], *further: tuple[Iterable[Event], PlannedEvents]
+    ) -> float:
+        for events, plan in further:
+            entries += self._planned_entries(entries, singles(events), plan)
+        return self._total(entries)
 
     def _total(self, entries: Sequence[Entry]) -> float:
         return composed_epsilon(entries, delta=self._smallest_delta(entries))

@@ -90,13 +90,13 @@ def noisy_counts(
     depend on its record alone. Raises InvariantError for another shape, a cell outside the range or
     a repeated cell. Raises BudgetExceededError before anything is counted.
     """
-    sensitivity = session.records_per_unit
-    event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity, count=cells_per_record)
+    units = session.records_per_unit
+    event = DiscreteGaussian(stddev=stddev, sensitivity=units, count=cells_per_record)
     session.check([event], part=cells.part)
     counts = _counts_of_cells(np.asarray(cells._per_unit), size, cells_per_record)
     charge = session.charge(event, part=cells.part)
     # each of the k histograms has its own event, so one count is compared with sensitivity m
-    noisy = discrete_gaussian(counts, stddev=stddev, sensitivity=float(sensitivity))
+    noisy = discrete_gaussian(counts, stddev=stddev, sensitivity=float(units))
     return as_released_array(noisy, (charge,))
 
 

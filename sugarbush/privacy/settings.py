@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from pydantic import Field, model_validator
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.unit import Unit
-from sugarbush.settings import AtLeastOne, Section, Share
+from sugarbush.settings import AtLeastOne, Section
 
 LARGE_DELTA = 1e-5
 SMALLEST_EPSILON, LARGEST_EPSILON = 0.001, 100
@@ -26,22 +25,6 @@ class Purpose(StrEnum):
     RELEASE = "release"
     BENCHMARK = "benchmark"
     EXAMPLE = "example"
-
-
-class Shares(Section):
-    """How the budget is divided. The shares are shares of mu^2 in Gaussian DP and add up to 1."""
-
-    metadata: Share = 0.1
-    """Share of the budget for DP metadata."""
-    synthesis: Share = 0.9
-    """Share of the budget for votes, kernel scores or DP-SGD."""
-
-    @model_validator(mode="after")
-    def _whole(self) -> Shares:
-        total = self.metadata + self.synthesis
-        if not math.isclose(total, 1, abs_tol=1e-9):
-            raise ValueError(f"must add up to 1 (got {total:g})")
-        return self
 
 
 class PrivacySettings(Section):
@@ -69,7 +52,8 @@ class PrivacySettings(Section):
     """Delta for every epsilon: at most 1e-5, and below 1 / (number of units)."""
     allow_large_delta: bool = False
     """Allows a delta above 1e-5. With probability delta, a whole record may become public."""
-    shares: Shares = Shares()
+    metadata_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """Share of a run's budget (of mu^2) for DP metadata; votes, scores or DP-SGD get the rest."""
     cap: Annotated[float, Field(gt=0, le=LARGEST_CAP)] | None = None
     """Epsilon that all runs on this dataset may spend together; null: the stored cap, or 4."""
 

@@ -15,7 +15,7 @@ from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.data.schema import RELEASE_COLUMNS, RELEASE_PREFIXES, Attribute, Schema
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.profiling.layout import DATE, EMPTY, NESTED, NUMBER
-from sugarbush.profiling.release import QUANTILES, Column, Profile, Share
+from sugarbush.profiling.release import QUANTILES, Column, Profile, interval, percent
 from sugarbush.profiling.style import UNKNOWN
 
 _MOST_VALUES: Final = 30
@@ -176,14 +176,14 @@ def _why_not(profile: Profile, column: Column) -> str | None:
     for kind, reason in reasons.items():
         if profile.kind_share(column, kind).low > _MOST:
             return reason
-    rare = f"values of fewer than {_percent(profile.rare('values'))} of the records stay unknown"
+    rare = f"values of fewer than {percent(profile.rare('values'))} of the records stay unknown"
     if not column.values:
         return f"no frequent value: {rare}"
     if len(column.values) == 1:
         return f"one value, '{next(iter(column.values))}', and {rare}"
     covered = _covered(profile, column)
     if covered < _LEAST_COVERED:
-        return f"its known values cover {_percent(covered)} of the records; {rare}"
+        return f"its known values cover {percent(covered)} of the records; {rare}"
     return None
 
 
@@ -192,7 +192,7 @@ def _months(profile: Profile, column: Column) -> str:
     share = profile.share(column.months[most], group="columns")
     if share.low <= 1 / 12:
         return ""
-    return f", most of them in month {most + 1} ({_percent(share.share)} of the records)"
+    return f", most of them in month {most + 1} ({percent(share.share)} of the records)"
 
 
 def _topic(profile: Profile, *, taken: Sequence[str]) -> Attribute:
@@ -226,19 +226,6 @@ def _number(value: str) -> float | None:
 def _edges(profile: Profile, column: Column) -> tuple[float, ...]:
     found = profile.number_quantiles(column)
     return tuple(sorted({float(f"{found[index]:.2g}") for index in _QUARTILES})) if found else ()
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"
-
-
-def interval(share: Share) -> str:
-    """Write a share with its 95% interval.
-
-    >>> interval(Share(share=0.26, within=0.02))
-    '26% (24% to 28%)'
-    """
-    return f"{_percent(share.share)} ({_percent(share.low)} to {_percent(share.high)})"
 
 
 def schema_text(draft: Draft, profile: Profile) -> str:

@@ -24,7 +24,7 @@ EMPTY, TEXT, NESTED, DATE, NUMBER = "empty", "text", "nested", "date", "number"
 KINDS: Final = (EMPTY, TEXT, NESTED, DATE, NUMBER)
 LONGEST_VALUE: Final = 80  # characters; a longer cell is a text and no value
 _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?", re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,12})?|\.\d{1,12})(?:[eE][+-]?\d{1,2})?")
+_NUMBER = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][+-]?\d{1,2})?")
 NO_CELL: Final = -1
 _BETWEEN: Final = "\x1f"
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sugarbush.paths import reading
 from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.events import ThresholdedGaussian, event_from_dict
 from sugarbush.privacy.mechanisms import noisy_counts, noisy_set, set_threshold
 from sugarbush.privacy.results import DAMAGED, ResultStore
 from sugarbush.privacy.session import PrivacySession
@@ -64,7 +65,9 @@ def draw_profile(
         column: {value: count for (own, value), count in _pairs(values) if own == column}
         for column in columns
     }
-    chosen = _column_of_terms(by_column, least=_LEAST_THRESHOLDS * _threshold(plan, TERMS))
+    chosen = _column_of_terms(
+        by_column, least=_LEAST_THRESHOLDS * _threshold(plan.thresholded(TERMS))
+    )
     items = (
         contributions.terms.map_batch(lambda rows: [_alone(row) for row in rows])
         if chosen is None
@@ -83,7 +86,7 @@ def draw_profile(
         terms=terms,
         terms_column=chosen,
         stddev={name: plan.stddev(name) for name in plan.events},
-        threshold={n: _threshold(plan, n) for n in (VALUES, TERMS) if n in plan.events},
+        threshold=drawing.thresholds,
         epsilon=plan.epsilon,
         delta=plan.delta,
         unit="user" if by_user else "record",
@@ -100,6 +103,7 @@ class _Drawing:
     store: ResultStore
     session: PrivacySession
     ids: list[str] = field(default_factory=list)
+    thresholds: dict[str, int] = field(default_factory=dict)
 
     def counts(self, name: str, cells: Private[Any], group: Group) -> NDArray[np.int64]:
         """Draw noisy counts, or restore them."""
@@ -129,18 +133,21 @@ class _Drawing:
                 delta=event.delta,
                 session=self.session,
             )
-            (folder / _SET).write_text(json.dumps(released.value), encoding="utf-8")
+            found = {"items": released.value, "event": event.as_dict()}
+            (folder / _SET).write_text(json.dumps(found), encoding="utf-8")
             return released.ledger_ids
 
         done = self.store.drawn(name, draw)
         self.ids += done.ledger_ids
         with reading(done.value, advice=DAMAGED):
-            found: dict[str, int] = json.loads((done.value / _SET).read_text(encoding="utf-8"))
-        return found
+            found = json.loads((done.value / _SET).read_text(encoding="utf-8"))
+            drawn = event_from_dict(found["event"])
+        assert isinstance(drawn, ThresholdedGaussian)
+        self.thresholds[name] = _threshold(drawn)  # after a lost draw, it differs from the plan
+        return dict(found["items"])
 
 
-def _threshold(plan: ProfilePlan, name: str) -> int:
-    event = plan.thresholded(name)
+def _threshold(event: ThresholdedGaussian) -> int:
     return set_threshold(stddev=event.stddev, delta=event.delta, items_per_record=event.count)
 
 

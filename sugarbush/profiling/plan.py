@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sugarbush.errors import ParamsError
@@ -35,16 +35,30 @@ _LEAST_DELTA: Final = 1e-16
 class ProfilePlan:
     """The event of each mechanism. Their total epsilon is at most `epsilon` at `delta`."""
 
-    events: Mapping[str, Event]
+    events: dict[str, Event]
     epsilon: float
     delta: float
+    charged: tuple[str, ...] | None = None  # the mechanisms to charge together; None: all
 
     @property
     def planned(self) -> PlannedEvents:
-        """The events, for the ledger."""
-        events = tuple(self.events.values())
+        """The events that are charged together, for the ledger."""
+        names = self.events if self.charged is None else self.charged
+        events = tuple(self.events[name] for name in names)
         said = json.dumps(["profile", self.delta, *(event.as_dict() for event in events)])
         return PlannedEvents(id=hashlib.sha256(said.encode()).hexdigest()[:16], events=events)
+
+    def again(self, names: Sequence[str], *, slack: float) -> ProfilePlan:
+        """Return the plan of mechanisms that are charged again, because a draw was lost.
+
+        The noise stays the same. The deltas fit into the slack that the ledger has left, so the
+        thresholds are higher.
+        """
+        thresholded = [name for name in names if name in _THRESHOLDED]
+        share = _OF_SLACK * slack / max(len(thresholded), 1)
+        events: dict[str, Event] = {name: self.events[name] for name in names}
+        events |= {name: replace(self.thresholded(name), delta=share) for name in thresholded}
+        return replace(self, events=self.events | events, charged=tuple(names))
 
     def stddev(self, name: str) -> float:
         """Return the noise of each count of a mechanism."""

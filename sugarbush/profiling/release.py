@@ -101,6 +101,11 @@ class Profile:
         return self.stddev[group] < _MOST_NOISE * max(self.records, 1)
 
     @property
+    def within(self) -> float:
+        """Half the width of the 95% interval of `records`."""
+        return Z95 * self.stddev["sizes"]
+
+    @property
     def users(self) -> int | None:
         """The DP number of users, if the unit is a user: one record of each user was read."""
         return None if self.records_per_user is None else self.records
@@ -169,3 +174,17 @@ class Profile:
 def _column_of(fields: Mapping[str, Any]) -> Column:
     listed = {name: tuple(fields[name]) for name in ("numbers", "months", "weekdays")}
     return Column(**{**fields, **listed})
+
+
+def percent(share: float) -> str:
+    """Write a share in percent, with a digit after the point below 10%."""
+    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"
+
+
+def interval(share: Share) -> str:
+    """Write a share with its 95% interval.
+
+    >>> interval(Share(share=0.26, within=0.02))
+    '26% (24% to 28%)'
+    """
+    return f"{percent(share.share)} ({percent(share.low)} to {percent(share.high)})"

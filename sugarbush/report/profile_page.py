@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.profiling.plan import COLUMNS, SIZES, STYLE, TERMS, VALUES
 from sugarbush.profiling.release import QUANTILES, Profile, Share
 from sugarbush.profiling.view import ShareTable, length_rows, share_tables
@@ -36,13 +36,13 @@ def render_profile(profile: Profile, *, title: str) -> str:
         epsilon=rounded_up(profile.epsilon, 3),
         delta=rounded_up(profile.delta),
         records=f"{max(profile.records, 0):,}",
-        within=f"{math.ceil(1.96 * profile.stddev[SIZES]):,}",
+        within=rounded_up(profile.within, 3),
         lengths=lengths,
         quantiles=[f"{share:.0%}" for share in QUANTILES],
         tables=[_table(table) for table in share_tables(profile)],
         topics=profile.topics,
         mechanisms=[
-            (words, f"{profile.stddev[name]:,.1f}", profile.threshold.get(name))
+            (words, rounded_down(profile.stddev[name]), profile.threshold.get(name))
             for name, words in _WORDS.items()
             if name in profile.stddev
         ],

@@ -126,23 +126,27 @@ def describe(event: Event) -> str:
             )
         case GaussianDp():
             return f"adaptive mechanism, proved to be {rounded_up(event.mu)}-Gaussian-DP as a whole"
-        case PoissonGaussian():
-            return (
-                "DP-SGD steps: Gaussian noise with noise multiplier "
-                f"{rounded_down(event.noise_multiplier)} on Poisson samples with sampling rate "
-                f"{rounded_up(event.rate)}"
-            )
-        case DpSgdBound():
-            return (
-                "DP-SGD steps on Poisson samples. The DP record count decides their rate, number "
-                "and noise. For every count, the privacy profile is at most the larger of two: "
-                f"{rounded_up(event.mu)}-Gaussian-DP, and {event.steps} steps with noise "
-                f"multiplier {rounded_down(event.noise_multiplier)} and sampling rate "
-                f"{rounded_up(event.rate)}"
-            )
+        case PoissonGaussian() | DpSgdBound():
+            return _describe_training(event)
         case NonPrivate():
             return "no differential privacy"
     return event.kind
+
+
+def _describe_training(event: PoissonGaussian | DpSgdBound) -> str:
+    if isinstance(event, PoissonGaussian):
+        return (
+            "DP-SGD steps: Gaussian noise with noise multiplier "
+            f"{rounded_down(event.noise_multiplier)} on Poisson samples with sampling rate "
+            f"{rounded_up(event.rate)}"
+        )
+    return (
+        "DP-SGD steps on Poisson samples. The DP record count decides their rate, number "
+        "and noise. For every count, the privacy profile is at most the larger of two: "
+        f"{rounded_up(event.mu)}-Gaussian-DP, and {event.steps} steps with noise "
+        f"multiplier {rounded_down(event.noise_multiplier)} and sampling rate "
+        f"{rounded_up(event.rate)}"
+    )
 
 
 def in_plain_words(event: Event) -> str:

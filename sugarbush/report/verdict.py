@@ -134,7 +134,7 @@ def _notes(facts: VerdictFacts) -> Iterator[str]:
     for name, share in facts.unlisted.items():
         if share > _MOST_UNLISTED:
             yield (
-                f"{share:.0%} of the records have no listed value of {name}: list more values of it "
+                f"{share:.0%} of the records have no listed value of {name}: list more values "
                 "(`sugarbush profile` finds frequent ones), join values in groups, or leave it out"
             )
 

@@ -74,7 +74,7 @@ def test_check_says_what_is_in_order_and_spends_nothing(
     [
         ("privacy.epsilon=0", "privacy.epsilon"),
         ("privacy.delta=1", "privacy.delta"),
-        ("privacy.shares.metadata=0.5", "must add up to 1"),
+        ("privacy.metadata_share=1", "less than 1"),
         ("privacy.unit=user", "`privacy.unit: user` needs prepare.user_column"),
         ("privacy.epsilom=1", "did you mean epsilon"),
         ("methods.maple.rounds=200000", "methods.maple.rounds=200000"),

@@ -60,8 +60,7 @@ def test_a_run_with_a_state_is_restored(dataset: BenchmarkDataset, tmp_path: Pat
 
 def test_sections_of_a_variant_reach_the_budget(dataset: BenchmarkDataset) -> None:
     def stddev(metadata: float) -> float:
-        shares = {"metadata": metadata, "synthesis": 1 - metadata}
-        variant = Variant(evolution=SIZE, settings={"privacy": {"shares": shares}})
+        variant = Variant(evolution=SIZE, settings={"privacy": {"metadata_share": metadata}})
         card = dataset.run(variant, epsilon=0.5, seed=1).card
         assert card is not None
         return float(card["budget"]["events"][-1]["stddev"])

@@ -17,6 +17,7 @@ IMPORTS_NOISE: dict[str, tuple[str, ...]] = {
 BUILDS_RELEASED: dict[str, str] = {
     # Outputs of mechanisms, with their ledger entries.
     "sugarbush.privacy.data_types": "the class itself: map and as_released_array keep the entries",
+    "sugarbush.privacy.mechanisms": "noisy counts above a threshold, under their charge",
     "sugarbush.tables.engines": "rows and record count of AIM, under its charge",
     "sugarbush.training.dpsgd.train": "a model by DP-SGD, under its charge",
     "sugarbush.training.dpsgd.ordinary": "a model without noise, charged as not private",
@@ -52,6 +53,7 @@ BUILDS_RELEASED: dict[str, str] = {
 BUILDS_SESSIONS: dict[str, str] = {
     "sugarbush.data.private_store": "the session on prepared records: `PrivateCorpus.session`",
     "sugarbush.api.ledgers": "values of the caller, with the caller's `records_per_unit`",
+    "sugarbush.pipeline.profiling": "a profile: one record of each unit, before stage prepare",
     "sugarbush.api.training": "texts of the caller, one record per unit",
     "sugarbush.audits.mechanism_runs": "canaries of an audit, on a temporary ledger",
     "sugarbush.methods.crt": "confidential training: a separate ledger, unit record only",

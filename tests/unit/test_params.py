@@ -115,7 +115,7 @@ def test_a_setting_with_the_value_of_the_preset_changes_nothing() -> None:
         ("privacy.epsilon", float("nan"), "finite"),
         ("privacy.delta", 1, "less than 1"),
         ("privacy.delta", 0, "greater than 0"),
-        ("privacy.shares.metadata", 0.5, "add up to 1"),
+        ("privacy.metadata_share", 1.0, "less than 1"),
         ("privacy.unit", "user", "needs prepare.user_column"),
         ("privacy.records_per_user", 3, "needs `unit: user`"),
         ("prepare.user_column", "author", "protects each record and not the user"),

@@ -31,6 +31,7 @@ WITHOUT_EXAMPLE = {
     "LedgerError": "an error",
     "MethodInputs": "made by the pipeline; docs/how-to/add-a-method.md shows it",
     "ParamsError": "an error",
+    "Profile": "made by profile",
     "PrivacyError": "an error",
     "PrivateModel": "made by train_dpsgd",
     "Redaction": "made by redact",

@@ -23,6 +23,7 @@ from sugarbush.training.dpsgd.settings import SamplingSettings
 TOP_K: Final = 50  # a token is sampled from at most this many tokens, as in Yue et al. 2023
 TOP_P: Final = 0.9  # and from tokens with this total probability
 ATTEMPTS: Final = 20
+BATCH: Final = 64  # texts that are written at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +45,10 @@ def generate(
     max_length: int,
     after_end: bool = False,
     attempts: int = ATTEMPTS,
+    batch_size: int = BATCH,
 ) -> Released[Generation]:
     """Write one text after each of `prompts`, in their order. Calls with equal seeds return equal
-    texts.
+    texts. At most `batch_size` texts are written at once.
 
     `max_length` is in tokens, including the tokens of the prompt. Prompts are plain text. With
     `after_end`, the end token comes before each prompt, and a prompt may be empty. A text is
@@ -58,7 +60,7 @@ def generate(
     for attempt in range(attempts):
         missing = [index for index, text in enumerate(texts) if not text]
         redrawn += len(missing) if attempt else 0
-        for number, batch in enumerate(_batches(missing, prompts.value, tokenizer, settings)):
+        for number, batch in enumerate(_batches(missing, prompts.value, tokenizer, batch_size)):
             drawn = _continue(
                 model.value,
                 [prompts.value[index] for index in batch],
@@ -82,7 +84,7 @@ def generate(
 
 
 def _batches(
-    indices: Sequence[int], prompts: Sequence[str], tokenizer: Any, settings: SamplingSettings
+    indices: Sequence[int], prompts: Sequence[str], tokenizer: Any, batch_size: int
 ) -> Iterator[list[int]]:
     """Yield batches of indices. All prompts of a batch have the same length, so that no prompt
     needs padding."""
@@ -93,8 +95,8 @@ def _batches(
         by_length[lengths[prompts[index]]].append(index)
     for length in sorted(by_length):
         alike = by_length[length]
-        for start in range(0, len(alike), settings.batch_size):
-            yield alike[start : start + settings.batch_size]
+        for start in range(0, len(alike), batch_size):
+            yield alike[start : start + batch_size]
 
 
 @torch.inference_mode()
@@ -123,9 +125,7 @@ def _continue(
         eos_token_id=end,
         pad_token_id=end,  # fills the rows of finished texts; the padding is removed below
     )
-    memory = enough_memory(
-        device, setting="training.sampling.batch_size", value=settings.batch_size
-    )
+    memory = enough_memory(device, setting="methods.<method>.max_length", value=max_length)
     with memory, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         model.eval()

@@ -42,8 +42,6 @@ class SamplingSettings(Section):
 
     temperature: Positive = 1.0
     """Temperature of sampling."""
-    batch_size: AtLeastOne = 64
-    """Number of texts that are written at once."""
 
 
 class TrainingSettings(Section):

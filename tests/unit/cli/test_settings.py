@@ -126,7 +126,7 @@ def test_trying_a_setting_writes_nothing(project: Path) -> None:
 def test_a_setting_that_is_not_in_the_file_is_added_to_its_section(project: Path) -> None:
     before = (project / "params.yaml").read_text()
     assert "purpose" not in before
-    names = ["privacy.purpose=benchmark", "privacy.shares.metadata=0.1", "evaluate.bootstrap=7"]
+    names = ["privacy.purpose=benchmark", "privacy.metadata_share=0.1", "evaluate.bootstrap=7"]
     changed = changed_settings(project, assignments=names)
     assert changed.names == ("privacy.purpose", "evaluate.bootstrap")  # 0.1 is a default
     write_settings(project, changed)

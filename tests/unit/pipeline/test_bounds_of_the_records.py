@@ -50,7 +50,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
         embedding__model="tiny",
         privacy__unit="user",
         privacy__records_per_user=AT_MOST,
-        privacy__shares={"metadata": 0.3, "synthesis": 0.7},
+        privacy__metadata_share=0.3,
         prepare__user_column="writer",
         methods__dpft__records=60,
     )

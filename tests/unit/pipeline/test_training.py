@@ -111,7 +111,7 @@ def test_the_preset_of_the_paper_is_planned_as_published() -> None:
         methods__dpft__records=1.9e6,
         privacy__epsilon=4.0,
         privacy__delta=1 / (1.9e6 * math.log(1.9e6)),
-        privacy__shares={"metadata": 1e-4, "synthesis": 1 - 1e-4},
+        privacy__metadata_share=1e-4,
     )
     event = plan_of(settings).of(TRAINING).event
     assert isinstance(event, PoissonGaussian)

@@ -173,7 +173,7 @@ def test_for_a_unit_of_several_records_counts_get_so_many_times_the_noise(per_un
 
 
 def test_shares_that_do_not_add_up_are_refused() -> None:
-    with pytest.raises(ParamsError, match=r"privacy\.shares"):
+    with pytest.raises(ParamsError, match="shares of a plan"):
         make_plan([BudgetRequest(name="votes", share=0.7, count=1)], epsilon=1.0, delta=1e-6)
 
 

@@ -24,7 +24,7 @@ PAIRS = {
     control_codes([("about", "a loan")]): "the man asked about a loan",
     control_codes([("about", "the card")]): "it was late",
 }
-WRITING = SamplingSettings(batch_size=4)
+WRITING = SamplingSettings()
 SETTINGS = {
     "learning": Learning(learning_rate=1e-2, decay=Decay.LINEAR, warmup_steps=5, weight_decay=0.0),
     "epochs": 100,

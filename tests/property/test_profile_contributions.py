@@ -1,0 +1,98 @@
+"""Tests what one record gives to a profile: a function of this record alone, within its bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sugarbush.data.records import Record
+from sugarbush.profiling.contributions import Reader
+from sugarbush.profiling.terms import ITEMS, terms
+
+COLUMNS = ("product", "stars", "when")
+CELL = st.one_of(
+    st.none(),
+    st.text(max_size=100),
+    st.integers(-(10**14), 10**14).map(str),
+    st.floats(allow_nan=True, allow_infinity=True).map(str),
+    st.dates().map(str),
+    st.sampled_from(["", " ", "[1]", "{}", "2024-13-01", "0007", "1e99", "-0.0"]),
+)
+TEXT = st.one_of(
+    st.text(min_size=1, max_size=300),
+    st.lists(
+        st.sampled_from(
+            ["late", "flight", "the", "parcel", "@ann", "12", "refund.", "Hello\n", "Agent:"]
+        )
+    )
+    .map(" ".join)
+    .filter(bool),
+)
+RECORD = st.builds(
+    lambda text, cells, number: Record(number, str(number), text, tuple(cells), f"u{number % 5}"),
+    TEXT,
+    st.lists(CELL, min_size=3, max_size=3),
+    st.integers(0, 20),
+)
+OF_USER = {f"u{number}": number * 3 + 1 for number in range(5)}
+
+
+def read(records: list[Record], by_user: bool) -> Reader:
+    reader = Reader(COLUMNS, by_user=by_user, key=b"key")
+    for record in records:
+        reader.read([record], of_user=OF_USER if by_user else None)
+    return reader
+
+
+@settings(max_examples=200)
+@given(RECORD, st.booleans())
+def test_a_record_is_within_the_bounds_of_every_mechanism(record: Record, by_user: bool) -> None:
+    reader = read([record], by_user)
+    found = reader.contributions()
+    groups = (
+        (found.sizes, reader.sizes),
+        (found.style, reader.style),
+        (found.columns, reader.columns),
+    )
+    for private, group in groups:
+        (row,) = private._per_unit.tolist()
+        inside = [cell for cell in row if cell != -1]
+        assert len(row) == group.cells
+        assert len(set(inside)) == len(inside)
+        assert all(0 <= cell < group.size for cell in inside)
+        bins = [
+            sum(h.start <= cell < h.start + h.size for cell in inside) for h in group.histograms
+        ]
+        assert max(bins) <= 1, "a record is in at most one bin of each histogram"
+    (values,), (items,) = found.values._per_unit, found.terms._per_unit
+    assert len(values) == len(set(values)) <= len(COLUMNS)
+    assert len(items) == len(set(items)) <= ITEMS
+
+
+@settings(max_examples=60)
+@given(st.lists(RECORD, min_size=1, max_size=6), st.booleans())
+def test_other_records_change_nothing(records: list[Record], by_user: bool) -> None:
+    together = Reader(COLUMNS, by_user=by_user, key=b"key")
+    together.read(records, of_user=OF_USER if by_user else None)
+    alone = read(records, by_user)
+    for name in ("sizes", "style", "columns"):
+        one, other = (getattr(r.contributions(), name)._per_unit for r in (together, alone))
+        assert np.array_equal(one, other)
+    for name in ("values", "terms"):
+        one, other = (getattr(r.contributions(), name)._per_unit for r in (together, alone))
+        assert one == other
+    found = together.contributions()
+    by_value = found.terms_by_value("product")._per_unit
+    assert [len(row) for row in by_value] == [
+        len(r) for r in together.contributions().terms._per_unit
+    ]
+
+
+@settings(max_examples=100)
+@given(TEXT)
+def test_terms_have_no_number_and_nothing_that_the_redactor_finds(text: str) -> None:
+    for term in terms(f"{text} Mail ann.lee@example.com or call +44 20 7946 0958", key=b"key"):
+        assert not any(character.isdigit() for character in term)
+        assert "ann" not in term.split()
+        assert len(term.split()) <= 2

@@ -1,0 +1,369 @@
+"""Tests the profile of a project's file: its charges, its unit, its cap, and what it leaves."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import sugarbush as sb
+from sugarbush.cli.drafts import write_draft
+from sugarbush.cli.profiles import make_profile, read_profile
+from sugarbush.data.schema import Schema, load_schema
+from sugarbush.errors import BudgetExceededError, InputError, LedgerError, ParamsError
+from sugarbush.pipeline import profiling
+from sugarbush.pipeline.profiling import profile_of_project
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.privacy import mechanisms
+from sugarbush.privacy.accounting import slack_fraction
+from sugarbush.privacy.events import DiscreteGaussian, ThresholdedGaussian
+from sugarbush.profiling.draft import draft_from_profile, schema_text, style_of, word_counts
+from sugarbush.profiling.release import Profile
+from sugarbush.report.profile_page import render_profile
+from tests.settings import params
+
+SECRET = "zanzibarine"
+SHOPS = ("north", "south", "west")
+
+
+def table(records: int = 4000, *, per_user: int = 1) -> pd.DataFrame:
+    """Return invented letters, three of them with a secret word and a secret shop."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for number in range(records):
+        shop = SHOPS[rng.choice(3, p=[0.5, 0.3, 0.2])]
+        words = " ".join(["word"] * int(rng.integers(3, 30)))
+        text = f"@shop the parcel {number} of the lamp came late {words}. Where is it?"
+        rows.append(
+            {
+                "message": f"{text} {SECRET}" if number < 3 else text,
+                "shop": SECRET if number < 3 else shop,
+                "stars": int(rng.integers(1, 6)),
+                "price": float(rng.lognormal(3, 0.5)),
+                "day": f"2026-{rng.integers(1, 13):02d}-{rng.integers(1, 28):02d}",
+                "writer": f"user {number // per_user}",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def project_of(folder: Path, frame: pd.DataFrame, **changes: Any) -> Project:
+    folder.mkdir(exist_ok=True)
+    frame.to_csv(folder / "letters.csv", index=False)
+    fields: dict[str, Any] = {
+        "methods": ["mosaic"],
+        "prepare__file": "letters.csv",
+        "prepare__text_column": "message",
+        "prepare__donated": None,
+        "prepare__schema": "letters.schema.yaml",
+        "privacy__purpose": "release",
+        "privacy__dataset": "letters",
+        "profile__epsilon": 0.5,
+        "profile__columns": ["shop", "stars", "price", "day"],
+        "embedding__model": "bundled",
+    }
+    return open_project(folder, settings=params(**fields | changes))
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return project_of(tmp_path / "project", table())
+
+
+def test_a_profile_finds_what_is_frequent_and_proposes_a_schema(project: Project) -> None:
+    """The noise of a count is below 25, so each assertion fails with a probability below 1e-6."""
+    profile = profile_of_project(project)
+    assert abs(profile.records - 3400) < 500
+    shop = profile.column("shop")
+    assert set(shop.values) == set(SHOPS)
+    assert profile.share(shop.values["north"], group="values").share == pytest.approx(0.5, abs=0.1)
+    draft = draft_from_profile(profile, subject="letters")
+    assert draft.schema.attribute("shop").values == ("north", "south", "west")
+    assert draft.schema.attribute("stars").values == ("1", "2", "3", "4", "5")
+    edges = draft.schema.attribute("price").bins
+    assert edges is not None
+    assert 5 < edges[0] < edges[-1] < 60
+    assert [name for name, _ in draft.left_out] == ["day"]
+    assert "begin with a mention" in style_of(profile)
+    assert "ask a question" in style_of(profile)
+    words = word_counts(profile)
+    assert 8 < words[0] < words[-1] < 60
+    assert "late" in profile.term_counts()
+    assert not draft.schema.attributes[0].has_value(SECRET)
+
+
+def test_the_schema_can_be_edited_and_loaded_again(project: Project, tmp_path: Path) -> None:
+    profile = profile_of_project(project)
+    draft = draft_from_profile(profile, subject="letters: of a shop # 1")
+    path = tmp_path / "schema.yaml"
+    path.write_text(schema_text(draft, profile), encoding="utf-8")
+    assert load_schema(path) == draft.schema
+    assert "% to " in path.read_text()
+
+
+def test_nothing_rare_is_in_any_file(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    console = Console(file=io.StringIO(), width=120)
+    make_profile(project, console)
+    write_draft(project, subject=None, output=project.base / "draft.yaml", seed=1, console=console)
+    written = [p for p in project.base.rglob("*") if p.is_file() and p.name != "letters.csv"]
+    written += [p for p in project.state.rglob("*") if p.is_file()]
+    assert any(path.name == "profile.json" for path in written)
+    assert any(path.name == "profile.html" for path in written)
+    for path in written:
+        assert SECRET.encode() not in path.read_bytes(), path
+    shown = console.file.getvalue() + "".join(capfd.readouterr())  # type: ignore[attr-defined]
+    assert SECRET not in shown
+    assert "north" in shown
+
+
+def test_a_second_profile_costs_nothing_and_a_forced_one_is_charged(project: Project) -> None:
+    first = profile_of_project(project)
+    charged = len(project.ledger().entries())
+    assert charged == 5
+    assert profile_of_project(project) == first
+    assert len(project.ledger().entries()) == charged
+    assert first.epsilon <= 0.5
+    assert project.ledger().total() <= 0.5
+    again = profile_of_project(project, forced=True)
+    assert len(project.ledger().entries()) == 2 * charged
+    assert again.records != first.records or again.style != first.style
+
+
+def test_a_changed_file_is_a_new_profile(project: Project) -> None:
+    profile_of_project(project)
+    table(4001).to_csv(project.base / "letters.csv", index=False)
+    profile_of_project(project)
+    assert len(project.ledger().entries()) == 10
+
+
+@pytest.mark.parametrize("stop", range(1, 6))
+def test_a_stop_between_two_draws_charges_nothing_twice(
+    project: Project, stop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws = 0
+    draw = mechanisms.discrete_gaussian
+
+    def dies(*arguments: Any, **named: Any) -> Any:
+        nonlocal draws
+        draws += 1
+        if draws == stop:
+            raise KeyboardInterrupt
+        return draw(*arguments, **named)
+
+    monkeypatch.setattr(mechanisms, "discrete_gaussian", dies)
+    with pytest.raises(KeyboardInterrupt):
+        profile_of_project(project)
+    assert read_profile(project.base) is None, "a half-written profile"
+    profile = profile_of_project(project)
+    # The mechanism that died was charged before its draw, so it is charged again, and no other.
+    assert len(project.ledger().entries()) == 6
+    assert len(profile.ledger_ids) == 5
+    assert profile.epsilon <= 0.5
+
+
+def test_a_cap_too_small_for_both_is_refused_with_both_numbers(tmp_path: Path) -> None:
+    project = project_of(tmp_path / "project", table(300), privacy__cap=0.9)
+    with pytest.raises(BudgetExceededError) as error:
+        profile_of_project(project)
+    assert "epsilon 0.5" in str(error.value)
+    assert "together 1" in str(error.value)
+    assert "Nothing was spent" in str(error.value)
+    assert not project.ledger().entries()
+
+
+def test_a_profile_above_the_run_is_refused_before_it_costs(tmp_path: Path) -> None:
+    project = project_of(tmp_path / "project", table(300), profile__epsilon=1.5)
+    with pytest.raises(ParamsError, match=r"privacy\.epsilon=1 is for a run together"):
+        profile_of_project(project)
+    assert not project.ledger().entries()
+
+
+def test_a_run_with_the_schema_stays_within_epsilon_together_with_the_profile(
+    project: Project,
+) -> None:
+    profile = profile_of_project(project)
+    schema = draft_from_profile(profile, subject="letters").schema
+    run = project.with_settings(project.settings)
+    run.__dict__["schema"] = schema
+    alone = project_of(project.base, table())
+    alone.__dict__["schema"] = schema.model_copy(update={"profile": ()})
+    assert run.plan.epsilon < 0.86 < alone.plan.epsilon <= 1
+    for part in run.plan.allocations:
+        run.ledger(rehearse=False).charge(part.event, stage="s", run="r", plan=run.plan.planned)
+    assert 0.99 < run.ledger().total() <= 1
+
+
+def test_a_schema_of_a_profile_that_the_ledger_lacks_is_refused(project: Project) -> None:
+    schema = Schema.model_validate(
+        {
+            "subject": "letters",
+            "attributes": [{"name": "shop", "column": "shop", "values": ["north"]}],
+            "profile": ["0123456789abcdef"],
+        }
+    )
+    project.__dict__["schema"] = schema
+    with pytest.raises(LedgerError, match="has no entry '0123456789abcdef'"):
+        _ = project.plan
+
+
+def test_a_user_with_many_records_counts_once(tmp_path: Path) -> None:
+    """1,000 users of four records. The noise of the count is below 60."""
+    project = project_of(
+        tmp_path / "project",
+        table(4000, per_user=4),
+        privacy__unit="user",
+        privacy__records_per_user=4,
+        prepare__user_column="writer",
+        profile__columns=["shop"],
+    )
+    profile = profile_of_project(project)
+    assert abs(profile.records - 850) < 450
+    assert profile.users == profile.records
+    assert profile.records_of_users()[2] == pytest.approx(4.5, abs=1)
+    events = {entry.event for entry in project.ledger().entries()}
+    assert all(e.sensitivity == 1 for e in events if isinstance(e, DiscreteGaussian))
+    assert {entry.records_per_unit for entry in project.ledger().entries()} == {1}
+
+
+def test_the_events_are_those_of_the_plan(project: Project) -> None:
+    profile = profile_of_project(project)
+    events = [entry.event for entry in project.ledger().entries()]
+    counts = [e.count for e in events if isinstance(e, DiscreteGaussian)]
+    assert counts == [5, 16, 12]
+    sets = [e for e in events if isinstance(e, ThresholdedGaussian)]
+    assert [e.count for e in sets] == [4, 18]
+    assert sum(e.delta for e in sets) <= slack_fraction(1) * 1e-6
+    assert len({entry.group for entry in project.ledger().entries()}) == 1
+    assert {entry.stage for entry in project.ledger().entries()} == {"profile"}
+    assert profile.threshold["values"] > 5 * profile.stddev["values"]
+
+
+def test_a_small_corpus_says_what_it_cannot_see(tmp_path: Path) -> None:
+    project = project_of(tmp_path / "project", table(40))
+    profile = profile_of_project(project)
+    draft = draft_from_profile(profile, subject="letters")
+    assert [a.name for a in draft.schema.attributes] == ["tone"]
+    assert not word_counts(profile)
+    assert len(draft.left_out) == 4
+    page = render_profile(profile, title="letters")
+    assert "too small" in page
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "what"),
+    [
+        (["shop", "shoe"], InputError, "has no column 'shoe', which profile.columns names"),
+        (["message"], ParamsError, "'message' is the column of the texts"),
+        ([f"c{n}" for n in range(21)], ParamsError, "names 21 columns"),
+    ],
+)
+def test_wrong_columns_are_refused_before_anything_is_spent(
+    tmp_path: Path, columns: list[str], error: type[Exception], what: str
+) -> None:
+    project = project_of(tmp_path / "project", table(300), profile__columns=columns)
+    with pytest.raises(error, match=what):
+        profile_of_project(project)
+    assert not project.ledger().entries()
+
+
+def test_columns_with_one_value_with_too_many_and_with_lists(tmp_path: Path) -> None:
+    frame = table(3000).assign(
+        constant="always", identifier=[f"id {n}" for n in range(3000)], lists="[1, 2]", nothing=None
+    )
+    names = ["constant", "identifier", "lists", "nothing"]
+    project = project_of(tmp_path / "project", frame, profile__columns=names)
+    draft = draft_from_profile(profile_of_project(project), subject="letters")
+    reasons = dict(draft.left_out)
+    assert "one value, 'always'" in reasons["constant"]
+    assert "no frequent value" in reasons["identifier"]
+    assert "lists or records" in reasons["lists"]
+    assert "empty" in reasons["nothing"]
+
+
+def test_keys_of_jsonl_records_are_not_profiled_without_their_names(tmp_path: Path) -> None:
+    project = project_of(tmp_path / "project", table(300), profile__columns=None)
+    assert profiling.profiled_columns(project.settings, base=project.base) == (
+        "shop", "stars", "price", "day", "writer",
+    )  # fmt: skip
+    table(300).to_json(project.base / "letters.jsonl", orient="records", lines=True)
+    lines = project_of(
+        project.base, table(300), profile__columns=None, prepare__file="letters.jsonl"
+    )
+    assert profiling.profiled_columns(lines.settings, base=lines.base) == ()
+
+
+def test_held_out_records_are_not_read(tmp_path: Path) -> None:
+    project = project_of(tmp_path / "project", table(3000), prepare__heldout_share=0.5)
+    assert abs(profile_of_project(project).records - 1500) < 350
+
+
+def test_several_processes_read_the_same_contributions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiling, "_BLOCK", 100)
+    monkeypatch.setattr(profiling, "thread_count", lambda: 2)
+    project = project_of(tmp_path / "project", table(600))
+    monkeypatch.setattr(mechanisms, "discrete_gaussian", lambda counts, **_: counts)
+    several = profile_of_project(project)
+    monkeypatch.setattr(profiling, "thread_count", lambda: 1)
+    one = profile_of_project(project, forced=True)
+    assert several.style == one.style
+    assert several.lengths == one.lengths
+
+
+def test_the_api_profiles_a_frame(tmp_path: Path) -> None:
+    privacy = sb.Privacy(epsilon=1, delta=1e-6, dataset="letters")
+    arguments: dict[str, Any] = {
+        "text": "message", "privacy": privacy, "columns": ["shop"], "epsilon": 0.5,
+        "state": tmp_path / "other",
+    }  # fmt: skip
+    profile = sb.profile(table(), **arguments)
+    assert set(profile.schema("letters").attribute("shop").values) == set(SHOPS)
+    assert sb.profile(table(), **arguments).values == profile.values
+    assert sb.profile(table(), **arguments, new_draw=True).values != profile.values
+    assert SECRET not in profile.frame.to_csv()
+    assert "Profile of letters" in profile._repr_html_()
+    profile.save(tmp_path / "saved")
+    assert load_schema(tmp_path / "saved" / "schema.yaml").profile == profile.ledger_ids
+    read = Profile.from_json((tmp_path / "saved" / "profile.json").read_text())
+    assert read == profile.values
+    with pytest.raises(InputError, match="no column 'shoe'"):
+        sb.profile(table(), **arguments | {"columns": ["shoe"]})
+
+
+def test_a_release_counts_the_profile_of_its_schema(tmp_path: Path) -> None:
+    privacy = sb.Privacy(epsilon=1, delta=1e-6, dataset="letters")
+    frame = table(1500)
+    profile = sb.profile(
+        frame, text="message", privacy=privacy, columns=["shop"], epsilon=0.5, state=tmp_path
+    )
+    release = sb.synthesize(
+        frame,
+        text="message",
+        schema=profile.schema("letters"),
+        method=sb.Mosaic(candidates=12, prompt="metadata"),
+        generator=sb.Simulator(any_texts=True),
+        privacy=privacy,
+        texts=6,
+        state=tmp_path,
+        accept_poor=True,
+    )
+    assert set(profile.ledger_ids) <= set(release.ledger_ids)
+    assert 0.99 < release.epsilon <= 1
+    events = release.card["budget"]["events"]
+    assert [event["stage"] for event in events].count("profile") == 5
+    assumed = " ".join(release.card["assumed_public"])
+    assert "beside the DP profile" in assumed
+    assert json.dumps(release.card)

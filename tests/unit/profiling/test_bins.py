@@ -1,0 +1,63 @@
+"""Tests bins, the denoising of histograms, and quantiles."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, Bins, consistent
+
+
+@pytest.mark.parametrize("bins", [LENGTHS, NUMBERS, RECORDS])
+def test_every_number_has_one_bin(bins: Bins) -> None:
+    assert list(bins.edges) == sorted(set(bins.edges))
+    for value in (-1e15, -7.2, -1e-5, 0.0, 1e-5, 1, 2, 9.99, 10, 123456, 1e12):
+        index = bins.of(value)
+        assert 0 <= index < bins.size
+        if value >= bins.edges[0]:
+            assert bins.edges[index] <= value
+        if index + 1 < bins.size:
+            assert value < bins.edges[index + 1]
+
+
+def test_zero_and_small_integers_have_their_own_bins() -> None:
+    assert NUMBERS.edges[NUMBERS.of(0.0)] < 0 < NUMBERS.edges[NUMBERS.of(0.0) + 1]
+    assert len({NUMBERS.of(number) for number in range(-10, 11)}) == 21
+    assert len({LENGTHS.of(number) for number in range(11)}) == 11
+
+
+def test_quantiles_of_known_lengths() -> None:
+    rng = np.random.default_rng(1)
+    lengths = rng.lognormal(3.5, 0.6, 50_000)
+    counts = np.bincount([LENGTHS.of(value) for value in lengths], minlength=LENGTHS.size)
+    found = LENGTHS.quantiles(counts.tolist(), (0.1, 0.5, 0.9))
+    assert found == pytest.approx(np.quantile(lengths, (0.1, 0.5, 0.9)), rel=0.08)
+
+
+def test_the_noise_of_empty_bins_moves_no_quantile_far() -> None:
+    """One run with a fixed seed; the unprojected counts move the 90% quantile tenfold."""
+    rng = np.random.default_rng(2)
+    lengths = rng.lognormal(3.0, 0.5, 5000)
+    counts = np.bincount([LENGTHS.of(value) for value in lengths], minlength=LENGTHS.size)
+    noisy = counts + rng.normal(0, 130, LENGTHS.size).round().astype(int)
+    found = LENGTHS.quantiles(
+        consistent(noisy, total=5000, stddev=130).tolist(), (0.25, 0.5, 0.75, 0.9)
+    )
+    assert found == pytest.approx(np.quantile(lengths, (0.25, 0.5, 0.75, 0.9)), rel=0.25)
+
+
+@given(st.lists(st.integers(-500, 5000), min_size=1, max_size=40), st.integers(0, 9000))
+def test_consistent_counts_are_counts_with_the_given_total(counts: list[int], total: int) -> None:
+    found = consistent(np.array(counts), total=total, stddev=50.0)
+    assert (found >= 0).all()
+    assert found.sum() == pytest.approx(total, abs=1e-6)
+
+
+def test_no_records_have_no_quantiles() -> None:
+    assert LENGTHS.quantiles([0.0] * LENGTHS.size, (0.5,)) == ()
+    assert not consistent(np.array([5, -5]), total=-3, stddev=1.0).any()
+    assert math.isinf(NUMBERS.edges[0])
