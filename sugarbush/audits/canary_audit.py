@@ -19,6 +19,7 @@ from sugarbush.audits.mechanism_runs import (
     audit_dpsgd,
     audit_kernel_scores,
     audit_table,
+    audit_values,
     audit_votes,
 )
 from sugarbush.audits.noise_faults import Fault, broken_noise
@@ -35,13 +36,14 @@ from sugarbush.randomness import public_rng
 
 MECHANISMS: Mapping[str, CanaryRun] = {
     "table": audit_table,
+    "values": audit_values,
     "votes": audit_votes,
     "kernel scores": audit_kernel_scores,
     "dp-sgd": audit_dpsgd,
 }
 DELTA = 1e-6
 CONFIDENCE = 0.95
-WITHOUT_INFINITY = frozenset({"table"})  # AIM cannot run without noise
+WITHOUT_INFINITY = frozenset({"table", "values"})  # they cannot run without noise
 
 
 @dataclass(frozen=True, kw_only=True)

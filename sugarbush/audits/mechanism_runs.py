@@ -24,12 +24,17 @@ from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
 from sugarbush.evolution.parts import Candidates, Records
 from sugarbush.evolution.scorers import KernelScorer
 from sugarbush.privacy.accounting import epsilon as epsilon_of
-from sugarbush.privacy.accounting import gaussian_mu
+from sugarbush.privacy.accounting import gaussian_mu, slack_fraction
 from sugarbush.privacy.budget import BudgetAllocation, BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.data_types import Private
-from sugarbush.privacy.events import Event, GaussianDp
+from sugarbush.privacy.events import Event, GaussianDp, ThresholdedGaussian
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.mechanisms import exact_histogram, noisy_histogram
+from sugarbush.privacy.mechanisms import (
+    exact_histogram,
+    noisy_histogram,
+    noisy_set,
+    set_threshold,
+)
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
@@ -70,6 +75,30 @@ def audit_votes(included: Coins, *, epsilon: float, delta: float) -> CanaryScore
             stddev = _allocation(epsilon, delta, count=1).stddev
             counts = noisy_histogram(votes, size=size, stddev=stddev, session=session)
         return _observed(counts.value.astype(np.float64), _charged(session), delta)
+
+
+def audit_values(included: Coins, *, epsilon: float, delta: float) -> CanaryScores:
+    """Audit a noisy set. Canary i has a value of its own, which as many known records have that it
+    is nearly always released. The score of canary i is the noisy count of its value, or 0 if the
+    value was not released. `epsilon` must be finite."""
+    own = delta * slack_fraction(1)
+    stddev = _allocation(epsilon, delta - own, count=1).stddev
+    known = set_threshold(stddev=stddev, delta=own, items_per_record=1) + math.ceil(5 * stddev)
+    names = [f"value {number}" for number in range(len(included))]
+    rows = [(name,) for name in names for _ in range(known)]
+    rows += [(names[number],) for number in np.flatnonzero(included)]
+    with temporary_session(delta) as session:
+        released = noisy_set(
+            Private(rows), items_per_record=1, stddev=stddev, delta=own, session=session
+        )
+        (event,) = _charged(session)
+        assert isinstance(event, ThresholdedGaussian)
+        scores = np.array([float(released.value.get(name, 0)) for name in names])
+        return CanaryScores(
+            scores=scores,
+            epsilon=epsilon_of_events((event,), delta),
+            mu=gaussian_mu([event.counts]),
+        )
 
 
 def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> CanaryScores:

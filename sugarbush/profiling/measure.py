@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ def draw_profile(
     values: dict[str, int] = {}
     if columns:
         of_columns = drawing.counts(COLUMNS, contributions.columns, table)
-        values = drawing.items(VALUES, contributions.values)
+        values = drawing.items(VALUES, contributions.values).counts
     by_column = {
         column: {value: count for (own, value), count in _pairs(values) if own == column}
         for column in columns
@@ -74,7 +74,8 @@ def draw_profile(
         else contributions.terms_by_value(chosen)
     )
     terms: dict[str, dict[str, int]] = {}
-    for (value, term), count in _pairs(drawing.items(TERMS, items)):
+    found = drawing.items(TERMS, items, by=chosen)
+    for (value, term), count in _pairs(found.counts):
         terms.setdefault(value, {})[term] = count
     return Profile(
         records=int(of_sizes[0]),
@@ -84,7 +85,7 @@ def draw_profile(
         languages=dict(zip(LANGUAGES, _listed(style["language"].of(of_style)), strict=True)),
         columns=tuple(_column(c, table, of_columns, by_column[c]) for c in columns),
         terms=terms,
-        terms_column=chosen,
+        terms_column=found.by,
         stddev={name: plan.stddev(name) for name in plan.events},
         threshold=drawing.thresholds,
         epsilon=plan.epsilon,
@@ -93,6 +94,13 @@ def draw_profile(
         dataset=dataset,
         ledger_ids=tuple(dict.fromkeys(drawing.ids)),
     )
+
+
+class _Items(NamedTuple):
+    """The released items with their counts, and the column that divided them when drawn."""
+
+    counts: dict[str, int]
+    by: str | None
 
 
 @dataclass
@@ -121,8 +129,8 @@ class _Drawing:
         self.ids += done.ledger_ids
         return done.value
 
-    def items(self, name: str, items: Private[Any]) -> dict[str, int]:
-        """Draw a noisy set, or restore it."""
+    def items(self, name: str, items: Private[Any], *, by: str | None = None) -> _Items:
+        """Draw a noisy set, or restore it. `by` names the column that divides the items."""
         event = self.plan.thresholded(name)
 
         def draw(folder: Path) -> Sequence[str]:
@@ -133,7 +141,7 @@ class _Drawing:
                 delta=event.delta,
                 session=self.session,
             )
-            found = {"items": released.value, "event": event.as_dict()}
+            found = {"items": released.value, "event": event.as_dict(), "by": by}
             (folder / _SET).write_text(json.dumps(found), encoding="utf-8")
             return released.ledger_ids
 
@@ -144,7 +152,7 @@ class _Drawing:
             drawn = event_from_dict(found["event"])
         assert isinstance(drawn, ThresholdedGaussian)
         self.thresholds[name] = _threshold(drawn)  # after a lost draw, it differs from the plan
-        return dict(found["items"])
+        return _Items(dict(found["items"]), found["by"])
 
 
 def _threshold(event: ThresholdedGaussian) -> int:
