@@ -10,6 +10,7 @@ from rich.text import Text
 
 from sugarbush.cli.local_model import tokens_for_words
 from sugarbush.cli.settings import changed_settings, write_settings
+from sugarbush.data.schema import load_schema
 from sugarbush.paths import Roots, atomic_file, reading
 from sugarbush.pipeline.profiling import STAGE, profile_of_project
 from sugarbush.pipeline.project import Project
@@ -72,6 +73,7 @@ def use_profile(folder: Path, schema: Path, *, subject: str | None, console: Con
         write_settings(folder, changed_settings(folder, assignments=changes))
     named = subject or subject_of_file(Path(project.settings.prepare.file).stem)
     write_schema_of(profile, schema, subject=named, console=console)
+    write_page(project, profile, title=load_schema(schema).subject)
 
 
 def write_schema_of(

@@ -44,7 +44,8 @@ class Bins:
     def quantiles(self, counts: Sequence[float], shares: Sequence[float]) -> tuple[float, ...]:
         """Return the quantiles of values with these counts, such as those of `consistent`.
 
-        Values are taken to be spread evenly inside a bin. The last bin has its lower edge.
+        Values are taken to be spread evenly inside a bin, except in a bin of width 1, which mostly
+        contains one whole number. The last bin has its lower edge.
         """
         cumulated = np.cumsum(counts, dtype=float)
         if not len(cumulated) or cumulated[-1] <= 0:
@@ -57,6 +58,7 @@ class Bins:
             before = cumulated[index - 1] if index else 0.0
             inside = (target - before) / counts[index] if counts[index] > 0 else 0.0
             low, high = self.edges[index], ends[index]
+            inside = 0.0 if high - low == 1 else inside
             found.append(float(low + (high - low) * min(max(inside, 0.0), 1.0)))
         return tuple(found)
 

@@ -24,8 +24,9 @@ from sugarbush.profiling.terms import ITEMS
 
 SIZES, STYLE, COLUMNS, VALUES, TERMS = "sizes", "style", "columns", "values", "terms"
 # Shares of mu^2. Values get most, because a schema needs them, and because values that are rarer
-# than the threshold stay unknown. The shares of a profile without columns are larger in proportion.
-_SHARES: Final = {SIZES: 0.10, STYLE: 0.06, COLUMNS: 0.08, VALUES: 0.56, TERMS: 0.20}
+# than the threshold stay unknown.
+_SHARES: Final = {SIZES: 0.08, STYLE: 0.05, COLUMNS: 0.07, VALUES: 0.70, TERMS: 0.10}
+_WITHOUT_COLUMNS: Final = {SIZES: 0.2, STYLE: 0.15, TERMS: 0.65}
 _THRESHOLDED: Final = (VALUES, TERMS)
 _OF_SLACK: Final = 0.9  # fraction of the ledger's slack that the thresholds use
 _LEAST_DELTA: Final = 1e-16
@@ -103,7 +104,7 @@ def plan_profile(
             "delta that is left for its thresholds is "
             f"{rounded_up(slack)}. Use the profile that exists"
         )
-    names = [name for name in _SHARES if columns or name not in (COLUMNS, VALUES)]
+    shares = _SHARES if columns else _WITHOUT_COLUMNS
     cells = {
         SIZES: sizes_group(by_user=by_user).cells,
         STYLE: style_group().cells,
@@ -111,15 +112,14 @@ def plan_profile(
         VALUES: columns,
         TERMS: ITEMS,
     }
-    total = sum(_SHARES[name] for name in names)
     requests = [
-        BudgetRequest(name=name, count=cells[name], share=_SHARES[name] / total) for name in names
+        BudgetRequest(name=name, count=cells[name], share=share) for name, share in shares.items()
     ]
     thresholds = _OF_SLACK * slack
     plan = make_plan(requests, epsilon=epsilon, delta=delta - thresholds)
-    thresholded = [name for name in names if name in _THRESHOLDED]
+    thresholded = [name for name in shares if name in _THRESHOLDED]
     events: dict[str, Event] = {}
-    for name in names:
+    for name in shares:
         stddev = plan.of(name).stddev
         if name in thresholded:
             share = thresholds / len(thresholded)

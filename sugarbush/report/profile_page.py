@@ -14,8 +14,8 @@ from sugarbush.profiling.view import ShareTable, length_rows, share_tables
 from sugarbush.report.svg import WIDTH, Axis, chart, element, rectangle, text
 from sugarbush.report.templating import TEMPLATES, inlined
 
-_ROW, _NAME, _VALUE = 24, 170, 44
-_LONGEST = 26  # characters of a name in a chart
+_ROW, _NAME, _VALUE = 24, 190, 44
+_LONGEST = 32  # characters of a name in a chart
 _WORDS = {
     SIZES: "numbers and lengths",
     STYLE: "form and language",

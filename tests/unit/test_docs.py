@@ -85,7 +85,7 @@ def test_every_python_block_has_a_test() -> None:
     found = {p.stem for p in pages if any(b.language == "python" for b in blocks(p))}
     assert found == {
         *PACKAGES, "README", "quickstart", "concepts", "python-api", "redact", "audit",
-        "add-a-mechanism", "read-the-card",
+        "add-a-mechanism", "read-the-card", "profile",
     }  # fmt: skip
 
 
@@ -127,6 +127,14 @@ def test_the_block_of_a_page_runs(name: str) -> None:
         made, code = found["made"], runnable(DOCS / "how-to" / "redact.md")
         printed = ast.literal_eval(code.rpartition("# ")[2])
         assert (made.texts, made.spans, made.labels) == printed
+
+
+def test_the_page_on_profiles_runs() -> None:
+    rows = [f"Ticket {i}: my lamp is broken,{('desk', 'floor')[i % 2]}" for i in range(2000)]
+    Path("tickets.csv").write_text("message,product\n" + "\n".join(rows).replace(": ", " "))
+    found = run(runnable(DOCS / "how-to" / "profile.md"))
+    assert set(found["schema"].attribute("product").values) == {"desk", "floor"}
+    assert len(found["schema"].profile) == 5
 
 
 @pytest.mark.slow
