@@ -19,6 +19,7 @@ from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.finished_run import FinishedRun
 from sugarbush.pipeline.released import readable, texts_as_lines, write_release, write_texts
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -91,6 +92,34 @@ class Release:
                 run=self.run,
                 ledger=self._finished.ledger,
             )
+        return target
+
+    def publish(
+        self,
+        folder: str | Path,
+        *,
+        publication: Mapping[str, Any] | None = None,
+        another: bool = False,
+    ) -> Path:
+        """Write a dataset folder that dataset hubs and `datasets.load_dataset` open.
+
+        The folder contains README.md, the texts as parquet, metadata.json, croissant.json, the
+        card, a draft of a record for the deployment registry, and CITATION.cff. The card counts all
+        charges on the dataset so far. `publication` contains the settings `publication`, in place
+        of those of the run. The state folder records the publication.
+
+        Raises ParamsError for missing settings or a folder that is not empty. Raises PrivacyError
+        if the method has no DP guarantee, if the data is an example or a benchmark, or if another
+        release of the dataset was published. With `another`, this release is published, too, and
+        both are counted.
+        """
+        from sugarbush.pipeline.publish import publish_finished
+
+        target = Path(folder)
+        settings = self._finished.settings.publication
+        if publication is not None:
+            settings = PublicationSettings(**publication)
+        publish_finished(self._finished, target, publication=settings, another=another)
         return target
 
     def report(self) -> ReportPage:

@@ -81,7 +81,7 @@ class ReleaseFacts:
     remarks: tuple[str, ...] = ()
     shown_runs: int = 0
     cap_raises: tuple[CapRaise, ...] = ()
-    publication: PublicationSettings = PublicationSettings()
+    publication: PublicationSettings = field(default_factory=PublicationSettings)
 
 
 @dataclass(frozen=True, kw_only=True)

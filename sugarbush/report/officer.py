@@ -150,18 +150,16 @@ def with_publication(
     *,
     number: int,
     date: str,
-    earlier: Sequence[str],
+    others: Sequence[str],
     together: float,
 ) -> dict[str, Any]:
     """Return the card of a publication.
 
-    `number` counts the published releases of the dataset, and `earlier` contains the dates of the
-    others. `together` is the epsilon of all published releases for an observer who has all of them.
+    `number` counts the published releases of the dataset, and `others` contains the dates of the
+    other ones. `together` is the epsilon of all published releases for an observer who has them.
     """
-    kind = ONE if number == 1 and publication.data_source != "dynamic" else MANY
-    published = {
-        "date": date, "number": number, "earlier": list(earlier), "epsilon_of_all": together
-    }  # fmt: skip
+    kind = MANY if others or publication.data_source == "dynamic" else ONE
+    published = {"date": date, "number": number, "others": list(others), "epsilon_of_all": together}
     return {
         **card,
         "deployment": {**card["deployment"], "release_type": kind},

@@ -1,0 +1,238 @@
+"""Tests that other programs open a published folder: datasets, mlcroissant, the registry."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+import sugarbush as sb
+from tests.publication import COMPLETE
+from tests.settings import ROOT
+
+REGISTRY = ROOT.parent / "shared" / "registry" / "deployments-schema.yaml"
+FRAME = pd.DataFrame(
+    {
+        "message": [f"Order {i} of my lamp arrived late" for i in range(150)],
+        "stars": [1 + i % 3 for i in range(150)],
+        "mood": ["calm" if i % 4 else "angry" for i in range(150)],
+    }
+)
+SCHEMA = {
+    "subject": "letters to a shop",
+    "attributes": [
+        {"name": "stars", "column": "stars", "values": [1, 2, 3], "description": "of the shop"},
+        {"name": "mood", "column": "mood", "values": ["calm", "angry"]},
+    ],
+}
+POOL = [f"The parcel number {i} was {word}" for i in range(40) for word in ("broken", "late")]
+PARQUET = "data/train-00000-of-00001.parquet"
+
+
+def synthesized(state: Path, *, dataset: str = "letters", **more: Any) -> sb.Release:
+    return sb.synthesize(
+        FRAME,
+        text="message",
+        schema=SCHEMA,
+        method=sb.Mosaic(candidates=30, prompt="metadata"),
+        generator=sb.Pool(texts=POOL),
+        privacy=sb.Privacy(epsilon=1, dataset=dataset),
+        texts=10,
+        state=state,
+        accept_poor=True,
+        **more,
+    )
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("state") / "state"
+
+
+@pytest.fixture(scope="module")
+def release(state: Path, quick_encoder: None) -> sb.Release:
+    return synthesized(state)
+
+
+@pytest.fixture(scope="module")
+def folder(release: sb.Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("published") / "letters"
+    return release.publish(target, publication=COMPLETE)
+
+
+def metadata_block(folder: Path) -> dict[str, Any]:
+    _, block, _ = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    fields: dict[str, Any] = yaml.safe_load(block)
+    return fields
+
+
+def test_the_folder_contains_these_files_and_nothing_else(folder: Path) -> None:
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert names == {
+        "README.md", "metadata.json", "croissant.json", "release_card.json", "release_card.md",
+        "registry.yaml", "CITATION.cff", PARQUET,
+    }  # fmt: skip
+
+
+def test_columns_have_types_and_the_texts_are_those_of_the_release(
+    folder: Path, release: sb.Release
+) -> None:
+    table = pq.read_table(folder / PARQUET)
+    types = {field.name: str(field.type) for field in table.schema}
+    assert types["id"] == "int64" and types["text"] == "string" and types["weight"] == "double"
+    assert types["requested_stars"] == "int64" and types["requested_mood"] == "string"
+    assert table["text"].to_pylist() == list(release.texts)
+    assert list(table.column_names) == list(release.frame.columns)
+    wanted = release.frame["requested_stars"].astype(object).where(lambda v: v.notna(), None)
+    assert table["requested_stars"].to_pylist() == wanted.tolist()
+
+
+def test_the_readme_has_the_metadata_of_dataset_hubs(folder: Path, release: sb.Release) -> None:
+    block = metadata_block(folder)
+    assert block["license"] == "cc-by-4.0" and block["language"] == ["en"]
+    assert block["size_categories"] == ["n<1K"]
+    assert {"synthetic", "differential-privacy"} <= set(block["tags"])
+    assert "text-generation" in block["task_categories"]
+    (config,) = block["configs"]
+    assert config["data_files"] == [{"split": "train", "path": "data/train-*.parquet"}]
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    assert "10 synthetic texts in place of private letters to a shop" in text
+    assert release.verdict.grade in text and COMPLETE["intended_use"] in text
+
+
+def test_another_licence_than_the_common_ones_is_named_as_another(
+    release: sb.Release, tmp_path: Path
+) -> None:
+    settings = COMPLETE | {"licence": "Library Licence 2"}
+    target = release.publish(tmp_path / "out", publication=settings)
+    block = metadata_block(target)
+    assert (block["license"], block["license_name"]) == ("other", "Library Licence 2")
+    assert "license" not in yaml.safe_load((target / "CITATION.cff").read_text())
+
+
+def test_the_citation_names_the_curators(folder: Path) -> None:
+    fields = yaml.safe_load((folder / "CITATION.cff").read_text(encoding="utf-8"))
+    assert fields["cff-version"] == "1.2.0" and fields["type"] == "dataset"
+    assert [author["name"] for author in fields["authors"]] == COMPLETE["curators"]
+    assert fields["license"] == "CC-BY-4.0" and fields["message"]
+
+
+def test_metadata_json_lists_columns_and_digests(folder: Path) -> None:
+    fields = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
+    config = fields["configs"]["default"]
+    assert config["rows"] == 10 and config["file"] == PARQUET
+    columns = {column["name"]: column for column in config["columns"]}
+    assert columns["requested_stars"]["type"] == "int64"
+    assert columns["requested_mood"]["values"] == ["calm", "angry", "other"]
+    assert fields["guarantee"]["epsilon"] <= 1
+
+
+def run_in_process(program: str, *arguments: str, cache: Path) -> str:
+    """Run a program that imports a large library. Its caches are in `cache`."""
+    command = [sys.executable, "-c", textwrap.dedent(program), *arguments]
+    environment = {
+        "PATH": "/usr/bin:/bin", "HOME": str(cache), "HF_HOME": str(cache), "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": ":".join(filter(None, sys.path)),
+    }  # fmt: skip
+    finished = subprocess.run(
+        command, env=environment, text=True, capture_output=True, check=False, cwd=cache
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    return finished.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("datasets") is None, reason="the extra `formats` is not installed")
+def test_load_dataset_opens_the_folder_in_one_line(folder: Path, tmp_path: Path) -> None:
+    program = """
+        import json, sys
+        from datasets import load_dataset
+        texts = load_dataset(sys.argv[1], split="train")
+        print(json.dumps([len(texts), {n: f.dtype for n, f in texts.features.items()}, texts[0]]))
+    """
+    printed = run_in_process(program, str(folder), cache=tmp_path)
+    rows, types, first = json.loads(printed.splitlines()[-1])
+    assert rows == 10 and first["text"] in POOL
+    assert types["text"] == "string" and types["requested_stars"] == "int64"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("mlcroissant") is None, reason="the extra `formats` is not installed")
+def test_mlcroissant_accepts_the_description_and_reads_the_records(
+    folder: Path, tmp_path: Path
+) -> None:
+    program = """
+        import json, sys
+        import mlcroissant
+        dataset = mlcroissant.Dataset(sys.argv[1])
+        issues = dataset.metadata.ctx.issues
+        rows = list(dataset.records("default"))
+        first = rows[0]["default/text"].decode()
+        print(json.dumps([sorted(issues.errors), sorted(issues.warnings), len(rows), first]))
+    """
+    printed = run_in_process(program, str(folder / "croissant.json"), cache=tmp_path)
+    errors, warnings, rows, first = json.loads(printed.splitlines()[-1])
+    assert not errors and not warnings
+    assert rows == 10 and first in POOL
+
+
+@pytest.fixture(scope="module")
+def registry() -> Any:
+    """Return the registry's schema of a record."""
+    if not REGISTRY.exists():
+        pytest.skip(f"the schema of the deployment registry is not at {REGISTRY}")
+    return yaml.safe_load(REGISTRY.read_text(encoding="utf-8"))
+
+
+def fields_of_tiers(schema: Any, path: str = "") -> set[str]:
+    """Return the dotted names of the fields that belong to a tier."""
+    names = set()
+    for name, field in schema.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        names |= {here} if "tier" in field else fields_of_tiers(field, here)
+    return names
+
+
+def value_at(fields: Any, path: str) -> Any:
+    for name in path.split("."):
+        fields = fields.get(name, {})
+    return fields
+
+
+def test_the_registry_accepts_the_record(folder: Path, registry: Any) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    record = yaml.safe_load((folder / "registry.yaml").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(registry).validate(record)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(registry).validate(record | {"tier": 4})
+
+
+def test_the_record_has_every_field_of_tier_3(folder: Path, registry: Any) -> None:
+    record = yaml.safe_load((folder / "registry.yaml").read_text(encoding="utf-8"))
+    assert record["tier"] == 3
+    names = fields_of_tiers(registry)
+    assert len(names) > 25
+    assert not [name for name in sorted(names) if value_at(record, name) in ({}, "", None, [])]
+
+
+def test_the_record_states_what_the_card_and_the_settings_state(folder: Path) -> None:
+    record = yaml.safe_load((folder / "registry.yaml").read_text(encoding="utf-8"))["deployment"]
+    card = json.loads((folder / "release_card.json").read_text(encoding="utf-8"))
+    loss = record["privacy_loss"]
+    assert loss["privacy_parameters"]["epsilon"] == card["promise"]["epsilon"]
+    assert loss["privacy_unit"] == "Record-level"
+    implementation = record["implementation"]
+    for event in card["budget"]["events"]:
+        assert event["mechanism"] in " ".join(implementation["mechanisms"].split())
+    assert COMPLETE["justification_of_epsilon"] in implementation["justification"]
+    assert COMPLETE["exploration"] in implementation["preprocessing_and_hyperparameter_tuning"]
+    assert record["deployment_model"]["release_type"] == "One release"
