@@ -9,7 +9,7 @@ import yaml
 
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.publication.content import Publication
-from sugarbush.report.templating import MARKDOWN, plain
+from sugarbush.report.templating import MARKDOWN
 
 
 def readme(publication: Publication) -> str:
@@ -20,7 +20,7 @@ def readme(publication: Publication) -> str:
         publication=publication,
         card=publication.card,
         settings=publication.settings,
-        uses=list(_limits(publication)),
+        limits=list(_limits(publication)),
     )
 
 
@@ -66,11 +66,11 @@ def hub_metadata(publication: Publication) -> dict[str, Any]:
 
 
 def _limits(publication: Publication) -> Iterator[str]:
-    """Yield what must not be done with the texts."""
+    """Yield what must not be done with the texts, and what the guarantee does not cover."""
     card = publication.card
     yield (
         "Do not count with it: the number of texts is a setting, and shares of values are noisy "
-        "estimates. Use the column `weight` for shares."
+        "estimates. For shares, use the column weight."
     )
     yield "Do not take a text for the words of a person: a program wrote every text."
     yield from (f"Not protected: {item}" for item in card["unprotected_quantities"])
@@ -79,15 +79,3 @@ def _limits(publication: Publication) -> Iterator[str]:
         f"Other releases about the same people add up with this one. All published releases of "
         f"this dataset together have epsilon {total}."
     )
-
-
-def values_text(values: tuple[str, ...]) -> str:
-    """Return the listed values of a column in one cell of a table.
-
-    >>> values_text(("a", "b|c"))
-    'a, b\\\\|c'
-    """
-    return plain(list(values)) if values else ""
-
-
-MARKDOWN.filters["values_text"] = values_text

@@ -7,7 +7,7 @@ settings `publication`. Somebody submits the record to the registry by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -15,23 +15,37 @@ import yaml
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.publication.content import Publication
 
+_LIBRARIES = ("sugarbush", "dp-accounting", "opendp")  # they affect the guarantee
 _DETAILS = {
-    "One release": "No further release of this dataset is planned.",
-    "Many releases": (
-        "All releases of the dataset share one ledger and one cap on the total epsilon. The budget "
-        "never resets. A run that would exceed the cap is refused before it draws noise."
-    ),
+    "One release": "The dataset has one published release so far.",
+    "Many releases": "The dataset has several published releases, or may get more.",
 }
+_BUDGET = (
+    "All releases of the dataset share one ledger and one cap on the total epsilon. The budget "
+    "never resets. A run that would exceed the cap is refused before it draws noise."
+)
 _SOURCES = {
     "static": "The private texts stay as they are.",
     "dynamic": "New records arrive. Each run reads the records of its time, under the same ledger.",
 }
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes a text of several lines as a block, which people can read and edit."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
 def registry_record(publication: Publication) -> str:
     """Return registry.yaml."""
     record = registry_fields(publication)
-    return str(yaml.safe_dump(record, sort_keys=False, allow_unicode=True, width=100))
+    return yaml.dump(record, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def registry_fields(publication: Publication) -> dict[str, Any]:
@@ -97,10 +111,11 @@ def _deployment_model(publication: Publication) -> dict[str, Any]:
     return {
         "model_name": deployment["model"],
         "model_name_details": "One curator holds the private texts and applies the mechanisms.",
-        "actors": _bullets([*deployment["actors"], f"Recipients: {settings.recipients}"]),
+        "actors": _bullets([*deployment["actors"], f"Intended recipients: {settings.recipients}"]),
         "release_type": deployment["release_type"],
         "release_type_details": (
-            f"{_DETAILS[deployment['release_type']]} This is publication {published['number']}."
+            f"{_DETAILS[deployment['release_type']]} This is release {published['number']}. "
+            f"{_BUDGET}"
         ),
         "data_source_type": source.capitalize(),
         "data_source_type_details": _SOURCES[source],
@@ -152,10 +167,9 @@ def _administrative(publication: Publication) -> dict[str, Any]:
     }
 
 
-def _libraries(card: Any) -> Iterable[tuple[str, str]]:
-    named = ("sugarbush", "dp-accounting", "opendp")
-    return [(name, card["made_by"]["software"][name]) for name in named
-            if name in card["made_by"]["software"]]  # fmt: skip
+def _libraries(card: Mapping[str, Any]) -> list[tuple[str, str]]:
+    versions = card["made_by"]["software"]
+    return [(name, versions[name]) for name in _LIBRARIES if name in versions]
 
 
 def _bullets(items: Iterable[str]) -> str:

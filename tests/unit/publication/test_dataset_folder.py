@@ -16,8 +16,17 @@ import pytest
 import yaml
 
 import sugarbush as sb
+from sugarbush.privacy.events import DiscreteGaussian
+from sugarbush.publication.columns import typed_table
+from sugarbush.publication.content import Publication
+from sugarbush.publication.folder import write_dataset
+from sugarbush.report.card import release_card
+from sugarbush.report.officer import with_publication
+from sugarbush.report.settings import PublicationSettings
+from sugarbush.report.verdict import Verdict
 from tests.publication import COMPLETE
 from tests.settings import ROOT
+from tests.unit.report import sample
 
 REGISTRY = ROOT.parent / "shared" / "registry" / "deployments-schema.yaml"
 FRAME = pd.DataFrame(
@@ -102,6 +111,9 @@ def test_the_readme_has_the_metadata_of_dataset_hubs(folder: Path, release: sb.R
     assert block["size_categories"] == ["n<1K"]
     assert {"synthetic", "differential-privacy"} <= set(block["tags"])
     assert "text-generation" in block["task_categories"]
+    from huggingface_hub import DatasetCard
+
+    assert DatasetCard.load(folder / "README.md").data.pretty_name == release.card["title"]
     (config,) = block["configs"]
     assert config["data_files"] == [{"split": "train", "path": "data/train-*.parquet"}]
     text = (folder / "README.md").read_text(encoding="utf-8")
@@ -171,10 +183,12 @@ def test_mlcroissant_accepts_the_description_and_reads_the_records(
     folder: Path, tmp_path: Path
 ) -> None:
     program = """
-        import json, sys
+        import json, logging, sys
         import mlcroissant
+        logging.getLogger("absl").addHandler(logging.FileHandler("log"))
         dataset = mlcroissant.Dataset(sys.argv[1])
         issues = dataset.metadata.ctx.issues
+        assert "not standard" not in open("log").read()
         rows = list(dataset.records("default"))
         first = rows[0]["default/text"].decode()
         print(json.dumps([sorted(issues.errors), sorted(issues.warnings), len(rows), first]))
@@ -236,3 +250,97 @@ def test_the_record_states_what_the_card_and_the_settings_state(folder: Path) ->
     assert COMPLETE["justification_of_epsilon"] in implementation["justification"]
     assert COMPLETE["exploration"] in implementation["preprocessing_and_hyperparameter_tuning"]
     assert record["deployment_model"]["release_type"] == "One release"
+
+
+def test_the_published_card_counts_later_charges(
+    release: sb.Release, state: Path, tmp_path: Path
+) -> None:
+    assert release.card is not None
+    ledger = sb.open_ledger("letters", state=state)
+    before = ledger.total()
+    ledger.charge(DiscreteGaussian(stddev=50.0), stage="other", run="r")
+    target = release.publish(tmp_path / "out", publication=COMPLETE)
+    card = json.loads((target / "release_card.json").read_text(encoding="utf-8"))
+    assert card["budget"]["ledger_head"] == ledger.head() != release.card["budget"]["ledger_head"]
+    assert card["budget"]["dataset_total_epsilon"] > before
+    assert card["promise"] == release.card["promise"]
+
+
+def test_settings_of_the_run_are_used_and_an_unknown_one_is_named(
+    state: Path, release: sb.Release, tmp_path: Path
+) -> None:
+    own = synthesized(state, settings={"publication": COMPLETE})  # restored: the draw is the same
+    assert own.card is not None and own.card["publication"]["sector"] == "Government"
+    assert (own.publish(tmp_path / "own") / "README.md").exists()
+    with pytest.raises(sb.ParamsError, match=r"needs publication\.curators, publication\.contact"):
+        release.publish(tmp_path / "none")
+    with pytest.raises(sb.ParamsError, match="curator: is not an argument"):
+        release.publish(tmp_path / "none", publication=COMPLETE | {"curator": "x"})
+    assert not (tmp_path / "none").exists()
+
+
+def test_another_draw_in_memory_is_refused_or_counted(quick_encoder: None, tmp_path: Path) -> None:
+    first = synthesized(tmp_path / "state", dataset="notes")
+    second = synthesized(tmp_path / "state", dataset="notes", new_draw=True)
+    first.publish(tmp_path / "first", publication=COMPLETE)
+    with pytest.raises(sb.PrivacyError, match="another=True"):
+        second.publish(tmp_path / "second", publication=COMPLETE)
+    assert not (tmp_path / "second").exists()
+    second.publish(tmp_path / "second", publication=COMPLETE, another=True)
+    card = json.loads((tmp_path / "second" / "release_card.json").read_text(encoding="utf-8"))
+    assert card["published"]["number"] == 2 and card["published"]["epsilon_of_all"] > 1.2
+
+
+def test_a_method_without_a_guarantee_is_refused(quick_encoder: None, tmp_path: Path) -> None:
+    made = sb.synthesize(
+        FRAME,
+        text="message",
+        schema=SCHEMA,
+        method=sb.NonPrivatePE(rounds=1, candidates=16, variations=2),
+        generator=sb.Pool(texts=POOL),
+        privacy=sb.Privacy(epsilon=1, dataset="letters", purpose="benchmark"),
+        texts=10,
+        state=tmp_path / "state",
+        accept_poor=True,
+    )
+    with pytest.raises(sb.PrivacyError, match="cannot be published"):
+        made.publish(tmp_path / "out", publication=COMPLETE)
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_methods_are_several_configurations(tmp_path: Path) -> None:
+    settings = PublicationSettings(**COMPLETE | {"curators": ["a: [b] | *c*", "#d"]})
+    facts = sample.release(title="T|*x* <b>", publication=settings, software={"sugarbush": "1.0"})
+    card = with_publication(
+        release_card(facts), settings, number=1, date="2026-11-20", others=(), together=1.0
+    )
+    line = '{"id":1,"text":"T","product":"lamp","stars":"below 2","weight":1}\n'
+    made = Publication(
+        card=card,
+        settings=settings,
+        schema=sample.SCHEMA,
+        tables={name: typed_table(line * 3, sample.SCHEMA) for name in facts.methods},
+        verdicts={name: Verdict(grade="good", reasons=()) for name in facts.methods},
+    )
+    write_dataset(made, tmp_path)
+    configs = metadata_block(tmp_path)["configs"]
+    assert [(c["config_name"], c.get("default")) for c in configs] == [
+        ("maple", True), ("public", None)
+    ]  # fmt: skip
+    for config in configs:
+        (path,) = tmp_path.glob(config["data_files"][0]["path"])
+        assert pq.read_table(path).num_rows == 3
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert (
+        "# T\\|\\*x\\* \\<b\\>" in text and metadata_block(tmp_path)["pretty_name"] == "T|*x* <b>"
+    )
+    authors = yaml.safe_load((tmp_path / "CITATION.cff").read_text())["authors"]
+    assert [author["name"] for author in authors] == ["a: [b] | *c*", "#d"]
+    record = yaml.safe_load((tmp_path / "registry.yaml").read_text())["deployment"]["basic"]
+    assert record["data_curators"] == ["a: [b] | *c*", "#d"]
+
+
+def test_a_column_that_is_not_in_the_schema_is_refused() -> None:
+    with pytest.raises(sb.PrivacyError, match="no attribute of the schema"):
+        typed_table('{"id":1,"text":"T","owner":"Ada","weight":1}\n', sample.SCHEMA)
+    assert typed_table("", sample.SCHEMA).rows == 0

@@ -1,0 +1,286 @@
+"""Tests of what may be published from a project, and of the record of publications."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from sugarbush.cli.main import app
+from sugarbush.errors import MissingInputError, ParamsError, PrivacyError, StorageError
+from sugarbush.pipeline import publish
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.publications import Published, open_publications
+from sugarbush.privacy.events import DiscreteGaussian
+from tests.integration.project import Checkout
+from tests.pipelines import FinishedPipelines, copied, opened, run_pipeline
+from tests.publication import COMPLETE
+
+pytestmark = pytest.mark.slow
+RECORD = "publications/release-letters.json"
+
+
+@pytest.fixture
+def checkout(finished: FinishedPipelines, tmp_path: Path) -> Checkout:
+    """A copy of a finished project with complete settings of a publication."""
+    own = copied(finished("maple"), tmp_path)
+    change(own, publication=COMPLETE)
+    return own
+
+
+@pytest.fixture
+def project(checkout: Checkout) -> Iterator[Project]:
+    with opened(checkout) as own:
+        yield own
+
+
+def change(checkout: Checkout, **sections: Any) -> None:
+    path = checkout.path / "params.yaml"
+    fields = yaml.safe_load(path.read_text())
+    for name, values in sections.items():
+        fields.setdefault(name, {}).update(values)
+    path.write_text(yaml.safe_dump(fields, sort_keys=False))
+
+
+def published(project: Project, target: Path, *, another: bool = False) -> dict[str, Any]:
+    """Publish with newly read settings, and return the published card."""
+    publish.publish_project(open_project(project.base), target, another=another)
+    card: dict[str, Any] = json.loads((target / "release_card.json").read_text())
+    return card
+
+
+def refused(project: Project, target: Path, error: type[Exception], match: str) -> None:
+    """Check that a publication is refused, and that nothing is left of it."""
+    before = sorted(target.parent.iterdir())
+    with pytest.raises(error, match=match):
+        published(project, target)
+    assert sorted(target.parent.iterdir()) == before
+    assert not (project.state / RECORD).exists()
+
+
+def draw_again(checkout: Checkout) -> None:
+    """Run the pipeline with other settings, so that it draws and charges again."""
+    change(checkout, privacy={"epsilon": 0.9})
+    run_pipeline(checkout)
+
+
+def test_the_published_texts_are_those_of_the_release(project: Project, tmp_path: Path) -> None:
+    card = published(project, tmp_path / "out")
+    lines = (project.base / "reports/public/synthetic_maple.jsonl").read_text().splitlines()
+    table = pq.read_table(tmp_path / "out/data/train-00000-of-00001.parquet")
+    assert table["text"].to_pylist() == [json.loads(line)["text"] for line in lines]
+    assert card["publication"]["recipients"] == "everybody"
+    assert (card["published"]["number"], card["published"]["others"]) == (1, [])
+    own = json.loads((project.base / "reports/public/release_card.json").read_text())
+    same = ("promise", "budget", "assumed_public", "not_covered", "made_by")
+    assert {name: card[name] for name in same} == {name: own[name] for name in same}
+
+
+def test_one_message_names_every_missing_setting(
+    finished: FinishedPipelines, tmp_path: Path
+) -> None:
+    with (
+        opened(copied(finished("maple"), tmp_path)) as project,
+        pytest.raises(ParamsError) as refusal,
+    ):
+        published(project, tmp_path / "out")
+    assert all(f"publication.{name}" in str(refusal.value) for name in COMPLETE)
+    assert "publication.url" not in str(refusal.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["contact", "curators", "review_date"])
+def test_a_single_missing_setting_is_refused(
+    name: str, checkout: Checkout, project: Project, tmp_path: Path
+) -> None:
+    change(checkout, publication={name: [] if name == "curators" else None})
+    refused(project, tmp_path / "out", ParamsError, rf"needs publication\.{name}\. ")
+
+
+def test_a_review_in_the_past_is_refused(
+    checkout: Checkout, project: Project, tmp_path: Path
+) -> None:
+    change(checkout, publication={"review_date": "2020-01-01"})
+    refused(project, tmp_path / "out", ParamsError, "review_date must be in the future")
+
+
+def test_a_folder_that_is_not_new_is_refused(project: Project, tmp_path: Path) -> None:
+    full, file, empty = tmp_path / "full", tmp_path / "file", tmp_path / "empty"
+    full.mkdir()
+    (full / "mine.txt").write_text("mine")
+    file.write_text("mine")
+    (tmp_path / "link").symlink_to(full)
+    refused(project, full, ParamsError, "is not empty")
+    refused(project, file, ParamsError, "is not a folder")
+    refused(project, tmp_path / "link", ParamsError, "is not a folder")
+    refused(project, project.base / "data/released/out", ParamsError, "that stages")
+    refused(project, project.base.parent, ParamsError, "not empty")
+    assert (full / "mine.txt").read_text() == "mine"
+    empty.mkdir()
+    published(project, empty)
+    assert (empty / "README.md").exists()
+
+
+def test_a_card_that_is_older_than_the_ledger_is_refused(project: Project, tmp_path: Path) -> None:
+    project.ledger().charge(DiscreteGaussian(stddev=400.0), stage="other", run="r")
+    refused(project, tmp_path / "out", PrivacyError, "older than the ledger")
+
+
+def test_a_project_without_a_card_is_refused(project: Project, tmp_path: Path) -> None:
+    (project.base / "reports/public/release_card.json").unlink()
+    refused(project, tmp_path / "out", MissingInputError, "report")
+
+
+def test_texts_that_differ_from_the_release_are_refused(project: Project, tmp_path: Path) -> None:
+    path = project.base / "reports/public/synthetic_maple.jsonl"
+    path.write_text(path.read_text().replace("a", "e"))
+    refused(project, tmp_path / "out", PrivacyError, "differs from the texts in")
+
+
+def test_a_column_that_the_card_does_not_cover_is_refused(project: Project, tmp_path: Path) -> None:
+    folders = ("reports/public/synthetic_maple.jsonl",
+               "data/released/enlarge/maple/synthetic.jsonl")  # fmt: skip
+    for name in folders:
+        path = project.base / name
+        rows = [json.loads(line) | {"name": "Ada"} for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    refused(project, tmp_path / "out", PrivacyError, "no attribute of the schema")
+
+
+def test_charges_that_the_card_does_not_list_are_refused(project: Project, tmp_path: Path) -> None:
+    path = project.base / "reports/public/release_card.json"
+    card = json.loads(path.read_text())
+    card["elsewhere"] = [card["budget"]["events"].pop()]
+    path.write_text(json.dumps(card))
+    refused(project, tmp_path / "out", PrivacyError, "charges that the card does not list")
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"publication": {"private_columns": ["product"]}},
+        {"prepare": {"id_column": "product"}},
+    ],
+)
+def test_an_attribute_of_a_private_column_is_refused(
+    sections: dict[str, Any], checkout: Checkout, project: Project, tmp_path: Path
+) -> None:
+    change(checkout, **sections)
+    refused(project, tmp_path / "out", PrivacyError, "'product' comes from a private column")
+
+
+def test_a_description_with_a_path_of_this_machine_is_refused(
+    checkout: Checkout, project: Project, tmp_path: Path
+) -> None:
+    change(checkout, publication={"notes": f"The ledger is in {checkout.state}."})
+    refused(project, tmp_path / "out", PrivacyError, "would name a private file or folder")
+
+
+def test_a_benchmark_is_refused(checkout: Checkout, project: Project, tmp_path: Path) -> None:
+    change(checkout, privacy={"purpose": "benchmark"})
+    refused(project, tmp_path / "out", PrivacyError, "cannot be published")
+
+
+def test_the_same_release_may_be_published_again_and_counts_once(
+    project: Project, tmp_path: Path
+) -> None:
+    first = published(project, tmp_path / "first")
+    record = (project.state / RECORD).read_text()
+    second = published(project, tmp_path / "second")
+    assert first == second and (project.state / RECORD).read_text() == record
+    names = [path.relative_to(tmp_path / "first") for path in (tmp_path / "first").rglob("*.*")]
+    assert len(names) == 8
+    for name in names:
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+
+
+def test_another_release_of_the_dataset_is_refused_or_counted(
+    checkout: Checkout, project: Project, tmp_path: Path
+) -> None:
+    first = published(project, tmp_path / "first")
+    draw_again(checkout)
+    with pytest.raises(PrivacyError, match=r"was published before .* together they have epsilon 1"):
+        published(project, tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+    second = published(project, tmp_path / "second", another=True)
+    assert second["published"]["number"] == 2 and len(second["published"]["others"]) == 1
+    assert second["published"]["epsilon_of_all"] > first["promise"]["epsilon"] + 0.1
+    assert second["published"]["epsilon_of_all"] <= second["budget"]["dataset_total_epsilon"]
+    assert second["deployment"]["release_type"] == "Many releases"
+    text = (tmp_path / "second/release_card.md").read_text()
+    assert "Publication 2 of this dataset" in text
+    record = yaml.safe_load((tmp_path / "second/registry.yaml").read_text())["deployment"]
+    assert record["deployment_model"]["release_type"] == "Many releases"
+
+
+@pytest.mark.parametrize("name", ["registry_record", "citation", "card_json"])
+def test_a_failure_leaves_no_folder_and_no_record(
+    name: str, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(f"sugarbush.publication.folder.{name}", fail)
+    refused(project, tmp_path / "out", StorageError, "could not be written")
+
+
+def test_a_crash_after_the_record_counts_the_publication_once(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced = Path.replace
+
+    def fail(path: Path, target: Path) -> Path:
+        if Path(target) == tmp_path / "out":
+            raise KeyboardInterrupt
+        return replaced(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(KeyboardInterrupt):
+            published(project, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert len(json.loads((project.state / RECORD).read_text())) == 1
+    assert published(project, tmp_path / "out")["published"]["number"] == 1
+
+
+def test_a_damaged_record_is_refused(project: Project, tmp_path: Path) -> None:
+    (project.state / "publications").mkdir()
+    (project.state / RECORD).write_text("[{}]")
+    with pytest.raises(StorageError, match="is damaged"):
+        published(project, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_record_is_readable_by_the_owner_only(project: Project, tmp_path: Path) -> None:
+    published(project, tmp_path / "out")
+    assert (project.state / "publications").stat().st_mode & 0o077 == 0
+    assert (project.state / RECORD).stat().st_mode & 0o077 == 0
+
+
+def test_the_command_prints_the_guarantee_and_the_count(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.base)
+    result = CliRunner().invoke(app, ["publish", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert "per record" in result.output and "1 of dataset letters" in result.output
+    assert str(tmp_path / "out") in result.output
+
+
+def test_datasets_are_counted_apart(tmp_path: Path) -> None:
+    release = Published(date="2026-01-01", ledger_ids=("a", "b"), epsilon=1.0, delta=1e-6)
+    with open_publications(tmp_path, "release-one") as one:
+        one.add(release)
+    with open_publications(tmp_path, "release-two") as two:
+        assert two.number_of(["a"]) is None
+    with open_publications(tmp_path, "release-one") as one:
+        assert one.releases == (release,)
+        assert one.number_of(["a"]) == one.number_of([]) == 1
+        assert one.number_of(["a", "c"]) is None
