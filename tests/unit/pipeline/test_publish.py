@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +19,46 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.publications import Published, open_publications
 from sugarbush.privacy.events import DiscreteGaussian
-from tests.integration.project import Checkout
-from tests.pipelines import FinishedPipelines, copied, opened, run_pipeline
 from tests.publication import COMPLETE
+from tests.unit.pipeline.small_project import run_stages, write_project
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("quick_encoder")
 RECORD = "publications/release-letters.json"
+NO_STAGE = frozenset({"evaluate", "audit"})
+
+
+def run_all(base: Path) -> None:
+    run_stages(base, without=NO_STAGE)
+
+
+@pytest.fixture(scope="module")
+def finished_project(tmp_path_factory: pytest.TempPathFactory, quick_encoder: None) -> Path:
+    """Return a folder with a finished project in `project` and its state in `state`."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUGARBUSH_STATE", str(folder / "state"))
+        write_project(folder / "project", evaluate__show=False)
+        run_all(folder / "project")
+    return folder
 
 
 @pytest.fixture
-def checkout(finished: FinishedPipelines, tmp_path: Path) -> Checkout:
-    """A copy of a finished project with complete settings of a publication."""
-    own = copied(finished("maple"), tmp_path)
-    change(own, publication=COMPLETE)
-    return own
+def incomplete(finished_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A copy of the finished project without settings of a publication."""
+    shutil.copytree(finished_project, tmp_path / "own")
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "own/state"))
+    return open_project(tmp_path / "own/project")
 
 
 @pytest.fixture
-def project(checkout: Checkout) -> Iterator[Project]:
-    with opened(checkout) as own:
-        yield own
+def project(incomplete: Project) -> Project:
+    """A copy of the finished project with complete settings of a publication."""
+    change(incomplete, publication=COMPLETE)
+    return open_project(incomplete.base)
 
 
-def change(checkout: Checkout, **sections: Any) -> None:
-    path = checkout.path / "params.yaml"
+def change(project: Project, **sections: Any) -> None:
+    path = project.base / "params.yaml"
     fields = yaml.safe_load(path.read_text())
     for name, values in sections.items():
         fields.setdefault(name, {}).update(values)
@@ -65,10 +81,10 @@ def refused(project: Project, target: Path, error: type[Exception], match: str) 
     assert not (project.state / RECORD).exists()
 
 
-def draw_again(checkout: Checkout) -> None:
-    """Run the pipeline with other settings, so that it draws and charges again."""
-    change(checkout, privacy={"epsilon": 0.9})
-    run_pipeline(checkout)
+def draw_again(project: Project) -> None:
+    """Run the stages with other settings, so that they draw and charge again."""
+    change(project, privacy={"epsilon": 0.9})
+    run_all(project.base)
 
 
 def test_the_published_texts_are_those_of_the_release(project: Project, tmp_path: Path) -> None:
@@ -83,31 +99,22 @@ def test_the_published_texts_are_those_of_the_release(project: Project, tmp_path
     assert {name: card[name] for name in same} == {name: own[name] for name in same}
 
 
-def test_one_message_names_every_missing_setting(
-    finished: FinishedPipelines, tmp_path: Path
-) -> None:
-    with (
-        opened(copied(finished("maple"), tmp_path)) as project,
-        pytest.raises(ParamsError) as refusal,
-    ):
-        published(project, tmp_path / "out")
+def test_one_message_names_every_missing_setting(incomplete: Project, tmp_path: Path) -> None:
+    with pytest.raises(ParamsError) as refusal:
+        published(incomplete, tmp_path / "out")
     assert all(f"publication.{name}" in str(refusal.value) for name in COMPLETE)
     assert "publication.url" not in str(refusal.value)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["contact", "curators", "review_date"])
-def test_a_single_missing_setting_is_refused(
-    name: str, checkout: Checkout, project: Project, tmp_path: Path
-) -> None:
-    change(checkout, publication={name: [] if name == "curators" else None})
+def test_a_single_missing_setting_is_refused(name: str, project: Project, tmp_path: Path) -> None:
+    change(project, publication={name: [] if name == "curators" else None})
     refused(project, tmp_path / "out", ParamsError, rf"needs publication\.{name}\. ")
 
 
-def test_a_review_in_the_past_is_refused(
-    checkout: Checkout, project: Project, tmp_path: Path
-) -> None:
-    change(checkout, publication={"review_date": "2020-01-01"})
+def test_a_review_in_the_past_is_refused(project: Project, tmp_path: Path) -> None:
+    change(project, publication={"review_date": "2020-01-01"})
     refused(project, tmp_path / "out", ParamsError, "review_date must be in the future")
 
 
@@ -170,21 +177,21 @@ def test_charges_that_the_card_does_not_list_are_refused(project: Project, tmp_p
     ],
 )
 def test_an_attribute_of_a_private_column_is_refused(
-    sections: dict[str, Any], checkout: Checkout, project: Project, tmp_path: Path
+    sections: dict[str, Any], project: Project, tmp_path: Path
 ) -> None:
-    change(checkout, **sections)
+    change(project, **sections)
     refused(project, tmp_path / "out", PrivacyError, "'product' comes from a private column")
 
 
 def test_a_description_with_a_path_of_this_machine_is_refused(
-    checkout: Checkout, project: Project, tmp_path: Path
+    project: Project, tmp_path: Path
 ) -> None:
-    change(checkout, publication={"notes": f"The ledger is in {checkout.state}."})
+    change(project, publication={"notes": f"The ledger is in {project.state}."})
     refused(project, tmp_path / "out", PrivacyError, "would name a private file or folder")
 
 
-def test_a_benchmark_is_refused(checkout: Checkout, project: Project, tmp_path: Path) -> None:
-    change(checkout, privacy={"purpose": "benchmark"})
+def test_a_benchmark_is_refused(project: Project, tmp_path: Path) -> None:
+    change(project, privacy={"purpose": "benchmark"})
     refused(project, tmp_path / "out", PrivacyError, "cannot be published")
 
 
@@ -202,10 +209,10 @@ def test_the_same_release_may_be_published_again_and_counts_once(
 
 
 def test_another_release_of_the_dataset_is_refused_or_counted(
-    checkout: Checkout, project: Project, tmp_path: Path
+    project: Project, tmp_path: Path
 ) -> None:
     first = published(project, tmp_path / "first")
-    draw_again(checkout)
+    draw_again(project)
     with pytest.raises(PrivacyError, match=r"was published before .* together they have epsilon 1"):
         published(project, tmp_path / "second")
     assert not (tmp_path / "second").exists()

@@ -163,7 +163,7 @@ def run_in_process(program: str, *arguments: str, cache: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("datasets") is None, reason="the extra `formats` is not installed")
+@pytest.mark.skipif(find_spec("datasets") is None, reason="datasets is not installed: extra `dev`")
 def test_load_dataset_opens_the_folder_in_one_line(folder: Path, tmp_path: Path) -> None:
     program = """
         import json, sys
@@ -178,7 +178,7 @@ def test_load_dataset_opens_the_folder_in_one_line(folder: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("mlcroissant") is None, reason="the extra `formats` is not installed")
+@pytest.mark.skipif(find_spec("mlcroissant") is None, reason="mlcroissant is not installed: `dev`")
 def test_mlcroissant_accepts_the_description_and_reads_the_records(
     folder: Path, tmp_path: Path
 ) -> None:
