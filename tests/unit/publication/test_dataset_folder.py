@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -23,6 +24,7 @@ from sugarbush.publication.folder import write_dataset
 from sugarbush.report.card import release_card
 from sugarbush.report.officer import with_publication
 from sugarbush.report.settings import PublicationSettings
+from sugarbush.report.templating import plain
 from sugarbush.report.verdict import Verdict
 from tests.publication import COMPLETE
 from tests.settings import ROOT
@@ -344,3 +346,34 @@ def test_a_column_that_is_not_in_the_schema_is_refused() -> None:
     with pytest.raises(sb.PrivacyError, match="no attribute of the schema"):
         typed_table('{"id":1,"text":"T","owner":"Ada","weight":1}\n', sample.SCHEMA)
     assert typed_table("", sample.SCHEMA).rows == 0
+
+
+def test_the_page_about_publications_names_settings_and_fields_that_exist(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/publish.md").read_text(encoding="utf-8")
+    section = textwrap.dedent(re.findall(r"^ *```yaml\n(.*?)^ *```$", page, re.M | re.S)[0])
+    assert not list(PublicationSettings(**yaml.safe_load(section)["publication"]).missing())
+    card = json.loads((folder / "release_card.json").read_text(encoding="utf-8"))
+    rows = [row.split("|") for row in page.partition("## Checklist")[2].splitlines()]
+    fields = [name for row in rows[2:] if len(row) == 5 for name in re.findall("`([^`]+)`", row[2])]
+    assert fields.pop(0) == "release_card.json" and len(fields) > 35
+    for field in fields:
+        value = card
+        for name in field.split("."):
+            assert name in value, field
+            value = value[name]
+    listed = {field.partition(".")[2] for field in fields if field.startswith("publication.")}
+    assert listed | {"url", "notes"} == set(card["publication"])
+    files = re.findall(r"^\| `([\w.]+)`", page, re.M)
+    assert {path.name for path in folder.iterdir() if path.is_file()} <= {
+        *files,
+        "release_card.json",
+    }
+
+
+def test_the_printed_card_has_every_answer(folder: Path) -> None:
+    text = (folder / "release_card.md").read_text(encoding="utf-8")
+    card = json.loads((folder / "release_card.json").read_text(encoding="utf-8"))
+    answers = [value for name, value in COMPLETE.items() if name not in ("curators", "languages")]
+    for answer in [*answers, *COMPLETE["curators"], *card["deployment"]["actors"], card["tuning"]]:
+        assert plain(answer) in text
+    assert "| not stated |" not in text
