@@ -15,6 +15,7 @@ from sugarbush.report.model import ReleaseFacts
 from sugarbush.report.settings import PublicationSettings
 
 VARIANT = "Approximate DP"
+NOT_STATED = "not stated"
 ONE, MANY = "One release", "Many releases"
 _LABELS = {
     "curators": "curator",
@@ -138,7 +139,7 @@ def stated_rows(items: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return a label and a value for each stated item, and for each item that is missing."""
     optional = {"url", "notes"}
     return [
-        (label, "not stated" if items[name] is None else items[name])
+        (label, NOT_STATED if items[name] is None else items[name])
         for name, label in _LABELS.items()
         if items[name] is not None or name not in optional
     ]
