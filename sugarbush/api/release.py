@@ -100,13 +100,15 @@ class Release:
         *,
         publication: Mapping[str, Any] | None = None,
         another: bool = False,
+        to: str | None = None,
     ) -> Path:
         """Write a dataset folder that dataset hubs and `datasets.load_dataset` open.
 
         The folder contains README.md, the texts as parquet, metadata.json, croissant.json, the
         card, a draft of a record for the deployment registry, and CITATION.cff. The card counts all
         charges on the dataset so far. `publication` contains the settings `publication`, in place
-        of those of the run. The state folder records the publication.
+        of those of the run. The state folder records the publication. `to` is an address, such as
+        hf://org/name or s3://bucket/folder, to which the folder is uploaded, too.
 
         Raises ParamsError for missing settings or a folder that is not empty. Raises PrivacyError
         if the method has no DP guarantee, if the data is an example or a benchmark, or if another
@@ -114,12 +116,22 @@ class Release:
         both are counted.
         """
         from sugarbush.pipeline.publish import publish_finished
+        from sugarbush.publication.upload import checked_target, upload
 
         target = Path(folder)
         settings = self._finished.settings.publication
         if publication is not None:
             settings = PublicationSettings(**publication)
-        publish_finished(self._finished, target, publication=settings, another=another)
+        remote = checked_target(to)
+        publish_finished(
+            self._finished,
+            target,
+            publication=settings,
+            another=another,
+            resume=remote is not None,
+        )
+        if remote is not None:
+            upload(remote, target)
         return target
 
     def report(self) -> ReportPage:

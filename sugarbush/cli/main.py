@@ -240,6 +240,10 @@ def publish(
             "--another", help="Publish although another release of the dataset was published."
         ),
     ] = False,
+    to: Annotated[
+        str | None,
+        typer.Option(help="Also upload the folder: hf://org/name or s3://bucket/folder."),
+    ] = None,
 ) -> None:
     """Write the finished release as a dataset folder, with its card and a registry record.
 
@@ -248,7 +252,7 @@ def publish(
     """
     from sugarbush.cli import publishing
 
-    publishing.publish_release(BASE, folder, another=another, console=Console())
+    publishing.publish_release(BASE, folder, another=another, to=to, console=Console())
 
 
 @app.command("settings")

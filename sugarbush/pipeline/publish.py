@@ -8,6 +8,7 @@ gets its name. After an error or a kill, no folder with this name is there.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -60,14 +61,18 @@ class ReleaseContent:
     private_paths: tuple[Path, ...]
 
 
-def publish_project(project: Project, target: Path, *, another: bool) -> Publication:
+def publish_project(
+    project: Project, target: Path, *, another: bool, resume: bool = False
+) -> Publication:
     """Publish the project's finished release in `target`, a new or empty folder.
+
+    With `resume`, `target` may also contain this publication already.
 
     Raises ParamsError for missing settings or a folder that is not empty. Raises PrivacyError if
     the card does not cover the texts, if the card is older than the ledger, or, without `another`,
     if another release of the dataset was published. Raises MissingInputError without a card.
     """
-    _refuse_target(target, base=project.base)
+    _refuse_target(target, base=project.base, resume=resume)
     settings = project.settings
     _refuse_other_purposes(settings.privacy.purpose)
     _refuse_incomplete(settings.publication, source=FILE)
@@ -91,13 +96,19 @@ def publish_project(project: Project, target: Path, *, another: bool) -> Publica
 
 
 def publish_finished(
-    finished: FinishedRun, target: Path, *, publication: PublicationSettings, another: bool
+    finished: FinishedRun,
+    target: Path,
+    *,
+    publication: PublicationSettings,
+    another: bool,
+    resume: bool = False,
 ) -> Publication:
     """Publish a release in memory, with a card that counts all charges so far.
 
-    Raises the errors of `publish_project`.
+    With `resume`, `target` may also contain this publication already. Raises the errors of
+    `publish_project`.
     """
-    _refuse_target(target)
+    _refuse_target(target, resume=resume)
     settings = finished.settings
     _refuse_other_purposes(settings.privacy.purpose)
     _refuse_incomplete(publication, source="the settings")
@@ -154,6 +165,11 @@ def _publish(content: ReleaseContent, target: Path, *, another: bool) -> Publica
             },
             verdicts={name: content.verdicts[name] for name in content.lines},
         )
+        if target.exists() and any(target.iterdir()):
+            _refuse_other_content(publication, target)
+            if is_new:
+                publications.add(release)
+            return publication
         with atomic_directory(target) as folder:
             write_dataset(publication, folder)
             _refuse_private_paths(folder, content.private_paths)
@@ -162,12 +178,31 @@ def _publish(content: ReleaseContent, target: Path, *, another: bool) -> Publica
     return publication
 
 
-def _refuse_target(target: Path, *, base: Path | None = None) -> None:
+def _refuse_other_content(publication: Publication, target: Path) -> None:
+    """Raise ParamsError if a folder differs from a publication."""
+    with tempfile.TemporaryDirectory(prefix="sugarbush-publication-") as folder:
+        write_dataset(publication, Path(folder))
+        if _contents(Path(folder)) != _contents(target):
+            raise ParamsError(
+                f"{target}: is not empty, and contains another publication or other files. Choose "
+                "a new or empty folder"
+            )
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def _refuse_target(target: Path, *, base: Path | None = None, resume: bool) -> None:
     """Raise ParamsError if `target` is not a new or empty folder, or if a stage writes to it."""
     choose = "Choose a new or empty folder"
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise ParamsError(f"{target}: is not a folder. {choose}")
-    if target.exists() and any(target.iterdir()):
+    if target.exists() and any(target.iterdir()) and not resume:
         raise ParamsError(f"{target}: is not empty. {choose}")
     if base is None:
         return

@@ -19,6 +19,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.publications import Published, open_publications
 from sugarbush.privacy.events import DiscreteGaussian
+from tests.hub import OWNER, hub_account
 from tests.publication import COMPLETE
 from tests.unit.pipeline.small_project import run_stages, write_project
 
@@ -279,6 +280,50 @@ def test_the_command_prints_the_guarantee_and_the_count(
     assert result.exit_code == 0, result.output
     assert "per record" in result.output and "1 of dataset letters" in result.output
     assert str(tmp_path / "out") in result.output
+
+
+@pytest.mark.filterwarnings("ignore")  # of huggingface_hub
+def test_an_upload_that_breaks_is_resumed_by_the_same_command(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.base)
+    command = ["publish", str(tmp_path / "out"), "--to", f"hf://{OWNER}/letters"]
+    with hub_account(monkeypatch) as hub:
+        hub.broken = "/commit/"
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 1 and "run the same command again" in result.output
+        assert (tmp_path / "out/README.md").exists()
+        assert list(hub.repositories[f"{OWNER}/letters"]) == [".gitattributes"]
+        hub.broken = "a^"
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+        assert f"{hub.address}/datasets/{OWNER}/letters" in result.output
+        sent = hub.repositories[f"{OWNER}/letters"]
+    for path in (tmp_path / "out").rglob("*.*"):
+        assert sent.pop(path.relative_to(tmp_path / "out").as_posix()) == path.read_bytes()
+    assert list(sent) == [".gitattributes"]
+    assert len(json.loads((project.state / RECORD).read_text())) == 1
+
+
+def test_an_upload_without_rights_publishes_nothing(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.base)
+    with hub_account(monkeypatch):
+        command = ["publish", str(tmp_path / "out"), "--to", "hf://others/letters"]
+        result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2 and "may not write to others" in result.output
+    assert not (tmp_path / "out").exists() and not (project.state / RECORD).exists()
+
+
+@pytest.mark.parametrize("name", ["README.md", "more.txt"])
+def test_only_the_same_publication_is_resumed(name: str, project: Project, tmp_path: Path) -> None:
+    published(project, tmp_path / "out")
+    publish.publish_project(project, tmp_path / "out", another=False, resume=True)
+    (tmp_path / "out" / name).write_text("mine")
+    with pytest.raises(ParamsError, match="contains another publication or other files"):
+        publish.publish_project(project, tmp_path / "out", another=False, resume=True)
+    assert (tmp_path / "out" / name).read_text() == "mine"
 
 
 def test_datasets_are_counted_apart(tmp_path: Path) -> None:
