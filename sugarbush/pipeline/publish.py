@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -165,17 +166,28 @@ def _publish(content: ReleaseContent, target: Path, *, another: bool) -> Publica
             },
             verdicts={name: content.verdicts[name] for name in content.lines},
         )
-        if target.exists() and any(target.iterdir()):
-            _refuse_other_content(publication, target)
-            if is_new:
-                publications.add(release)
-            return publication
-        with atomic_directory(target) as folder:
-            write_dataset(publication, folder)
-            _refuse_private_paths(folder, content.private_paths)
+        with _complete_folder(publication, target, content.private_paths):
             if is_new:
                 publications.add(release)
     return publication
+
+
+@contextmanager
+def _complete_folder(
+    publication: Publication, target: Path, private_paths: Iterable[Path]
+) -> Iterator[None]:
+    """Write all files and check them, and yield before the folder gets its name.
+
+    A folder that contains files must be the folder of this publication.
+    """
+    if target.exists() and any(target.iterdir()):
+        _refuse_other_content(publication, target)
+        yield
+        return
+    with atomic_directory(target) as folder:
+        write_dataset(publication, folder)
+        _refuse_private_paths(folder, private_paths)
+        yield
 
 
 def _refuse_other_content(publication: Publication, target: Path) -> None:
