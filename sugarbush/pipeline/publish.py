@@ -89,7 +89,11 @@ def publish_project(
             for method in settings.released
         },
         verdicts=_verdicts(project),
-        ledger_ids=[i for folder in folders.values() for i in read_ledger_ids(folder)],
+        ledger_ids=[
+            i
+            for folder in (project.roots.released / "metadata", *folders.values())
+            for i in read_ledger_ids(folder)
+        ],
         ledger=project.ledger().snapshot(),
         private_paths=(*_private_files(settings), project.base.absolute(), project.state),
     )
@@ -128,7 +132,7 @@ def publish_finished(
         verdicts={name: finished.verdict},
         ledger_ids=finished.ledger_ids,
         ledger=ledger,
-        private_paths=(*_private_files(settings), ledger.state),
+        private_paths=(*_private_files(settings), ledger.state.absolute()),
     )
     return _publish(content, target, another=another)
 

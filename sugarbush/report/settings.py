@@ -28,10 +28,10 @@ class ReportSettings(Section):
 
 
 class PublicationSettings(Section):
-    """What a publication states, and no program can derive. Public. `publish` needs all of them.
+    """Public answers that no program can derive, for the card and `sugarbush publish`.
 
     The card, the dataset folder and the record for the deployment registry show these values.
-    `missing` names the values that `sugarbush publish` needs.
+    A run does not need them. `missing` names those that a publication needs.
     """
 
     curators: tuple[str, ...] = ()
