@@ -102,9 +102,5 @@ class Publication:
 
     @property
     def size_category(self) -> str:
-        """The size in the words of dataset hubs.
-
-        >>> next(name for limit, name in _SIZES if 2_000 < limit)
-        '1K<n<10K'
-        """
+        """The number of texts in the words of dataset hubs, such as 1K<n<10K."""
         return next((name for limit, name in _SIZES if self.rows < limit), "n>1M")

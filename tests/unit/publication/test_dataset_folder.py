@@ -26,6 +26,7 @@ from sugarbush.report.officer import with_publication
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.templating import plain
 from sugarbush.report.verdict import Verdict
+from tests.hub import OWNER, hub_account
 from tests.publication import COMPLETE
 from tests.settings import ROOT
 from tests.unit.report import sample
@@ -291,6 +292,31 @@ def test_another_draw_in_memory_is_refused_or_counted(quick_encoder: None, tmp_p
     second.publish(tmp_path / "second", publication=COMPLETE, another=True)
     card = json.loads((tmp_path / "second" / "release_card.json").read_text(encoding="utf-8"))
     assert card["published"]["number"] == 2 and card["published"]["epsilon_of_all"] > 1.2
+
+
+@pytest.mark.filterwarnings("ignore")  # of huggingface_hub
+def test_a_release_in_memory_is_uploaded(
+    release: sb.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hub_account(monkeypatch) as hub:
+        target = release.publish(tmp_path / "out", publication=COMPLETE, to=f"hf://{OWNER}/letters")
+    sent = hub.repositories[f"{OWNER}/letters"]
+    assert sent["README.md"] == (target / "README.md").read_bytes() and PARQUET in sent
+
+
+@pytest.mark.parametrize(
+    ("rows", "category"), [(1, "n<1K"), (1000, "1K<n<10K"), (100_000, "100K<n<1M")]
+)
+def test_sizes_have_the_names_of_dataset_hubs(rows: int, category: str) -> None:
+    line = '{"id":1,"text":"T","weight":1}\n'
+    made = Publication(
+        card={},
+        settings=PublicationSettings(),
+        schema=sample.SCHEMA,
+        tables={"maple": typed_table(line * rows, sample.SCHEMA)},
+        verdicts={},
+    )
+    assert made.size_category == category
 
 
 def test_a_method_without_a_guarantee_is_refused(quick_encoder: None, tmp_path: Path) -> None:
