@@ -149,15 +149,14 @@ class Release:
         return ReportPage(self._page(downloads_inside(files)))
 
     def _card_files(self) -> dict[str, str]:
-        from sugarbush.report.card import card_json, card_markdown
+        from sugarbush.report.card import card_files
 
         if self.card is None:
             raise PrivacyError(
                 f"method {self.method} has no DP guarantee, so its texts are not released. "
                 "Read the texts from the attribute `texts`"
             )
-        card = dict(self.card)
-        return {"release_card.json": card_json(card), "release_card.md": card_markdown(card)}
+        return card_files(dict(self.card))
 
     @cached_property
     def _public_data(self) -> PublicData:

@@ -14,7 +14,7 @@ from sugarbush.publication.content import Publication
 from sugarbush.publication.croissant import croissant
 from sugarbush.publication.dataset_card import readme
 from sugarbush.publication.registry_record import registry_record
-from sugarbush.report.card import card_json, card_markdown
+from sugarbush.report.card import card_files
 
 FORMAT = "sugarbush dataset 1"
 
@@ -26,7 +26,7 @@ def write_dataset(publication: Publication, folder: Path) -> None:
     data/                 train-*.parquet; with several methods, one folder each
     metadata.json         columns, files and their digests, the guarantee
     croissant.json        Croissant 1.0
-    release_card.json     the card; release_card.md is the same card for people
+    release_card.json     the card; also as .md, and as .html for two printed sheets
     registry.yaml         a draft for the deployment registry
     CITATION.cff          how to cite the dataset
     """
@@ -41,8 +41,7 @@ def write_dataset(publication: Publication, folder: Path) -> None:
         "README.md": readme(publication),
         "metadata.json": _json(_metadata(publication, digests)),
         "croissant.json": _json(croissant(publication, digests)),
-        "release_card.json": card_json(card),
-        "release_card.md": card_markdown(card),
+        **card_files(card),
         "registry.yaml": registry_record(publication),
         "CITATION.cff": citation(publication),
     }

@@ -39,7 +39,7 @@ from sugarbush.report.statements import (
     remarks,
     statement,
 )
-from sugarbush.report.templating import MARKDOWN
+from sugarbush.report.templating import MARKDOWN, TEMPLATES
 
 FORMAT = "sugarbush release card 1"
 _SOFTWARE = (
@@ -117,8 +117,27 @@ def card_json(card: dict[str, Any]) -> str:
 def card_markdown(card: dict[str, Any]) -> str:
     """Write the card as Markdown."""
     template = MARKDOWN.get_template("release_card.md.jinja")
-    rows = stated_rows(card["publication"])
-    return template.render(card=card, stated=rows, **{"published": None, **card})
+    return template.render(**card | _view(card))
+
+
+def card_html(card: dict[str, Any]) -> str:
+    """Write the card as a page for two printed sheets. The page needs no other file."""
+    return TEMPLATES.get_template("release_card.html.jinja").render(**_view(card))
+
+
+def card_files(card: dict[str, Any]) -> dict[str, str]:
+    """Return the card in all its forms, by the name of the file."""
+    return {
+        "release_card.json": card_json(card),
+        "release_card.md": card_markdown(card),
+        "release_card.html": card_html(card),
+    }
+
+
+def _view(card: dict[str, Any]) -> dict[str, Any]:
+    """Return what a template needs besides the fields of the card."""
+    stated_items = stated_rows(card["publication"])
+    return {"card": card, "stated": stated_items, "published": card.get("published")}
 
 
 def software_versions() -> dict[str, str]:

@@ -204,7 +204,7 @@ def test_the_same_release_may_be_published_again_and_counts_once(
     second = published(project, tmp_path / "second")
     assert first == second and (project.state / RECORD).read_text() == record
     names = [path.relative_to(tmp_path / "first") for path in (tmp_path / "first").rglob("*.*")]
-    assert len(names) == 8
+    assert len(names) == 9
     for name in names:
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
@@ -228,7 +228,7 @@ def test_another_release_of_the_dataset_is_refused_or_counted(
     assert record["deployment_model"]["release_type"] == "Many releases"
 
 
-@pytest.mark.parametrize("name", ["registry_record", "citation", "card_json"])
+@pytest.mark.parametrize("name", ["registry_record", "citation", "card_files"])
 def test_a_failure_leaves_no_folder_and_no_record(
     name: str, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from html import unescape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,7 @@ def test_the_folder_contains_these_files_and_nothing_else(folder: Path) -> None:
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert names == {
         "README.md", "metadata.json", "croissant.json", "release_card.json", "release_card.md",
-        "registry.yaml", "CITATION.cff", PARQUET,
+        "release_card.html", "registry.yaml", "CITATION.cff", PARQUET,
     }  # fmt: skip
 
 
@@ -389,11 +390,9 @@ def test_the_page_about_publications_names_settings_and_fields_that_exist(folder
             value = value[name]
     listed = {field.partition(".")[2] for field in fields if field.startswith("publication.")}
     assert listed | {"url", "notes"} == set(card["publication"])
-    files = re.findall(r"^\| `([\w.]+)`", page, re.M)
-    assert {path.name for path in folder.iterdir() if path.is_file()} <= {
-        *files,
-        "release_card.json",
-    }
+    table = page.partition("## What the folder contains")[2].partition("## Upload")[0]
+    named = re.findall(r"`(\w+\.\w+)`", table)
+    assert sorted(named) == sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
 def test_the_printed_card_has_every_answer(folder: Path) -> None:
@@ -403,3 +402,6 @@ def test_the_printed_card_has_every_answer(folder: Path) -> None:
     for answer in [*answers, *COMPLETE["curators"], *card["deployment"]["actors"], card["tuning"]]:
         assert plain(answer) in text
     assert "| not stated |" not in text
+    page = unescape((folder / "release_card.html").read_text(encoding="utf-8"))
+    for answer in [*answers, *COMPLETE["curators"], *card["deployment"]["actors"], card["tuning"]]:
+        assert answer in page
