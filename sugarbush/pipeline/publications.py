@@ -26,14 +26,20 @@ _ADVICE = (
     "published"
 )
 _LOCK_TIMEOUT_S = 120
+_LISTS = ("ledger_ids", "charges")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """One published release: its date, its ledger entries, and its epsilon and delta."""
+    """One published release: its date, its ledger entries, and its epsilon and delta.
+
+    `ledger_ids` are the entries of the texts. `charges` are all entries on the card, which also
+    counts other results of the project.
+    """
 
     date: str
     ledger_ids: tuple[str, ...]
+    charges: tuple[str, ...]
     epsilon: float
     delta: float
 
@@ -46,7 +52,7 @@ class Publications:
         with reading(path, advice=_ADVICE):
             fields = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
             self.releases = tuple(
-                Published(**{**each, "ledger_ids": tuple(map(str, each["ledger_ids"]))})
+                Published(**{**each, **{name: tuple(map(str, each[name])) for name in _LISTS}})
                 for each in fields
             )
 
@@ -59,14 +65,13 @@ class Publications:
         for number, each in enumerate(self.releases, start=1):
             if set(ledger_ids) <= set(each.ledger_ids):
                 return number
-        if self.releases and set(ledger_ids) <= set(self.ledger_ids):
-            return len(self.releases)
-        return None
+        published = {i for each in self.releases for i in each.ledger_ids}
+        return len(self.releases) if self.releases and set(ledger_ids) <= published else None
 
     @property
-    def ledger_ids(self) -> tuple[str, ...]:
-        """The entries of all published releases."""
-        return tuple(dict.fromkeys(i for each in self.releases for i in each.ledger_ids))
+    def charges(self) -> tuple[str, ...]:
+        """The entries on the cards of all published releases."""
+        return tuple(dict.fromkeys(i for each in self.releases for i in each.charges))
 
     def add(self, release: Published) -> None:
         """Record a release. Raises StorageError."""

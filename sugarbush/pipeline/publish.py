@@ -140,16 +140,18 @@ def publish_finished(
 def _publish(content: ReleaseContent, target: Path, *, another: bool) -> Publication:
     """Write the folder, and record the publication before the folder gets its name."""
     card, ledger, ids = content.card, content.ledger, tuple(dict.fromkeys(content.ledger_ids))
+    charges = tuple(event["id"] for event in card["budget"]["events"])
     if not card["publishable"]:
         raise PrivacyError(f"this release cannot be published. {card['heading']}")
     with open_publications(ledger.state, f"{card['purpose']}-{ledger.dataset}") as publications:
         number = publications.number_of(ids)
         is_new = number is None
         if is_new and publications.releases and not another:
-            _refuse_another(publications, ledger, ids)
+            _refuse_another(publications, ledger, charges)
         release = Published(
             date=_today() if number is None else publications.releases[number - 1].date,
             ledger_ids=ids,
+            charges=charges,
             epsilon=card["promise"]["epsilon"],
             delta=card["promise"]["delta"],
         )
@@ -161,7 +163,7 @@ def _publish(content: ReleaseContent, target: Path, *, another: bool) -> Publica
                 number=number,
                 date=release.date,
                 others=[r.date for n, r in enumerate(publications.releases, 1) if n != number],
-                together=_epsilon_with(publications, ledger, ids),
+                together=_epsilon_with(publications, ledger, charges),
             ),
             settings=content.settings,
             schema=content.schema,
@@ -324,14 +326,14 @@ def _ledger_now(finished: FinishedRun) -> Ledger:
     return ledger.snapshot()
 
 
-def _epsilon_with(publications: Publications, ledger: Ledger, ids: Iterable[str]) -> float:
-    """Return the epsilon of all published releases and of the entries `ids` together."""
-    return composed_epsilon(ledger.of([*publications.ledger_ids, *ids]), delta=ledger.delta)
+def _epsilon_with(publications: Publications, ledger: Ledger, charges: Iterable[str]) -> float:
+    """Return the epsilon of all published releases and of the entries `charges` together."""
+    return composed_epsilon(ledger.of([*publications.charges, *charges]), delta=ledger.delta)
 
 
-def _refuse_another(publications: Publications, ledger: Ledger, ids: Iterable[str]) -> None:
+def _refuse_another(publications: Publications, ledger: Ledger, charges: Iterable[str]) -> None:
     dates = ", ".join(release.date for release in publications.releases)
-    together = rounded_up(_epsilon_with(publications, ledger, ids))
+    together = rounded_up(_epsilon_with(publications, ledger, charges))
     raise PrivacyError(
         f"a release of dataset '{ledger.dataset}' was published before ({dates}), and this is "
         f"another one. Whoever has both can combine them: together they have epsilon {together} at "

@@ -63,7 +63,7 @@ def unprotected(release: ReleaseFacts) -> list[str]:
 
     No statistic of the records is released without noise.
     """
-    items = ["The schema, all settings and the name of the dataset: they are public by assumption."]
+    items = ["What people wrote into the schema and the settings, with the name of the dataset."]
     if release.donated:
         items.append(
             f"The {release.donated} donated examples: the texts may repeat them word for word."

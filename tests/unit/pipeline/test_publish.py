@@ -228,6 +228,18 @@ def test_another_release_of_the_dataset_is_refused_or_counted(
     assert record["deployment_model"]["release_type"] == "Many releases"
 
 
+def test_charges_of_another_method_on_the_card_are_in_the_common_epsilon(
+    project: Project, tmp_path: Path
+) -> None:
+    fields = yaml.safe_load((project.base / "params.yaml").read_text())
+    (project.base / "params.yaml").write_text(yaml.safe_dump(fields | {"methods": {"public": {}}}))
+    run_all(project.base)
+    card = published(project, tmp_path / "out")
+    assert card["made_by"]["methods"] == ["public"]
+    assert any(event["stage"] == "evolve@maple" for event in card["budget"]["events"])
+    assert card["published"]["epsilon_of_all"] == card["promise"]["epsilon"] > 0.9
+
+
 @pytest.mark.parametrize("name", ["registry_record", "citation", "card_files"])
 def test_a_failure_leaves_no_folder_and_no_record(
     name: str, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -327,7 +339,9 @@ def test_only_the_same_publication_is_resumed(name: str, project: Project, tmp_p
 
 
 def test_datasets_are_counted_apart(tmp_path: Path) -> None:
-    release = Published(date="2026-01-01", ledger_ids=("a", "b"), epsilon=1.0, delta=1e-6)
+    release = Published(
+        date="2026-01-01", ledger_ids=("a", "b"), charges=("a", "b", "c"), epsilon=1.0, delta=1e-6
+    )
     with open_publications(tmp_path, "release-one") as one:
         one.add(release)
     with open_publications(tmp_path, "release-two") as two:
