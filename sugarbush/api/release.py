@@ -19,6 +19,7 @@ from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.finished_run import FinishedRun
 from sugarbush.pipeline.released import readable, texts_as_lines, write_release, write_texts
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -93,6 +94,46 @@ class Release:
             )
         return target
 
+    def publish(
+        self,
+        folder: str | Path,
+        *,
+        publication: Mapping[str, Any] | None = None,
+        another: bool = False,
+        to: str | None = None,
+    ) -> Path:
+        """Write a dataset folder that dataset hubs and `datasets.load_dataset` open.
+
+        The folder contains README.md, the texts as parquet, metadata.json, croissant.json, the
+        card, a draft of a record for the deployment registry, and CITATION.cff. The card counts all
+        charges on the dataset so far. `publication` contains the settings `publication`, in place
+        of those of the run. The state folder records the publication. `to` is an address, such as
+        hf://org/name or s3://bucket/folder, to which the folder is uploaded, too.
+
+        Raises ParamsError for missing settings or a folder that is not empty. Raises PrivacyError
+        if the method has no DP guarantee, if the data is an example or a benchmark, or if another
+        release of the dataset was published. With `another`, this release is published, too, and
+        both are counted.
+        """
+        from sugarbush.pipeline.publish import publish_finished
+        from sugarbush.publication.upload import checked_target, upload
+
+        target = Path(folder)
+        settings = self._finished.settings.publication
+        if publication is not None:
+            settings = PublicationSettings(**publication)
+        remote = checked_target(to)
+        publish_finished(
+            self._finished,
+            target,
+            publication=settings,
+            another=another,
+            resume=remote is not None,
+        )
+        if remote is not None:
+            upload(remote, target)
+        return target
+
     def report(self) -> ReportPage:
         """Return the public report as one HTML page, which a notebook shows.
 
@@ -108,15 +149,14 @@ class Release:
         return ReportPage(self._page(downloads_inside(files)))
 
     def _card_files(self) -> dict[str, str]:
-        from sugarbush.report.card import card_json, card_markdown
+        from sugarbush.report.card import card_files
 
         if self.card is None:
             raise PrivacyError(
                 f"method {self.method} has no DP guarantee, so its texts are not released. "
                 "Read the texts from the attribute `texts`"
             )
-        card = dict(self.card)
-        return {"release_card.json": card_json(card), "release_card.md": card_markdown(card)}
+        return card_files(dict(self.card))
 
     @cached_property
     def _public_data(self) -> PublicData:

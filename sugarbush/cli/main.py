@@ -261,6 +261,31 @@ def report(
     show_report(BASE, open_page=open_page, internal=internal, console=Console())
 
 
+@app.command()
+def publish(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
+    *,
+    another: Annotated[
+        bool,
+        typer.Option(
+            "--another", help="Publish although another release of the dataset was published."
+        ),
+    ] = False,
+    to: Annotated[
+        str | None,
+        typer.Option(help="Also upload the folder: hf://org/name or s3://bucket/folder."),
+    ] = None,
+) -> None:
+    """Write the finished release as a dataset folder, with its card and a registry record.
+
+    The folder opens with `datasets.load_dataset`. It contains only what the card covers. The
+    settings `publication` must be complete. A card that is older than the ledger is refused.
+    """
+    from sugarbush.cli import publishing
+
+    publishing.publish_release(BASE, folder, another=another, to=to, console=Console())
+
+
 @app.command("settings")
 def show_settings(
     section: Annotated[

@@ -201,6 +201,7 @@ STAGES = (
         ),
         settings=(
             "report",
+            "publication",
             "evaluate.show",
             "audit",
             "methods",

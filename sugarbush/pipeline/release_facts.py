@@ -88,6 +88,7 @@ def release_facts(
             *((OVERLAP,) if settings.prepare.accept_overlap else ()),
         ),
         settings=_shown_settings(settings),
+        publication=settings.publication,
         shown_runs=shown_count(ledger.state, f"{privacy.purpose}-{privacy.dataset}"),
     )
 

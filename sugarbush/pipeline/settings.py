@@ -32,7 +32,7 @@ from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.profiling.settings import ProfileSettings
 from sugarbush.registry import GENERATORS, METHODS, package_of, plugin_names
-from sugarbush.report.settings import ReportSettings
+from sugarbush.report.settings import PublicationSettings, ReportSettings
 from sugarbush.settings import NOT_IN_OUTPUT, SECRET, Section, has_secret
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.dpsgd.settings import PretrainSettings, TrainingSettings
@@ -75,6 +75,7 @@ class ProjectSettings(Section):
     evaluate: EvaluateSettings = EvaluateSettings()
     audit: AuditSettings = AuditSettings()
     report: ReportSettings = ReportSettings()
+    publication: PublicationSettings = PublicationSettings()
     run: RunSettings = RunSettings()
     seed: int = 1
     """Public seed of prompts, texts, samples and metrics. Noise has no seed."""

@@ -17,6 +17,16 @@ from sugarbush.privacy.entries import Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import ADJACENCY
 from sugarbush.report.model import ReleaseFacts
+from sugarbush.report.officer import (
+    VARIANT,
+    data_domain,
+    deployment,
+    stated,
+    stated_rows,
+    tuning,
+    unit_details,
+    unprotected,
+)
 from sugarbush.report.statements import (
     COMPOSITION,
     assumed_public,
@@ -29,7 +39,7 @@ from sugarbush.report.statements import (
     remarks,
     statement,
 )
-from sugarbush.report.templating import MARKDOWN
+from sugarbush.report.templating import MARKDOWN, TEMPLATES
 
 FORMAT = "sugarbush release card 1"
 _SOFTWARE = (
@@ -56,7 +66,10 @@ def release_card(release: ReleaseFacts) -> dict[str, Any]:
         "publishable": release.purpose is Purpose.RELEASE and is_private(release),
         "heading": heading(release),
         "promise": {
+            "variant": VARIANT,
+            "data_domain": data_domain(release),
             "unit": release.unit.value,
+            "unit_details": unit_details(release),
             "records_per_unit": release.records_per_unit,
             "adjacency": ADJACENCY,
             "epsilon": _number(release_epsilon(release)),
@@ -73,6 +86,10 @@ def release_card(release: ReleaseFacts) -> dict[str, Any]:
             "dataset_cap_raises": [asdict(each) for each in release.cap_raises],
             "events": [_event(entry) for entry in release.entries],
         },
+        "unprotected_quantities": unprotected(release),
+        "deployment": deployment(release),
+        "tuning": tuning(release),
+        "publication": stated(release.publication),
         "assumed_public": assumed_public(release),
         "not_covered": not_covered(release),
         "remarks": remarks(release),
@@ -99,7 +116,28 @@ def card_json(card: dict[str, Any]) -> str:
 
 def card_markdown(card: dict[str, Any]) -> str:
     """Write the card as Markdown."""
-    return MARKDOWN.get_template("release_card.md.jinja").render(card=card, **card)
+    template = MARKDOWN.get_template("release_card.md.jinja")
+    return template.render(**card | _view(card))
+
+
+def card_html(card: dict[str, Any]) -> str:
+    """Write the card as a page for two printed sheets. The page needs no other file."""
+    return TEMPLATES.get_template("release_card.html.jinja").render(**_view(card))
+
+
+def card_files(card: dict[str, Any]) -> dict[str, str]:
+    """Return the card in all its forms, by the name of the file."""
+    return {
+        "release_card.json": card_json(card),
+        "release_card.md": card_markdown(card),
+        "release_card.html": card_html(card),
+    }
+
+
+def _view(card: dict[str, Any]) -> dict[str, Any]:
+    """Return what a template needs besides the fields of the card."""
+    stated_items = stated_rows(card["publication"])
+    return {"card": card, "stated": stated_items, "published": card.get("published")}
 
 
 def software_versions() -> dict[str, str]:

@@ -13,7 +13,11 @@ from dataclasses import replace
 from sugarbush.report.model import Download
 
 TEXTS = "synthetic.jsonl"
-CARD = {"release_card.md": "Release card", "release_card.json": "Card as JSON"}
+CARD = {
+    "release_card.md": "Release card",
+    "release_card.html": "Card to print",
+    "release_card.json": "Card as JSON",
+}
 
 
 def texts_name(method: str) -> str:

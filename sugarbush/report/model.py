@@ -24,6 +24,7 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.entries import CapRaise, Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
+from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.verdict import Verdict
 from sugarbush.tables.dp_table import DpTable
 
@@ -47,6 +48,7 @@ class ReleaseFacts:
     records voted on, and further texts. `settings` contains no results. `remarks`
     contains the sentences that methods and mechanisms declare. `created` is a date.
     `shown_runs` is the number of runs on the dataset that showed metrics on held-out texts.
+    `publication` contains what the user states about a publication.
     """
 
     title: str
@@ -79,6 +81,7 @@ class ReleaseFacts:
     remarks: tuple[str, ...] = ()
     shown_runs: int = 0
     cap_raises: tuple[CapRaise, ...] = ()
+    publication: PublicationSettings = field(default_factory=PublicationSettings)
 
 
 @dataclass(frozen=True, kw_only=True)

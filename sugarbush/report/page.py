@@ -29,6 +29,7 @@ from sugarbush.report.model import (
     ReleaseFacts,
     RoundData,
 )
+from sugarbush.report.officer import NOT_STATED, stated, stated_rows
 from sugarbush.report.plots import map_points, origin, score_ranks, survivor_bars, used_shades
 from sugarbush.report.quality import quality_view
 from sugarbush.report.statements import in_plain_words, purpose_of_stage, release_epsilon
@@ -54,6 +55,11 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
     return TEMPLATES.get_template("page.html.jinja").render(
         **inlined(),
         card=release_card(release),
+        stated=[
+            (label, value)
+            for label, value in stated_rows(stated(release.publication))
+            if value != NOT_STATED
+        ],
         release=release,
         internal=None if internal is None else quality_view(internal, styles),
         budget=_budget(release),
@@ -77,6 +83,12 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         settings=json.dumps(dict(release.settings), indent=1, ensure_ascii=False),
         infinite=math.isinf(release_epsilon(release)),
     )
+
+
+def _stated(release: ReleaseFacts) -> list[tuple[str, Any]]:
+    """Return what the settings `publication` state, by label. Missing answers are left out."""
+    rows = stated_rows(stated(release.publication))
+    return [(label, value) for label, value in rows if value != NOT_STATED]
 
 
 def _adherence(method: MethodData) -> list[dict[str, Any]]:

@@ -95,4 +95,5 @@ NAMES_PRIVATE_FILES: dict[str, str] = {
 # Modules that open files of other file systems.
 OPENS_REMOTE_FILES: dict[str, str] = {
     "sugarbush.data.remote": "the private file that prepare.file names; read, never written",
+    "sugarbush.publication.upload": "a published folder, which is DP; written, never read",
 }

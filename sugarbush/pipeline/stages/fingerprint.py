@@ -42,7 +42,7 @@ from sugarbush.settings import Section
 
 NAME = "fingerprint"
 CARD = "release_card.json"
-_SHOW_THE_CARD = (CARD, "release_card.md", "index.html")
+_SHOW_THE_CARD = (CARD, "release_card.md", "release_card.html", "index.html")
 _ACCOUNTING = ("sugarbush.privacy", "sugarbush.methods.plan")
 
 

@@ -2,7 +2,7 @@
 
 Reads    data/released/, the schema, the ledger; for the internal page reports/internal/ and the
          private metadata
-Writes   reports/public/     release_card.json, release_card.md, index.html, metrics.json, plots/,
+Writes   reports/public/     release_card.json, .md and .html, index.html, metrics.json, plots/,
                              and a copy of each method's texts
          reports/internal/   index.html: computed on real texts, not DP
 Spends   nothing
@@ -53,7 +53,7 @@ from sugarbush.pipeline.released import (
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.registry import METHODS, plugin_names
-from sugarbush.report.card import card_json, card_markdown, release_card
+from sugarbush.report.card import card_files, release_card
 from sugarbush.report.downloads import downloads_beside, texts_name
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.model import (
@@ -335,8 +335,8 @@ def run(project: Project) -> None:
     data = public_data(project)
     card = release_card(data.release)
     with atomic_directory(roots.published) as folder:
-        (folder / "release_card.json").write_text(card_json(card), encoding="utf-8")
-        (folder / "release_card.md").write_text(card_markdown(card), encoding="utf-8")
+        for name, content in card_files(card).items():
+            (folder / name).write_text(content, encoding="utf-8")
         (folder / "index.html").write_text(render_public_page(data), encoding="utf-8")
         verdicts = {m.name: m.verdict.value.as_dict() for m in data.methods if m.verdict}
         (folder / VERDICTS).write_text(json.dumps(verdicts, indent=1, allow_nan=False) + "\n")

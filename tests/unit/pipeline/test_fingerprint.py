@@ -200,7 +200,7 @@ def test_a_redactor_that_is_trained_again_in_its_folder_makes_crt_stale(
     assert len(seen) == 4
 
 
-SHOW_THE_CARD = ("release_card.json", "release_card.md", "index.html")
+SHOW_THE_CARD = ("release_card.json", "release_card.md", "release_card.html", "index.html")
 
 
 def write_card(project: Project) -> dict[str, Path]:

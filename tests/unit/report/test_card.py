@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from html import unescape
 
 import pytest
 
@@ -11,8 +12,9 @@ from sugarbush.privacy.entries import CapRaise
 from sugarbush.privacy.events import NonPrivate, PoissonGaussian, event_from_dict
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
-from sugarbush.report.card import card_json, card_markdown, release_card
+from sugarbush.report.card import card_files, card_html, card_json, card_markdown, release_card
 from sugarbush.report.model import GeneratorFacts
+from sugarbush.report.settings import PublicationSettings
 from tests.unit.report.sample import AIM_ID, SCHEMA, VOTE_IDS, entry, release, the_plan
 
 EVENT_FIELDS = {"kind", "stddev", "sensitivity", "count", "mu", "noise_multiplier", "rate"}
@@ -197,3 +199,33 @@ def test_a_fine_tuned_model_is_named_with_what_it_starts_from() -> None:
     assert card["made_by"]["generator"] == {"fine-tuned": "gpt2"}
     assert any("starts from (gpt2)" in item for item in card["assumed_public"])
     assert not any("The generator" in item for item in card["assumed_public"])
+
+
+def test_the_card_to_print_has_what_the_other_forms_have_and_no_script() -> None:
+    card = release_card(release(donated=7, texts={"maple": {
+        "released": 60, "voted_on": 20, "written_afterwards": 40}}))  # fmt: skip
+    page = unescape(card_html(card))
+    lists = ("assumed_public", "not_covered", "remarks", "unprotected_quantities")
+    for item in [*(item for name in lists for item in card[name]), *card["deployment"]["actors"]]:
+        assert item in page
+    for event in card["budget"]["events"]:
+        assert event["id"] in page and event["mechanism"] in page
+    for sentence in (card["promise"]["statement"], card["promise"]["data_domain"], card["tuning"]):
+        assert sentence in page
+    assert card["budget"]["ledger_head"] in page and page.count("not stated") == 16
+    assert "<script" not in page and "default-src 'none'" in page and "http://" not in page
+
+
+def test_markup_in_the_card_to_print_is_escaped() -> None:
+    settings = PublicationSettings(curators=("<b>Library</b>",), contact="a & b")
+    page = card_html(release_card(release(title="<script>x</script>", publication=settings)))
+    assert "<script>" not in page and "<b>" not in page
+    assert "&lt;b&gt;Library&lt;/b&gt;" in page and "a &amp; b" in page
+
+
+def test_every_form_of_the_card_is_written() -> None:
+    card = release_card(release())
+    files = card_files(card)
+    assert files["release_card.json"] == card_json(card)
+    assert files["release_card.md"] == card_markdown(card)
+    assert files["release_card.html"] == card_html(card) and len(files) == 3

@@ -1,0 +1,104 @@
+"""Converts released texts to a table with typed columns: numbers as numbers, values as strings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.errors import PrivacyError
+
+Type = Literal["int64", "float64", "string"]
+_ARROW = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string()}
+_REQUESTED, _CONFIDENCE = "requested_", "confidence_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A published column. `values` lists the public values of an attribute, or is empty."""
+
+    name: str
+    type: Type
+    description: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypedTable:
+    """Released texts with typed columns."""
+
+    columns: tuple[Column, ...]
+    arrow: pa.Table
+
+    @property
+    def rows(self) -> int:
+        return int(self.arrow.num_rows)
+
+    def write(self, path: Path) -> None:
+        """Write one parquet file. Raises OSError."""
+        pq.write_table(self.arrow, path)
+
+
+def typed_table(lines: str, schema: Schema) -> TypedTable:
+    """Convert the lines of synthetic.jsonl to a table.
+
+    Raises PrivacyError for a column that is neither a column of a release nor an attribute of the
+    schema.
+
+    >>> stars = Attribute(name="stars", column="stars", values=["1", "2"])
+    >>> schema = Schema(subject="letters", attributes=[stars])
+    >>> table = typed_table('{"id":7,"text":"Hello.","stars":2,"weight":1.0}', schema)
+    >>> [(column.name, column.type) for column in table.columns][1:3]
+    [('text', 'string'), ('stars', 'int64')]
+    """
+    rows = [json.loads(line) for line in lines.splitlines()]
+    names = tuple(rows[0]) if rows else ("id", "text", "weight")
+    columns = tuple(_column(name, schema) for name in names)
+    arrays = [pa.array(list(_cells(rows, column)), _ARROW[column.type]) for column in columns]
+    return TypedTable(columns=columns, arrow=pa.table(arrays, names=list(names)))
+
+
+def _cells(rows: Sequence[dict[str, Any]], column: Column) -> Iterator[Any]:
+    for row in rows:
+        value = row[column.name]
+        yield float(value) if column.type == "float64" and value is not None else value
+
+
+def _column(name: str, schema: Schema) -> Column:
+    fixed: dict[str, tuple[Type, str]] = {
+        "id": ("int64", "number of the text in this release; it identifies no record"),
+        "text": ("string", "the synthetic text"),
+        "weight": ("float64", "weight of the text, for labels as frequent as in the DP counts"),
+    }
+    if name in fixed:
+        type_, description = fixed[name]
+        return Column(name=name, type=type_, description=description)
+    if name in schema.names:
+        attribute = schema.attribute(name)
+        described = f": {attribute.description}" if attribute.description else ""
+        return _of_attribute(name, attribute, f"read from the text{described}")
+    for prefix in (_REQUESTED, _CONFIDENCE):
+        attribute_name = name.removeprefix(prefix)
+        if name.startswith(prefix) and attribute_name in schema.names:
+            attribute = schema.attribute(attribute_name)
+            if prefix == _REQUESTED:
+                return _of_attribute(name, attribute, f"the requested value of {attribute_name}")
+            description = f"confidence of the reader of {attribute_name}, from 0 to 1"
+            return Column(name=name, type="float64", description=description)
+    raise PrivacyError(
+        "the released texts have a column that is no attribute of the schema, so the card does not "
+        "cover it. Write the release again with: sugarbush run"
+    )
+
+
+def _of_attribute(name: str, attribute: Attribute, description: str) -> Column:
+    type_: Type = "string"
+    if (numbers := attribute.numbers) is not None:
+        type_ = "int64" if all(isinstance(number, int) for number in numbers) else "float64"
+    return Column(name=name, type=type_, description=description, values=attribute.domain)
