@@ -24,7 +24,7 @@ from sugarbush.profiling.terms import PHRASES, WORDS, terms
         ("ask a question", "where is it?", "there it is."),
         ("have an exclamation mark", "never again!", "never again."),
         ("have a list", "I need:\n- a lamp\n- a chair", "a lamp - and a chair"),
-        ("end with thanks or a sign-off", "Broken.\nRegards,\nAnn", "I must thank you so much that I wait"),
+        ("end with thanks or a sign-off", "Broken.\nRegards,\nAnn", "thanks to you I wait a week"),
         ("have digits", "order 17", "order"),
         ("name a price", "I paid $20 for it", "I paid for it"),
         ("have several paragraphs", "one\n\ntwo", "one two"),
