@@ -20,7 +20,9 @@ from sugarbush.cli.drafts import donated_examples
 from sugarbush.cli.local_model import DEFAULT_MODEL, examples_for, tokens_for
 from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
-from sugarbush.data.reading import column_names, reads_keys
+from sugarbush.data.formats.rows import ReadOptions
+from sugarbush.data.reading import column_names, encoding_of_header, reads_keys
+from sugarbush.data.remote import Source, source_of
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import FailureError, ParamsError, SchemaError
@@ -29,6 +31,13 @@ from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name
 
 _TEXTS = 500  # texts of the first release; a language model on two CPU cores writes them in time
+_FROM = "--from"
+_SQLITE = "sqlite:///"
+_ESCAPED = r"\\\1"
+_ENCODING = (
+    "The header is not UTF-8. It was read as {0}, so params.yaml sets prepare.encoding: {0}. If "
+    "names look wrong, set the right encoding"
+)
 _SEED = 1  # seed of the clusters that become topics
 
 
@@ -36,18 +45,31 @@ _SEED = 1  # seed of the clusters that become topics
 class OwnData:
     """The options about the user's own data. Paths are as the user wrote them."""
 
-    file: Path
+    file: str
     text_column: str = "text"
     id_column: str | None = None
     user_column: str | None = None
     donated: Path | None = None
     subject: str | None = None
     columns: str | None = None
+    table: str | None = None
+
+    @property
+    def source(self) -> Source:
+        """The private file, folder or database. A relative path starts at the current folder."""
+        return source_of(Path(), self.file, setting=_FROM)
+
+    @property
+    def local_path(self) -> Path | None:
+        """The private file or folder on this machine, or None. It may be a pattern."""
+        if self.file.startswith(_SQLITE):
+            return Path(self.file.removeprefix(_SQLITE))
+        return self.source if isinstance(self.source, Path) else None
 
     @property
     def has_keys(self) -> bool:
         """Whether the records have keys and no header. A key that few records have is data."""
-        return reads_keys(self.file)
+        return reads_keys(self.source)
 
     @property
     def declared(self) -> tuple[str, ...]:
@@ -67,9 +89,16 @@ def create_project(folder: Path, user_data: OwnData | None, console: Console) ->
     new files are removed. Raises ParamsError, InputError or FailureError."""
     project = project_files()
     keys: tuple[str, ...] = ()
+    encoding: str | None = None
     if user_data is not None:
-        columns = column_names(user_data.file, required=user_data.required, setting="--from")
-        project |= _files_for(folder, user_data, columns)
+        encoding = encoding_of_header(user_data.source, setting=_FROM)
+        columns = column_names(
+            user_data.source,
+            required=user_data.required,
+            setting=_FROM,
+            options=ReadOptions(encoding=encoding, table=user_data.table),
+        )
+        project |= _files_for(folder, user_data, columns, encoding)
         keys = columns if user_data.has_keys else ()
     if (folder / ".dvc").exists():
         project = {name: text for name, text in project.items() if not name.startswith(".dvc/")}
@@ -86,6 +115,8 @@ def create_project(folder: Path, user_data: OwnData | None, console: Console) ->
             _write(folder / name, text)
         _start_git(folder)
     _print_next_steps(folder, user_data, console, new=bool(new), keys=keys)
+    if new and encoding is not None:
+        console.print(_ENCODING.format(encoding), markup=False, highlight=False, soft_wrap=True)
 
 
 def update_project(folder: Path, console: Console) -> None:
@@ -109,9 +140,15 @@ def update_project(folder: Path, console: Console) -> None:
         console.print("All generated files are up to date.")
 
 
-def _files_for(folder: Path, user_data: OwnData, columns: tuple[str, ...]) -> dict[str, str]:
+def _files_for(
+    folder: Path, user_data: OwnData, columns: tuple[str, ...], encoding: str | None
+) -> dict[str, str]:
     template = project_files()
-    file = _path_setting(user_data.file, folder)
+    path = user_data.local_path
+    local = "" if path is None else _path_setting(path, folder)
+    file = local or user_data.file
+    if user_data.file.startswith(_SQLITE):
+        file = _SQLITE + local
     changes: dict[str, Any] = {
         "prepare": {
             "file": file,
@@ -125,16 +162,18 @@ def _files_for(folder: Path, user_data: OwnData, columns: tuple[str, ...]) -> di
         },
         "release": {"texts": _TEXTS},
         "privacy": {
-            "dataset": dataset_name(file),
+            "dataset": dataset_name(local or user_data.file.partition("?")[0]),
             "unit": "record" if user_data.user_column is None else "user",
         },
     }
+    options = {"encoding": encoding, "table": user_data.table}
+    changes["prepare"] |= {name: value for name, value in options.items() if value is not None}
     changes |= _generator_changes(user_data)
     changed = changed_text(template[FILE], changes)
     ignored = template[IGNORED]
-    if not file.startswith("../") and not Path(file).is_absolute():
-        escaped = re.sub(r"([\\*?\[\]!#])", r"\\\1", file)
-        ignored += f"# Your private file.\n/{escaped}\n"
+    if path is not None and not local.startswith("../") and not Path(local).is_absolute():
+        special = r"([\\*?\[\]!#])" if path.exists() else r"([\\?\[\]!#])"  # or a pattern with *
+        ignored += f"# Your private file.\n/{re.sub(special, _ESCAPED, local)}\n"
     return {
         FILE: changed.text,
         SCHEMA: _schema_text(user_data, columns, changed.params),
@@ -169,7 +208,8 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
     subject = user_data.subject or SUBJECT
     attributes: tuple[Attribute, ...] = ()
     if user_data.donated is not None:
-        if user_data.donated.resolve() == user_data.file.resolve():
+        private = user_data.local_path
+        if private is not None and user_data.donated.resolve() == private.resolve():
             raise ParamsError(
                 "--donated is the private file (--from). Name a file of donated examples"
             )
@@ -281,11 +321,11 @@ def _print_next_steps(
         say("Without donated examples (--donated), nothing shows how good the texts are.")
 
 
-def own_data(file: Path | None, fields: Mapping[str, Any]) -> OwnData | None:
+def own_data(file: Path | str | None, fields: Mapping[str, Any]) -> OwnData | None:
     """Collect the options that need `--from`. Raises ParamsError if `--from` is missing."""
     given = {name: value for name, value in fields.items() if value is not None}
     if file is not None:
-        return OwnData(file=file, **given)
+        return OwnData(file=str(file), **given)
     if given:
         options = ", ".join("--" + name.removesuffix("_column") for name in given)
         raise ParamsError(f"{options}: needs --from, which names your file")
