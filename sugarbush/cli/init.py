@@ -22,7 +22,7 @@ from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
 from sugarbush.data.formats.rows import ReadOptions
 from sugarbush.data.reading import column_names, encoding_of_header, reads_keys
-from sugarbush.data.remote import Source, source_of
+from sugarbush.data.remote import SQLITE, Source, source_of
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import FailureError, ParamsError, SchemaError
@@ -32,7 +32,6 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name
 
 _TEXTS = 500  # texts of the first release; a language model on two CPU cores writes them in time
 _FROM = "--from"
-_SQLITE = "sqlite:///"
 _ESCAPED = r"\\\1"
 _ENCODING = (
     "The header is not UTF-8. It was read as {0}, so params.yaml sets prepare.encoding: {0}. If "
@@ -62,8 +61,8 @@ class OwnData:
     @property
     def local_path(self) -> Path | None:
         """The private file or folder on this machine, or None. It may be a pattern."""
-        if self.file.startswith(_SQLITE):
-            return Path(self.file.removeprefix(_SQLITE))
+        if self.file.startswith(SQLITE):
+            return Path(self.file.removeprefix(SQLITE))
         return self.source if isinstance(self.source, Path) else None
 
     @property
@@ -147,8 +146,8 @@ def _files_for(
     path = user_data.local_path
     local = "" if path is None else _path_setting(path, folder)
     file = local or user_data.file
-    if user_data.file.startswith(_SQLITE):
-        file = _SQLITE + local
+    if user_data.file.startswith(SQLITE):
+        file = SQLITE + local
     changes: dict[str, Any] = {
         "prepare": {
             "file": file,

@@ -22,6 +22,7 @@ from sugarbush.settings import SECRET, has_secret
 
 # File systems list the checksum or the time of change of a file under one of these names.
 _MARKS = ["ETag", "etag", "md5Hash", "content_md5", "LastModified", "mtime", "updated", "created"]
+SQLITE = "sqlite:///"  # followed by a path
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 

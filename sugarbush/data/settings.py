@@ -6,10 +6,9 @@ import codecs
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from sugarbush.data.formats.rows import ReadOptions
-from sugarbush.data.remote import is_database
 from sugarbush.settings import AtLeastOne, Section
 
 EXAMPLE_FOLDER = "data/public/example/"
@@ -45,9 +44,7 @@ class PrepareSettings(Section):
     encoding: str | None = None
     """Encoding of csv and json files without a byte order mark, such as cp1252; null: UTF-8."""
     table: str | None = None
-    """Sheet of an xlsx file, or table of a database; null: the only one with the columns."""
-    query: str | None = None
-    """One SELECT of a database in place of a table."""
+    """Sheet of an xlsx file, or table or SELECT of a database; null: the only one that fits."""
     text_column: str = "text"
     """Column of the texts."""
     id_column: str | None = None
@@ -74,7 +71,7 @@ class PrepareSettings(Section):
     @property
     def read_options(self) -> ReadOptions:
         """How to read the private file."""
-        return ReadOptions(encoding=self.encoding, table=self.table, query=self.query)
+        return ReadOptions(encoding=self.encoding, table=self.table)
 
     @field_validator("encoding")
     @classmethod
@@ -89,18 +86,3 @@ class PrepareSettings(Section):
         if name.replace("_", "-") in _NO_ENCODINGS:
             raise ValueError("is not an encoding of files. Choose another one, such as cp1252")
         return encoding
-
-    @field_validator("query")
-    @classmethod
-    def _is_one_query(cls, query: str | None) -> str | None:
-        if query is not None and ";" in query:
-            raise ValueError("must be one SELECT without `;`")
-        return query
-
-    @model_validator(mode="after")
-    def _reads_one_relation(self) -> PrepareSettings:
-        if self.query is not None and self.table is not None:
-            raise ValueError("set prepare.table or prepare.query, not both")
-        if self.query is not None and not is_database(self.file):
-            raise ValueError("prepare.query needs a database in prepare.file, such as sqlite:///f")
-        return self

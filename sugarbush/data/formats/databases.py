@@ -20,7 +20,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 from sugarbush.data.formats.rows import Reading, Row, add_paths, require_columns
-from sugarbush.data.remote import Database
+from sugarbush.data.remote import SQLITE, Database
 from sugarbush.errors import InputError, UsageError
 from sugarbush.extras import require_extra
 from sugarbush.paths import find_input
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 _BUFFER_ROWS = 1000
+_QUERY = re.compile(r"\s*(select|with)\s", re.IGNORECASE)
 _PARAMETER = re.compile(r"(?<![:\w\\]):(?=\w)")  # what SQLAlchemy would take for a parameter
 _REASONS = {
     "42P01": "a table does not exist",
@@ -48,8 +49,8 @@ def database_names(database: Database, reading: Reading) -> Sequence[str]:
 def database_rows(database: Database, reading: Reading) -> Iterator[Row]:
     """Yield the wanted columns, or all columns, of the rows, counted from 1.
 
-    The rows come from the query in `prepare.query` or the table in `prepare.table`. Without these
-    settings, they come from the only table or view with the required columns.
+    The rows come from the table, view or SELECT in `prepare.table`. Without this setting, they come
+    from the only table or view with the required columns.
     """
     with _connection(database, reading.setting) as connection:
         relation = _Relation(connection, database, reading)
@@ -71,10 +72,9 @@ class _Relation:
 
     def __init__(self, connection: Connection, database: Database, reading: Reading) -> None:
         self._connection, self._reading = connection, reading
-        if (query := reading.options.query) is not None:
-            self._source = _subquery(query)
-        else:
-            self._source = _table(connection, database, reading)
+        query = _QUERY.match(reading.options.table or "")
+        find = _query if query else _table
+        self._source = find(connection, database, reading)
         self.columns = _columns(connection, self._source)
         columns = {name for name in reading.wanted if _column_of(name, self.columns) is not None}
         require_columns(database, reading.wanted, columns)
@@ -95,14 +95,21 @@ class _Relation:
             sa.select(*map(sa.column, chosen))
             .select_from(self._source)
             .order_by(*(sa.cast(sa.column(name), sa.Text) for name in order))
+            .execution_options(stream_results=True, max_row_buffer=_BUFFER_ROWS)
         )
-        for values in self._connection.execute(statement):
-            yield dict(zip(chosen, map(_value, values), strict=True))
+        with self._connection.execute(statement) as result:
+            for values in result:
+                yield dict(zip(chosen, map(_value, values), strict=True))
 
 
-def _subquery(query: str) -> Any:
+def _query(_: Connection, database: Database, reading: Reading) -> Any:
     import sqlalchemy as sa
 
+    query = (reading.options.table or "").strip().removesuffix(";")
+    if ";" in query:
+        raise InputError(
+            f"{database}: expected one SELECT without `;` (setting {reading.table_setting})"
+        )
     escaped = _PARAMETER.sub(r"\\:", query)
     return sa.text(f"({escaped}) AS records")
 
@@ -169,9 +176,9 @@ def _connection(database: Database, setting: str) -> Iterator[Connection]:
         engine = sa.create_engine(
             _url(database, setting), hide_parameters=True, poolclass=sa.NullPool
         )
-        options: dict[str, Any] = {"stream_results": True, "max_row_buffer": _BUFFER_ROWS}
+        options: dict[str, Any] = {}
         if engine.dialect.name == "postgresql":
-            options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+            options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with engine.connect().execution_options(**options) as connection, connection.begin():
             connected = True
             if engine.dialect.name == "postgresql":
@@ -198,16 +205,15 @@ def _message(database: Database, error: Exception, setting: str, *, connected: b
 def _url(database: Database, setting: str) -> Any:
     import sqlalchemy as sa
 
-    url = sa.make_url(database.url)
-    if url.drivername == "postgresql":
+    if not database.url.startswith("sqlite"):
         require_extra("sql", "psycopg")
-        return url.set(drivername="postgresql+psycopg")
-    if not url.database:
+        return sa.make_url(database.url).set(drivername="postgresql+psycopg")
+    name = database.url.removeprefix(SQLITE)
+    if name in ("", database.url):
         raise InputError(
-            f"{database}: names no file. Write sqlite:///FILE, with three slashes "
-            f"(setting {setting})"
+            f"{database}: names no file. Write {SQLITE}FILE, with three slashes (setting {setting})"
         )
-    file = find_input(database.base, url.database)
+    file = find_input(database.base, name)
     if not file.is_file():
         raise InputError(f"{file}: not found (setting {setting})")
-    return f"sqlite:///file:{quote(str(file.absolute()))}?mode=ro&uri=true"
+    return f"{SQLITE}file:{quote(str(file.absolute()))}?mode=ro&uri=true"

@@ -25,11 +25,10 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a source, as `prepare.encoding`, `prepare.table` and `prepare.query` say."""
+    """How to read a source, as `prepare.encoding` and `prepare.table` say."""
 
     encoding: str | None = None
     table: str | None = None
-    query: str | None = None
 
 
 NO_OPTIONS = ReadOptions()
