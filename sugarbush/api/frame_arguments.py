@@ -11,7 +11,13 @@ import pandas as pd
 
 from sugarbush.api.ledgers import state_folder
 from sugarbush.api.schemas import SchemaLike, open_schema
-from sugarbush.arguments import require_kind, require_texts
+from sugarbush.arguments import (
+    ArrowFrame,
+    is_frame,
+    pandas_frame,
+    require_kind,
+    require_texts,
+)
 from sugarbush.data.reading import require_column
 from sugarbush.errors import ParamsError
 from sugarbush.generators.interface import GeneratorSettings
@@ -34,14 +40,13 @@ class FrameArguments:
     text: str
     privacy: PrivacySettings
     generator: GeneratorSettings | None
-    donated: pd.DataFrame | Sequence[str] | None = field(repr=False)
+    donated: pd.DataFrame | ArrowFrame | Sequence[str] | None = field(repr=False)
     user: str | None
     record_id: str | None
     settings: Mapping[str, Any] | None
     state: Path | str | None
 
     def __post_init__(self) -> None:
-        require_kind("the corpus", self.frame, pd.DataFrame, "a pandas DataFrame")
         require_kind("privacy", self.privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
         columns = (("text", self.text), ("user", self.user), ("record_id", self.record_id))
         for argument, column in columns:
@@ -80,6 +85,8 @@ class FrameArguments:
         return prepare_corpus(self.frame, settings, opened, donated=donated, state=state)
 
     def _donated_frame(self) -> pd.DataFrame | None:
-        if self.donated is None or isinstance(self.donated, pd.DataFrame):
-            return self.donated
+        if self.donated is None:
+            return None
+        if is_frame(self.donated):
+            return pandas_frame("donated", self.donated)
         return pd.DataFrame({self.text: list(require_texts("donated", self.donated))})

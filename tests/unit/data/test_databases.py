@@ -168,7 +168,7 @@ def test_a_password_in_a_url_is_refused_and_not_shown(url: str) -> None:
 
 
 def test_rows_are_streamed_by_a_cursor_of_the_server(server: Postgres) -> None:
-    """The server would need minutes to compute all rows of this query."""
+    """A cursor of the client would receive all rows before the first one is returned."""
     query = "SELECT i::text AS id, 'a'::text AS \"text\" FROM generate_series(1, 20000) AS i"
     source = source_of(Path(), url_of(server), setting="s")
     batches = row_batches(source, setting="s", wanted=WANTED, options=ReadOptions(table=query))
