@@ -47,7 +47,12 @@ from sugarbush.data.formats.rows import (
     Row,
     require_columns,
 )
-from sugarbush.data.formats.text_files import COMPRESSIONS, header_encoding, not_utf8
+from sugarbush.data.formats.text_files import (
+    COMPRESSIONS,
+    header_encoding,
+    not_utf8,
+    shown_encoding,
+)
 from sugarbush.data.remote import Database, File, RemotePath, Source, source_of
 from sugarbush.errors import InputError
 
@@ -60,6 +65,7 @@ __all__ = [
     "digest_of_files",
     "digest_of_source",
     "encoding_of_header",
+    "encoding_of_source",
     "is_missing",
     "read_rows",
     "reads_keys",
@@ -223,6 +229,18 @@ def column_names(
     if not isinstance(path, Database):
         require_columns(path, required, names)
     return tuple(dict.fromkeys(name for name in names if _COLUMN_NAME.fullmatch(name)))
+
+
+def encoding_of_source(path: Source, *, setting: str, options: ReadOptions) -> str | None:
+    """Return the encoding of a text file, or of the first file of a folder.
+
+    Returns None for every other source. The byte order mark and the setting decide, and no record.
+    """
+    file = part_files(path, setting=setting)[0]
+    if isinstance(file, Database) or _format_of(file, setting) not in _TEXT.values():
+        return None
+    with _opening(file, setting):
+        return shown_encoding(file, options.encoding)
 
 
 def encoding_of_header(path: Source, *, setting: str) -> str | None:

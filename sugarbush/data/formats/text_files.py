@@ -51,6 +51,16 @@ def encoding_of(start: bytes, encoding: str | None) -> str:
     return next(marks, encoding or _UTF8)
 
 
+def shown_encoding(path: File, encoding: str | None) -> str:
+    """Return the encoding of a file, as a user writes it. Raises OSError."""
+    with open_bytes(path) as file:
+        return _shown(encoding_of(file.read(4), encoding))
+
+
+def _shown(name: str) -> str:
+    return name.upper().removesuffix("-SIG") if name.startswith("utf") else name
+
+
 def header_encoding(path: File) -> str | None:
     """Return `cp1252` if the first line of a csv file is not UTF-8, and None otherwise.
 
@@ -128,9 +138,8 @@ def _not_decodable(path: File, setting: str, encoding: str | None) -> InputError
                 text = decoder.decode(block, final=not block)
             except UnicodeDecodeError as error:
                 good = error.object[: error.start].decode(decoder_name, "ignore")
-                shown = name.upper().removesuffix("-SIG") if name.startswith("utf") else name
                 return InputError(
-                    f"{path}, line {line + good.count(chr(10))}: is not {shown} at byte "
+                    f"{path}, line {line + good.count(chr(10))}: is not {_shown(name)} at byte "
                     f"{start - waiting + error.start}. {not_utf8(setting)} (setting {setting})"
                 )
             line, start = line + text.count("\n"), start + len(block)

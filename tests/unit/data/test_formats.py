@@ -23,6 +23,7 @@ from sugarbush.data.reading import (
     column_names,
     digest_of_files,
     encoding_of_header,
+    encoding_of_source,
     read_rows,
     reads_keys,
 )
@@ -108,6 +109,20 @@ def test_a_mark_decides_before_the_setting(tmp_path: Path) -> None:
     for encoding in ("utf-8-sig", "utf-16"):
         name = csv_writer(encoding)(tmp_path, [{"id": "r1", "text": "été", "stars": "3"}])
         assert records(tmp_path, name, encoding="cp1252")[0][1] == "été"
+
+
+def test_check_names_the_encoding(tmp_path: Path) -> None:
+    row = {"id": "r1", "text": "été", "stars": "3"}
+
+    def shown(name: str, encoding: str | None = None) -> str | None:
+        source = source_of(tmp_path, name, setting=SETTING)
+        return encoding_of_source(source, setting=SETTING, options=ReadOptions(encoding=encoding))
+
+    for encoding, name in (("utf-8-sig", "UTF-8"), ("utf-16", "UTF-16"), ("cp1252", "cp1252")):
+        file = csv_writer(encoding)(tmp_path, [row])
+        assert shown(file, "cp1252") == name
+    assert shown(file) == "UTF-8", "nobody has looked at the rows"
+    assert shown(WRITERS["parquet"](tmp_path, [row])) is None
 
 
 def test_no_record_decides_the_encoding_of_another(tmp_path: Path) -> None:
