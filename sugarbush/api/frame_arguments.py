@@ -47,6 +47,7 @@ class FrameArguments:
     state: Path | str | None
 
     def __post_init__(self) -> None:
+        require_kind("the corpus", self.frame, pd.DataFrame, "a pandas DataFrame")
         require_kind("privacy", self.privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
         columns = (("text", self.text), ("user", self.user), ("record_id", self.record_id))
         for argument, column in columns:
