@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from sugarbush.errors import InputError
+from sugarbush.errors import InputError, UsageError
 from sugarbush.paths import find_input
 from sugarbush.settings import SECRET, has_secret
 
@@ -110,7 +110,7 @@ class RemotePath:
                 f"{self.url}: needs the package {error.name or 'of its file system'} (for s3: "
                 f"the extra s3) (setting {self.setting})"
             ) from None
-        except InputError:
+        except UsageError:  # such as a missing extra
             raise
         except Exception as error:
             raise InputError(

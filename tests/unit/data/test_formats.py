@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -31,7 +33,7 @@ from sugarbush.data.records import usable
 from sugarbush.data.remote import source_of
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
-from sugarbush.errors import InputError
+from sugarbush.errors import InputError, ParamsError
 from tests.settings import ROOT
 from tests.unit.data.formats import NEEDS, WRITERS, csv_writer, xlsx
 
@@ -459,6 +461,33 @@ def test_a_pattern_names_files(tmp_path: Path) -> None:
     assert [row.fields["text"] for row in read(tmp_path, "b-[*", {"text": "s"})] == ["b-[3].csv"]
     with pytest.raises(InputError, match=r"x\*: no file has such a name"):
         read(tmp_path, "x*", {})
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    system = fsspec.filesystem("memory")
+    yield system
+    system.rm("/", recursive=True)
+
+
+def test_datasets_and_workbooks_on_another_file_system(tmp_path: Path, memory: Any) -> None:
+    for file in (path for path in HF.rglob("*") if path.is_file()):
+        memory.pipe(f"/hf/{file.relative_to(HF).as_posix()}", file.read_bytes())
+    for name in ("saved", "splits/train", "hub/data/train-*"):
+        there = [row.fields for row in read(tmp_path, f"memory://hf/{name}", WANTED_HF)]
+        assert there == [row.fields for row in read(HF, name, WANTED_HF)]
+    with pytest.raises(InputError, match=r"memory://hf/splits: contains the splits train, test"):
+        read(tmp_path, "memory://hf/splits", WANTED_HF)
+    pytest.importorskip("openpyxl")
+    xlsx(tmp_path / "data.xlsx", {"S": [["text"], ["late"]]})
+    memory.pipe("/data.xlsx", (tmp_path / "data.xlsx").read_bytes())
+    (row,) = read(tmp_path, "memory://data.xlsx", {"text": "s"})
+    assert row.fields["text"] == "late"
+    with (
+        mock.patch.dict("sys.modules", {"openpyxl": None}),
+        pytest.raises(ParamsError, match=r"an xlsx file needs the package openpyxl.*\[xlsx\]"),
+    ):
+        read(tmp_path, "memory://data.xlsx", {"text": "s"})
 
 
 def test_decimals_are_spelled_like_other_numbers(tmp_path: Path) -> None:
