@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -111,7 +112,7 @@ def _query(_: Connection, database: Database, reading: Reading) -> Any:
             f"{database}: expected one SELECT without `;` (setting {reading.table_setting})"
         )
     escaped = _PARAMETER.sub(r"\\:", query)
-    return sa.text(f"({escaped}) AS records")
+    return sa.text(f"({escaped}\n) AS records")  # the query may end with a comment
 
 
 def _table(connection: Connection, database: Database, reading: Reading) -> Any:
@@ -124,12 +125,14 @@ def _table(connection: Connection, database: Database, reading: Reading) -> Any:
             if inspector.has_table(own_name, own_schema):
                 return sa.table(own_name, schema=own_schema)
         raise InputError(f"{database}: has no table '{table}' (setting {reading.table_setting})")
-    tables = map(sa.table, [*inspector.get_table_names(), *inspector.get_view_names()])
     fitting = []
-    for each in tables:
-        columns = _columns(connection, each)
-        if all(_column_of(name, columns) is not None for name in required):
-            fitting.append(each)
+    with warnings.catch_warnings():  # SQLAlchemy warns of types that it does not know
+        warnings.simplefilter("ignore")
+        for name in (*inspector.get_table_names(), *inspector.get_view_names()):
+            # The catalog lists the columns of tables that the user may not read, too.
+            columns = [column["name"] for column in inspector.get_columns(name)]
+            if all(_column_of(each, columns) is not None for each in required):
+                fitting.append(sa.table(name))
     if not fitting:
         names = ", ".join(f"'{column}'" for column in required)
         raise InputError(

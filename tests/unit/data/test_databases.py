@@ -104,6 +104,7 @@ def test_a_table_by_its_name(server: Postgres, table: str) -> None:
     [
         'SELECT id, "text" FROM letters WHERE "text" LIKE \'%100% %\' AND stars::int < 3;',
         "select 'r2' AS id, 'Zwei :name' AS \"text\"",
+        'SELECT id, "text" FROM letters WHERE stars = 2 -- only few',
         "WITH few AS (SELECT * FROM letters WHERE id = 'r2') SELECT * FROM few ORDER BY stars",
     ],
 )
@@ -142,6 +143,7 @@ def test_errors_show_no_value_and_change_nothing(
 def test_the_user_needs_the_right_to_read(server: Postgres, monkeypatch: Any) -> None:
     monkeypatch.setenv("PGUSER", "reader")
     assert len(read(url_of(server), table="letters")) == 2
+    assert len(read(url_of(server))) == 2, "the other tables are not read"
     with pytest.raises(InputError, match="the user may not read the table"):
         read(url_of(server), table="SELECT * FROM archive.letters")
 
