@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
 from numbers import Real
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeGuard, TypeVar
 
 import pandas as pd
+import pyarrow as pa
 from pydantic import BaseModel
 
 from sugarbush.data.records import is_half
@@ -168,6 +169,47 @@ def require_kind(name: str, value: object, kind: type, example: str) -> None:
     """Raise ParamsError if `value` is not of type `kind`."""
     if not isinstance(value, kind):
         raise ParamsError(f"{name}: expected an object such as {example}, got {type_name(value)}")
+
+
+class ArrowFrame(Protocol):
+    """A frame with the Arrow PyCapsule interface, such as a DataFrame of polars."""
+
+    @property
+    def columns(self) -> Any: ...
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+def is_frame(value: object) -> TypeGuard[pd.DataFrame | ArrowFrame]:
+    """Return whether a value is a frame of pandas, or another frame that Arrow can read."""
+    has_arrow = hasattr(value, "__arrow_c_stream__") and hasattr(value, "columns")
+    return isinstance(value, pd.DataFrame) or has_arrow
+
+
+def pandas_frame(name: str, frame: object) -> pd.DataFrame:
+    """Return a frame as a frame of pandas. Fields of structs become columns such as `ticket.body`.
+
+    Raises ParamsError for a value that is no frame, and InputError for a value that pandas cannot
+    contain. The message never quotes a value.
+    """
+    if isinstance(frame, pd.DataFrame):
+        return frame
+    if not is_frame(frame):
+        collect = ". Call its method collect() first" if hasattr(frame, "collect") else ""
+        raise ParamsError(
+            f"{name}: expected a DataFrame of pandas or polars, got {type_name(frame)}{collect}"
+        )
+    try:
+        table = pa.table(frame)
+        while any(pa.types.is_struct(kind) and kind.num_fields for kind in table.schema.types):
+            table = table.flatten()
+        # With floats in place of integers, a large id would be rounded.
+        converted: pd.DataFrame = table.to_pandas(integer_object_nulls=True)
+    except (pa.ArrowException, ValueError, OverflowError):
+        raise InputError(
+            f"{name}: a column cannot be converted to pandas. Convert dates and numbers to texts"
+        ) from None
+    return converted
 
 
 def require_list(name: str, texts: object) -> tuple[Any, ...]:

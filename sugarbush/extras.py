@@ -12,6 +12,8 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "train": ("training a language model", ("opacus", "peft")),
     "redaction": ("the learned redactor and Presidio", ("faker", "presidio_analyzer")),
     "s3": ("data on S3", ("dvc_s3",)),
+    "xlsx": ("an xlsx file", ("openpyxl",)),
+    "sql": ("a database", ("sqlalchemy", "psycopg")),
     "cluster": ("a cluster of workers", ("distributed",)),
     "gguf": ("a GGUF file", ("gguf",)),
     "smartnoise": ("the engine smartnoise", ("snsynth",)),

@@ -11,7 +11,13 @@ import pandas as pd
 
 from sugarbush.api.ledgers import state_folder
 from sugarbush.api.schemas import SchemaLike, open_schema
-from sugarbush.arguments import require_kind, require_texts
+from sugarbush.arguments import (
+    ArrowFrame,
+    is_frame,
+    pandas_frame,
+    require_kind,
+    require_texts,
+)
 from sugarbush.data.reading import require_column
 from sugarbush.errors import ParamsError
 from sugarbush.generators.interface import GeneratorSettings
@@ -34,7 +40,7 @@ class FrameArguments:
     text: str
     privacy: PrivacySettings
     generator: GeneratorSettings | None
-    donated: pd.DataFrame | Sequence[str] | None = field(repr=False)
+    donated: pd.DataFrame | ArrowFrame | Sequence[str] | None = field(repr=False)
     user: str | None
     record_id: str | None
     settings: Mapping[str, Any] | None
@@ -81,6 +87,8 @@ class FrameArguments:
 
     def donated_frame(self) -> pd.DataFrame | None:
         """Return the donated examples as a frame, or None."""
-        if self.donated is None or isinstance(self.donated, pd.DataFrame):
-            return self.donated
+        if self.donated is None:
+            return None
+        if is_frame(self.donated):
+            return pandas_frame("donated", self.donated)
         return pd.DataFrame({self.text: list(require_texts("donated", self.donated))})

@@ -11,7 +11,7 @@ import pandas as pd
 
 from sugarbush.api.frame_arguments import FrameArguments
 from sugarbush.api.ledgers import state_folder
-from sugarbush.arguments import names_arguments
+from sugarbush.arguments import ArrowFrame, names_arguments, pandas_frame
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
 from sugarbush.html_table import html_table
@@ -90,13 +90,13 @@ class Profile:
 
 @names_arguments
 def profile(
-    frame: pd.DataFrame,
+    frame: pd.DataFrame | ArrowFrame,
     *,
     text: str,
     privacy: PrivacySettings,
     columns: Sequence[str] | None = None,
     epsilon: float = 0.2,
-    donated: pd.DataFrame | Sequence[str] | None = None,
+    donated: pd.DataFrame | ArrowFrame | Sequence[str] | None = None,
     user: str | None = None,
     record_id: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -127,6 +127,7 @@ def profile(
     """
     from sugarbush.pipeline.profiling import profile_of_frame  # slow
 
+    frame = pandas_frame("the corpus", frame)
     arguments = FrameArguments(
         frame=frame,
         text=text,

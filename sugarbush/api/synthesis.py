@@ -12,7 +12,7 @@ import pandas as pd
 from sugarbush.api.frame_arguments import A_GENERATOR, FrameArguments
 from sugarbush.api.release import Release, release_of
 from sugarbush.api.schemas import SchemaLike, open_schema
-from sugarbush.arguments import names_arguments, require_kind
+from sugarbush.arguments import ArrowFrame, names_arguments, pandas_frame, require_kind
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
 from sugarbush.generators.interface import GeneratorSettings
@@ -29,13 +29,13 @@ from sugarbush.registry import METHODS, use_class
 
 @names_arguments
 def prepare(
-    frame: pd.DataFrame,
+    frame: pd.DataFrame | ArrowFrame,
     *,
     text: str = "text",
     schema: SchemaLike,
     privacy: PrivacySettings,
     generator: GeneratorSettings | None = None,
-    donated: pd.DataFrame | Sequence[str] | None = None,
+    donated: pd.DataFrame | ArrowFrame | Sequence[str] | None = None,
     user: str | None = None,
     record_id: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -58,7 +58,7 @@ def prepare(
     ('topic',)
     """
     arguments = FrameArguments(
-        frame=frame,
+        frame=pandas_frame("the corpus", frame),
         text=text,
         privacy=privacy,
         generator=generator,
@@ -73,13 +73,13 @@ def prepare(
 
 @names_arguments
 def synthesize(
-    corpus: pd.DataFrame | Corpus,
+    corpus: pd.DataFrame | ArrowFrame | Corpus,
     *,
     text: str = "text",
     schema: SchemaLike | None = None,
     method: Method | None = None,
     generator: GeneratorSettings | None = None,
-    donated: pd.DataFrame | Sequence[str] | None = None,
+    donated: pd.DataFrame | ArrowFrame | Sequence[str] | None = None,
     privacy: PrivacySettings | None = None,
     user: str | None = None,
     record_id: str | None = None,
@@ -98,14 +98,14 @@ def synthesize(
     drawn. The card states the total. A second call with equal arguments and data restores the
     finished results and costs nothing. With `new_draw`, a second call draws and charges again.
 
-    `corpus` is a frame or a prepared `Corpus`. A frame needs the column `text` and the columns that
-    the schema names. A prepared corpus already has a schema, donated examples, a unit and a state
-    folder. The default `method` is Mosaic(). A method that asks a generator needs `generator`, here
-    or in `prepare`. The `donated` examples are not protected. `texts` is the size of the release,
-    at most 100,000. The default size is about the DP record count, at most 5,000. The size does not
-    affect the privacy cost of a call. A call with another size is charged again if the method then
-    scores another number of texts (see `Mosaic`). `settings` contains further sections of
-    params.yaml. `seed` is public.
+    `corpus` is a frame of pandas or polars, or a prepared `Corpus`. A frame needs the column `text`
+    and the columns that the schema names. A prepared corpus already has a schema, donated examples,
+    a unit and a state folder. The default `method` is Mosaic(). A method that asks a generator
+    needs `generator`, here or in `prepare`. The `donated` examples are not protected. `texts` is
+    the size of the release, at most 100,000. The default size is about the DP record count, at most
+    5,000. The size does not affect the privacy cost of a call. A call with another size is charged
+    again if the method then scores another number of texts (see `Mosaic`). `settings` contains
+    further sections of params.yaml. `seed` is public.
 
     Before the first charge, a rehearsal compares 24 to 40 first texts with the donated examples. If
     they are poor, the function raises PoorRehearsalError (a ParamsError), unless `accept_poor` is
@@ -150,7 +150,7 @@ def synthesize(
         if schema is None or privacy is None:
             raise ParamsError("synthesize needs schema= and privacy=, or a prepared corpus")
         arguments = FrameArguments(
-            frame=corpus,
+            frame=pandas_frame("the corpus", corpus),
             text=text,
             privacy=privacy,
             generator=generator,

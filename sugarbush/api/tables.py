@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from sugarbush.api.ledgers import open_session
 from sugarbush.api.schemas import SchemaLike, open_schema
-from sugarbush.arguments import names_arguments, require_kind, require_promise
+from sugarbush.arguments import ArrowFrame, names_arguments, pandas_frame, require_promise
 from sugarbush.data.reading import require_column
 from sugarbush.data.records import as_text
 from sugarbush.data.schema import Schema
@@ -31,7 +31,7 @@ _MOST_RECORDS = 10**6
 
 @names_arguments
 def dp_table(
-    frame: pd.DataFrame,
+    frame: pd.DataFrame | ArrowFrame,
     *,
     schema: SchemaLike,
     epsilon: float,
@@ -69,7 +69,7 @@ def dp_table(
     from sugarbush.tables.engines import synthesize_table
 
     own = _table_schema(schema)
-    codes = _table_codes(frame, own)
+    codes = _table_codes(pandas_frame("frame", frame), own)
     require_promise(epsilon, delta)
     try:
         params = SynthesizeMetadataSettings.model_validate({"engine": engine})
@@ -176,7 +176,6 @@ def _table_schema(schema: SchemaLike) -> Schema:
 
 def _table_codes(frame: pd.DataFrame, schema: Schema) -> NDArray[np.int64]:
     """Return the codes (n, d) of the values in the frame, in schema order."""
-    require_kind("frame", frame, pd.DataFrame, "a pandas DataFrame")
     codes = np.empty((len(frame), len(schema.attributes)), dtype=np.int64)
     for place, attribute in enumerate(schema.attributes):
         column = str(attribute.column)

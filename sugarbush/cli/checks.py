@@ -6,6 +6,8 @@ from rich.console import Console
 
 from sugarbush.cli.rehearsals import show_rehearsal
 from sugarbush.data.misspellings import misspellings
+from sugarbush.data.reading import encoding_of_source
+from sugarbush.data.remote import source_of
 from sugarbush.data.schema import Schema
 from sugarbush.errors import FailureError, InputError, PoorRehearsalError
 from sugarbush.generators.openai.address import is_unencrypted
@@ -63,7 +65,7 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
     console.print(f"schema     ok: {count} attribute{'s' if count != 1 else ''}")
     project.label()
     findings = corpus_findings(project)
-    console.print("data       ok")
+    console.print(f"data       ok{_encoding(project)}")
     for line in dropped_rows(findings.tally):
         console.print(f"           {line} (not DP: do not share)", soft_wrap=True)
     for name in findings.unmatched:
@@ -91,6 +93,14 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
         console.print(DOMAIN_NOTICE, soft_wrap=True)
     _check_budget(project, console, findings.fingerprint)
     _check_first_texts(project, console)
+
+
+def _encoding(project: Project) -> str:
+    """Name the encoding of the private file, unless it is UTF-8. No record decides it."""
+    settings, setting = project.settings.prepare, "prepare.file"
+    source = source_of(project.base, settings.file, setting=setting)
+    encoding = encoding_of_source(source, setting=setting, options=settings.read_options)
+    return "" if encoding in (None, "UTF-8") else f": read as {encoding}"
 
 
 def _check_generator(project: Project, console: Console) -> None:

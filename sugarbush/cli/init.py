@@ -20,7 +20,9 @@ from sugarbush.cli.drafts import donated_examples
 from sugarbush.cli.local_model import DEFAULT_MODEL, examples_for, tokens_for
 from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
-from sugarbush.data.reading import column_names, reads_keys
+from sugarbush.data.formats.rows import ReadOptions
+from sugarbush.data.reading import column_names, encoding_of_header, reads_keys
+from sugarbush.data.remote import SQLITE, Source, source_of
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import FailureError, ParamsError, SchemaError
@@ -29,6 +31,12 @@ from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name
 
 _TEXTS = 500  # texts of the first release; a language model on two CPU cores writes them in time
+_FROM = "--from"
+_ESCAPED = r"\\\1"
+_ENCODING = (
+    "The header is not UTF-8. It was read as {0}, so params.yaml sets prepare.encoding: {0}. If "
+    "names look wrong, set the right encoding"
+)
 _SEED = 1  # seed of the clusters that become topics
 
 
@@ -36,18 +44,31 @@ _SEED = 1  # seed of the clusters that become topics
 class OwnData:
     """The options about the user's own data. Paths are as the user wrote them."""
 
-    file: Path
+    file: str
     text_column: str = "text"
     id_column: str | None = None
     user_column: str | None = None
     donated: Path | None = None
     subject: str | None = None
     columns: str | None = None
+    table: str | None = None
+
+    @property
+    def source(self) -> Source:
+        """The private file, folder or database. A relative path starts at the current folder."""
+        return source_of(Path(), self.file, setting=_FROM)
+
+    @property
+    def local_path(self) -> Path | None:
+        """The private file or folder on this machine, or None. It may be a pattern."""
+        if self.file.startswith(SQLITE):
+            return Path(self.file.removeprefix(SQLITE))
+        return self.source if isinstance(self.source, Path) else None
 
     @property
     def has_keys(self) -> bool:
         """Whether the records have keys and no header. A key that few records have is data."""
-        return reads_keys(self.file)
+        return reads_keys(self.source)
 
     @property
     def declared(self) -> tuple[str, ...]:
@@ -69,9 +90,16 @@ def create_project(
     After a failure, the new files are removed. Raises ParamsError, InputError or FailureError."""
     project = project_files()
     keys: tuple[str, ...] = ()
+    encoding: str | None = None
     if user_data is not None:
-        columns = column_names(user_data.file, required=user_data.required, setting="--from")
-        project |= _files_for(folder, user_data, columns)
+        encoding = encoding_of_header(user_data.source, setting=_FROM)
+        columns = column_names(
+            user_data.source,
+            required=user_data.required,
+            setting=_FROM,
+            options=ReadOptions(encoding=encoding, table=user_data.table),
+        )
+        project |= _files_for(folder, user_data, columns, encoding)
         keys = columns if user_data.has_keys else ()
     if (folder / ".dvc").exists():
         project = {name: text for name, text in project.items() if not name.startswith(".dvc/")}
@@ -92,6 +120,8 @@ def create_project(
 
         use_profile(folder, folder / SCHEMA, subject=user_data.subject, console=console)
     _print_next_steps(folder, user_data, console, new=bool(new), keys=keys, profile=profile)
+    if new and encoding is not None:
+        console.print(_ENCODING.format(encoding), markup=False, highlight=False, soft_wrap=True)
 
 
 def update_project(folder: Path, console: Console) -> None:
@@ -115,9 +145,15 @@ def update_project(folder: Path, console: Console) -> None:
         console.print("All generated files are up to date.")
 
 
-def _files_for(folder: Path, user_data: OwnData, columns: tuple[str, ...]) -> dict[str, str]:
+def _files_for(
+    folder: Path, user_data: OwnData, columns: tuple[str, ...], encoding: str | None
+) -> dict[str, str]:
     template = project_files()
-    file = _path_setting(user_data.file, folder)
+    path = user_data.local_path
+    local = "" if path is None else _path_setting(path, folder)
+    file = local or user_data.file
+    if user_data.file.startswith(SQLITE):
+        file = SQLITE + local
     changes: dict[str, Any] = {
         "prepare": {
             "file": file,
@@ -132,16 +168,18 @@ def _files_for(folder: Path, user_data: OwnData, columns: tuple[str, ...]) -> di
         "release": {"texts": _TEXTS},
         "profile": {"columns": list(user_data.declared) or None},
         "privacy": {
-            "dataset": dataset_name(file),
+            "dataset": dataset_name(local or user_data.file.partition("?")[0]),
             "unit": "record" if user_data.user_column is None else "user",
         },
     }
+    options = {"encoding": encoding, "table": user_data.table}
+    changes["prepare"] |= {name: value for name, value in options.items() if value is not None}
     changes |= _generator_changes(user_data)
     changed = changed_text(template[FILE], changes)
     ignored = template[IGNORED]
-    if not file.startswith("../") and not Path(file).is_absolute():
-        escaped = re.sub(r"([\\*?\[\]!#])", r"\\\1", file)
-        ignored += f"# Your private file.\n/{escaped}\n"
+    if path is not None and not local.startswith("../") and not Path(local).is_absolute():
+        special = r"([\\*?\[\]!#])" if path.exists() else r"([\\?\[\]!#])"  # or a pattern with *
+        ignored += f"# Your private file.\n/{re.sub(special, _ESCAPED, local)}\n"
     return {
         FILE: changed.text,
         SCHEMA: _schema_text(user_data, columns, changed.params),
@@ -176,7 +214,8 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
     subject = user_data.subject or SUBJECT
     attributes: tuple[Attribute, ...] = ()
     if user_data.donated is not None:
-        if user_data.donated.resolve() == user_data.file.resolve():
+        private = user_data.local_path
+        if private is not None and user_data.donated.resolve() == private.resolve():
             raise ParamsError(
                 "--donated is the private file (--from). Name a file of donated examples"
             )
@@ -297,7 +336,7 @@ def _print_next_steps(
         say("Without donated examples (--donated), nothing shows how good the texts are.")
 
 
-def own_data(file: Path | None, fields: Mapping[str, Any]) -> OwnData | None:
+def own_data(file: str | None, fields: Mapping[str, Any]) -> OwnData | None:
     """Collect the options that need `--from`. Raises ParamsError if `--from` is missing."""
     given = {name: value for name, value in fields.items() if value is not None}
     if file is not None:

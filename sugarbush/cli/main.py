@@ -93,8 +93,12 @@ def init(
     folder: Annotated[Path, typer.Argument(help="A new or empty folder.")] = BASE,
     *,
     file: Annotated[
-        Path | None,
-        typer.Option("--from", help="Your private file: csv, jsonl or parquet."),
+        str | None,
+        typer.Option("--from", help="Your private file, folder or database."),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(help="Sheet of an xlsx file, or table or SELECT of a database."),
     ] = None,
     text: Annotated[
         str | None, typer.Option(help="The column with the text. Default: text.")
@@ -156,6 +160,7 @@ def init(
         "donated": donated,
         "subject": subject,
         "columns": columns,
+        "table": table,
     }
     user_data = own_data(file, given)
     if update and user_data is not None:

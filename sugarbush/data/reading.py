@@ -1,45 +1,81 @@
-"""Reads the user's files as rows. Errors name file, row and setting, never a value.
+"""Reads the user's data as rows. Errors name file, row and setting, never a value.
 
-A corpus is a csv, jsonl or parquet file, or a folder of such files. A folder is read in the order
-of the file names. A csv or jsonl file may be compressed (`.gz`, `.zst`). A `Source` is a path or a
+A corpus is a file, a folder of files, a dataset folder or a database. A folder is read in the order
+of the file names. A csv or json file may be compressed (`.gz`, `.zst`). A `Source` is a path or a
 URL. Rows are read in batches, so memory does not grow with the number of rows.
 
-The number of a row is the number of its record. In a csv file, the header is row 1, as in a
+The number of a row is the number of its record. In a csv or xlsx file, the header is row 1, as in a
 spreadsheet, so the first record is row 2. A text of several lines is one row, and an empty line
-counts. The number of a jsonl row is its line. The rows of a parquet file and of a frame are counted
-from 1.
+counts. The number of a row of JSON lines is its line. All other rows are counted from 1.
 """
 
 from __future__ import annotations
 
-import codecs
 import csv
 import difflib
 import hashlib
-import io
-import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from sugarbush.data.remote import RemotePath, Source, source_of
+from sugarbush.data.formats.arrow_files import (
+    arrow_names,
+    arrow_rows,
+    parquet_names,
+    parquet_rows,
+)
+from sugarbush.data.formats.csv_files import csv_names, csv_rows
+from sugarbush.data.formats.databases import database_names, database_rows, digest_of_rows
+from sugarbush.data.formats.excel import excel_names, excel_rows
+from sugarbush.data.formats.folders import part_files
+from sugarbush.data.formats.json_files import (
+    json_list_names,
+    json_list_rows,
+    json_names,
+    json_rows,
+)
+from sugarbush.data.formats.rows import (
+    BATCH_ROWS,
+    NO_OPTIONS,
+    Reading,
+    ReadOptions,
+    Row,
+    require_columns,
+)
+from sugarbush.data.formats.text_files import (
+    COMPRESSIONS,
+    header_encoding,
+    not_utf8,
+    shown_encoding,
+)
+from sugarbush.data.remote import Database, File, RemotePath, Source, source_of
 from sugarbush.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_TO_UTF8 = "Save the file as UTF-8, or convert it: iconv -f CP1252 -t UTF-8 OLD > NEW"
-_DELIMITERS = ",;\t|"  # the first one wins a tie
-_FORMATS = ".csv, .jsonl or .parquet, or a folder of them"
-_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
-_FIELD_LIMIT = 2**30
+__all__ = [
+    "Row",
+    "column_names",
+    "digest_of_files",
+    "digest_of_source",
+    "encoding_of_header",
+    "encoding_of_source",
+    "is_missing",
+    "read_rows",
+    "reads_keys",
+    "require_column",
+    "row_batches",
+    "rows_of_frame",
+    "stream_rows",
+]
+
+_FORMATS = ".csv, .jsonl, .json, .parquet, .arrow or .xlsx, or a folder of them"
 _COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/-]{0,63}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}")  # a cell with a text does not match
 _MOST_COLUMNS = 20
@@ -49,23 +85,47 @@ _ARGUMENTS = {
     "prepare.id_column": "record_id",
     "prepare.user_column": "user",
 }
-_BATCH_ROWS = 2**14
-_BLOCK_BYTES = 2**20
 
 
-class Row(NamedTuple):
-    """One record and its number. A row with a `problem` has no fields."""
+class _Format(NamedTuple):
+    """Reads the names of the columns, and the rows. `has_keys` is true if each record names its own
+    fields."""
 
-    number: int
-    fields: dict[str, Any]
-    problem: str = ""
+    names: Callable[[File, Reading], Sequence[str]]
+    rows: Callable[[File, Reading], Iterator[Row]]
+    has_keys: bool = False
+
+
+_CSV = _Format(csv_names, csv_rows)
+_JSON_LINES = _Format(json_names, json_rows, has_keys=True)
+_TEXT = {
+    ".csv": _CSV,
+    ".tsv": _CSV,
+    ".jsonl": _JSON_LINES,
+    ".ndjson": _JSON_LINES,
+    ".json": _Format(json_list_names, json_list_rows, has_keys=True),
+}
+_BY_ENDING = {
+    **{kind + more: form for kind, form in _TEXT.items() for more in ("", *COMPRESSIONS)},
+    ".parquet": _Format(parquet_names, parquet_rows),
+    ".arrow": _Format(arrow_names, arrow_rows),
+    ".feather": _Format(arrow_names, arrow_rows),
+    ".xlsx": _Format(excel_names, excel_rows),
+}
 
 
 def read_rows(
-    path: Source, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
+    path: Source,
+    *,
+    setting: str,
+    wanted: Mapping[str, str],
+    all_columns: bool = False,
+    options: ReadOptions = NO_OPTIONS,
 ) -> tuple[Row, ...]:
     """Read all rows of `path`, as `row_batches` does."""
-    batches = row_batches(path, setting=setting, wanted=wanted, all_columns=all_columns)
+    batches = row_batches(
+        path, setting=setting, wanted=wanted, all_columns=all_columns, options=options
+    )
     return tuple(row for _, rows in batches for row in rows)
 
 
@@ -82,30 +142,40 @@ def row_batches(
     wanted: Mapping[str, str],
     all_columns: bool = False,
     broken: bool = False,
+    options: ReadOptions = NO_OPTIONS,
 ) -> Iterator[tuple[Source, list[Row]]]:
-    """Yield the rows of a file, or of all files of a folder, as batches with their file.
+    """Yield the rows of a source as batches with their file.
 
-    `wanted` maps each required column to the setting that names the column. `all_columns` reads the
-    other columns too. With `broken`, a csv row with a wrong number of cells is a row with a
-    problem. Raises InputError that names the file, the row or byte, and `setting`.
+    `wanted` maps each required column to the setting that names the column. A column inside a
+    record of json, parquet, Arrow or a database has a dotted path. `all_columns` reads the other
+    columns too. With `broken`, a csv row with a wrong number of cells is a row with a problem.
+    Raises InputError that names the file, the row or byte, and `setting`.
     """
+    reading = Reading(setting, wanted, all_columns, broken, options)
     empty = True
     for file in part_files(path, setting=setting):
-        parquet = partial(_parquet, all_columns=all_columns)
-        csv_ = partial(_csv, broken=broken)
-        reader = _of_format(file, setting, csv_=csv_, jsonl=_jsonl, parquet=parquet)
-        rows = iter(reader(file, setting, wanted))
-        with file.reading() if isinstance(file, RemotePath) else _opening(file, setting):
-            while batch := list(islice(rows, _BATCH_ROWS)):
+        with _opening(file, setting):
+            rows = _rows(file, reading)
+            while batch := list(islice(rows, BATCH_ROWS)):
                 empty = False
                 yield file, batch
     if empty:
         raise InputError(f"{path}: has no rows (setting {setting})")
 
 
+def _rows(source: Source, reading: Reading) -> Iterator[Row]:
+    if isinstance(source, Database):
+        return database_rows(source, reading)
+    return _format_of(source, reading.setting).rows(source, reading)
+
+
 @contextmanager
 def _opening(path: Source, setting: str) -> Iterator[None]:
-    """Convert an error of opening a local file to an InputError that names `setting`."""
+    """Convert an error of opening a file to an InputError that names `setting`."""
+    if isinstance(path, RemotePath):
+        with path.reading():
+            yield
+        return
     try:
         yield
     except FileNotFoundError:
@@ -114,67 +184,81 @@ def _opening(path: Source, setting: str) -> Iterator[None]:
         raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
 
 
-def part_files(path: Source, *, setting: str) -> list[Source]:
-    """List the files of a corpus by name. Raises InputError for an empty folder."""
-    if not path.is_dir():
-        return [path]
-    files = [f for f in path.iterdir() if not f.name.startswith((".", "_"))]
-    if not files:
-        raise InputError(f"{path}: the folder has no file (setting {setting})")
-    return sorted(files, key=str)
-
-
-def _of_format(
-    path: Source, setting: str, *, csv_: Reader, jsonl: Reader, parquet: Reader
-) -> Reader:
+def _format_of(path: File, setting: str) -> _Format:
     name = path.name.lower()
-    readers = {".csv": csv_, ".jsonl": jsonl, ".ndjson": jsonl}
-    named = {kind + more: r for kind, r in readers.items() for more in ("", *_COMPRESSIONS)}
-    for ending, reader in {**named, ".parquet": parquet}.items():
+    for ending, form in _BY_ENDING.items():
         if name.endswith(ending):
-            return reader
+            return form
     raise InputError(f"{path}: expected {_FORMATS} (setting {setting})")
 
 
-Reader = Callable[..., Any]
+def column_names(
+    path: Source,
+    *,
+    required: Mapping[str, str],
+    setting: str,
+    options: ReadOptions = NO_OPTIONS,
+) -> tuple[str, ...]:
+    """Return the column names of a private source. The result and errors show no value.
 
-
-def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> tuple[str, ...]:
-    """Return the column names of a private file. The result and errors show no value.
-
-    The names are the header of a csv file, the keys of the first jsonl object, or the schema of a
-    parquet file. In a csv file without a header, the first line is a private record. Therefore the
-    names must include all `required` columns. Names that look like data are omitted. `required`
-    maps a column to the setting that names the column. Raises InputError that names the file and
-    `setting`.
+    The names are a header, the keys of the first json object, or the columns of a table. In a file
+    without a header, the first line is a private record. Therefore the names must include all
+    `required` columns. Names that look like data are omitted. `required` maps a column to the
+    setting that names the column. Raises InputError that names the file and `setting`.
     """
     path = part_files(path, setting=setting)[0]
-    header = partial(_csv_header, required=required)
-    reader = _of_format(path, setting, csv_=header, jsonl=_first_keys, parquet=_parquet_names)
+    reading = Reading(setting, required, options=options)
     try:
-        names = reader(path)
+        if isinstance(path, Database):
+            names = database_names(path, reading)
+        else:
+            names = _format_of(path, setting).names(path, reading)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         reason = "not found" if missing else error.strerror or "cannot be decompressed"
         raise InputError(f"{path}: {reason} (setting {setting})") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is not UTF-8. {_TO_UTF8} (setting {setting})") from None
+        raise InputError(f"{path}: is not UTF-8. {not_utf8(setting)} (setting {setting})") from None
     except (ValueError, RecursionError, csv.Error, pa.ArrowException):
+        kind = "" if isinstance(path, Database) else f" as {path.suffix}"
         raise InputError(
-            f"{path}: its column names cannot be read as {path.suffix} (setting {setting})"
+            f"{path}: its column names cannot be read{kind} (setting {setting})"
         ) from None
     if not names:
         raise InputError(f"{path}: has no rows (setting {setting})")
-    _require(path, required, names)
+    if not isinstance(path, Database):
+        require_columns(path, required, names)
     return tuple(dict.fromkeys(name for name in names if _COLUMN_NAME.fullmatch(name)))
 
 
+def encoding_of_source(path: Source, *, setting: str, options: ReadOptions) -> str | None:
+    """Return the encoding of a text file, or of the first file of a folder.
+
+    Returns None for every other source. The byte order mark and the setting decide, and no record.
+    """
+    file = part_files(path, setting=setting)[0]
+    if isinstance(file, Database) or _format_of(file, setting) not in _TEXT.values():
+        return None
+    with _opening(file, setting):
+        return shown_encoding(file, options.encoding)
+
+
+def encoding_of_header(path: Source, *, setting: str) -> str | None:
+    """Return the value of prepare.encoding for a csv file with a header that is not UTF-8.
+
+    Returns None for every other source. No record decides.
+    """
+    file = part_files(path, setting=setting)[0]
+    if isinstance(file, Database) or _format_of(file, setting) is not _CSV:
+        return None
+    with _opening(file, setting):
+        return header_encoding(file)
+
+
 def reads_keys(path: Source) -> bool:
-    """Return whether the records of a file, or of the first file of a folder, have keys."""
-    name = part_files(path, setting="--from")[0].name.lower()
-    for compression in _COMPRESSIONS:
-        name = name.removesuffix(compression)
-    return name.endswith((".jsonl", ".ndjson"))
+    """Return whether the records of a source, or of the first file of a folder, have keys."""
+    file = part_files(path, setting="--from")[0]
+    return not isinstance(file, Database) and _format_of(file, "--from").has_keys
 
 
 def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
@@ -183,56 +267,32 @@ def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
     A remote file contributes `RemotePath.listed` instead of its content. Raises InputError that
     names file and setting.
     """
-    whole = hashlib.sha256()
     sources = (source_of(base, name, setting=setting) for name in names)
+    return _digest_of_files(sources, setting=setting)
+
+
+def digest_of_source(
+    source: Source, *, setting: str, wanted: Mapping[str, str], options: ReadOptions
+) -> bytes:
+    """Compute the digest of a file or folder as `digest_of_files` does, or the digest of the
+    wanted columns of a database."""
+    if isinstance(source, Database):
+        return digest_of_rows(source, Reading(setting, wanted, options=options))
+    return _digest_of_files([source], setting=setting)
+
+
+def _digest_of_files(sources: Iterable[Source], *, setting: str) -> bytes:
+    whole = hashlib.sha256()
     files = (part_files(source, setting=setting) for source in sources)
     for path in (path for parts in files for path in parts):
         if isinstance(path, RemotePath):
             whole.update(path.listed())
-        else:
+        elif isinstance(path, Path):
             with _opening(path, setting), path.open("rb") as file:
                 whole.update(hashlib.file_digest(file, "sha256").digest())
+        else:
+            raise InputError(f"{path}: expected a file, not a database (setting {setting})")
     return whole.digest()
-
-
-def _csv_header(path: Source, *, required: Collection[str]) -> Sequence[str]:
-    with _open(path) as file:
-        return next(_cells(file, required), [])
-
-
-def _cells(lines: Iterator[str], required: Collection[str]) -> Iterator[list[str]]:
-    """Yield the cells of each row. The delimiter gives the first line the most `required` columns,
-    and then the most cells.
-
-    Spreadsheets write semicolons where the decimal sign is a comma.
-
-    >>> list(_cells(iter(["no;text\\n", "1;good, but late\\n"]), {"text"}))
-    [['no', 'text'], ['1', 'good, but late']]
-    """
-    csv.field_size_limit(_FIELD_LIMIT)
-    first = next(lines, "")
-
-    def fit(delimiter: str) -> tuple[int, int]:
-        cells = next(csv.reader([first], delimiter=delimiter), [])
-        return len(set(required) & set(cells)), len(cells)
-
-    delimiter = max(_DELIMITERS, key=fit)
-    yield from csv.reader(chain([first] if first else [], lines), delimiter=delimiter, strict=True)
-
-
-def _first_keys(path: Source) -> Sequence[str]:
-    with _open(path, newline="\n") as file:
-        first = next((line for line in file if line.strip()), "{}")
-    fields = json.loads(first)
-    if not isinstance(fields, dict):
-        raise ValueError("the first line is not a JSON object")
-    return list(fields)
-
-
-def _parquet_names(path: Source) -> Sequence[str]:
-    with path.open("rb") as file:
-        names: list[str] = pq.read_schema(file).names
-    return names
 
 
 def rows_of_frame(
@@ -280,141 +340,3 @@ def is_missing(value: Any) -> bool:
     import pandas as pd  # a slow import, which texts do not need
 
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
-
-
-def _require(path: Source, required: Mapping[str, str], present: Iterable[str]) -> None:
-    """Raise InputError if a column is missing.
-
-    The message does not list the existing columns. The first line of a csv file without a header
-    is a private record.
-    """
-    have = set(present)
-    for column, asked_by in required.items():
-        if column not in have:
-            raise InputError(f"{path}: has no column '{column}', which {asked_by} names")
-
-
-def _open_bytes(path: Source) -> IO[bytes]:
-    file, kind = path.open("rb"), _COMPRESSIONS.get(path.suffix.lower())
-    return file if kind is None else pa.CompressedInputStream(file, kind)
-
-
-def _open(path: Source, newline: str = "") -> IO[str]:
-    return io.TextIOWrapper(_open_bytes(path), encoding="utf-8-sig", newline=newline)
-
-
-def _lines(path: Source, setting: str, newline: str = "") -> Iterator[str]:
-    try:
-        with _open(path, newline) as file:
-            yield from file
-    except UnicodeDecodeError:
-        raise _not_utf8(path, setting) from None
-    except (pa.ArrowException, EOFError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise InputError(f"{path}: cannot be decompressed (setting {setting})") from None
-
-
-def _not_utf8(path: Source, setting: str) -> InputError:
-    """Return an error that names the first line and byte that are not UTF-8."""
-    line, offset, left = 1, 0, b""
-    with _open_bytes(path) as file:
-        while True:
-            block = file.read(_BLOCK_BYTES)
-            data = left + block
-            try:
-                _, used = codecs.utf_8_decode(data, "strict", not block)
-            except UnicodeDecodeError as error:
-                line += data.count(b"\n", 0, error.start)
-                return InputError(
-                    f"{path}, line {line}: is not UTF-8 at byte {offset + error.start}. "
-                    f"{_TO_UTF8} (setting {setting})"
-                )
-            line, offset, left = line + data.count(b"\n", 0, used), offset + used, data[used:]
-
-
-def _csv(
-    path: Source, setting: str, required: Mapping[str, str], *, broken: bool = False
-) -> Iterator[Row]:
-    lines = _cells(_lines(path, setting), required)
-    number = 1
-    try:
-        header = next(lines, None)
-        if header is None:
-            return
-        _require(path, required, header)
-        if any(header.count(name) > 1 for name in required):
-            raise InputError(f"{path}, row 1: names a column twice (setting {setting})")
-        for number, cells in enumerate(lines, start=2):  # the header is row 1
-            if not cells:
-                continue
-            if len(cells) == len(header):
-                yield Row(number, dict(zip(header, cells, strict=True)))
-                continue
-            problem = (
-                f"has {len(cells)} cells, but the header (row 1) has {len(header)}. A cell with a "
-                "delimiter or a line break needs quotes"
-            )
-            if not broken:
-                raise InputError(f"{path}, row {number}: {problem} (setting {setting})")
-            yield Row(number, {}, problem)
-    except csv.Error:
-        raise InputError(
-            f"{path}, row {number + 1}: is not csv. Look for an open quote (setting {setting})"
-        ) from None
-
-
-def _jsonl(path: Source, setting: str, required: Mapping[str, str]) -> Iterator[Row]:
-    seen: set[str] = set()
-    number = 0
-    for number, line in enumerate(_lines(path, setting, newline="\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError):
-            raise InputError(f"{path}, row {number}: is not JSON (setting {setting})") from None
-        if not isinstance(fields, dict):
-            raise InputError(f"{path}, row {number}: is not a JSON object (setting {setting})")
-        seen.update(fields)
-        yield Row(number, fields)
-    if seen:
-        _require(path, required, seen)
-
-
-def _parquet(
-    path: Source, setting: str, required: Mapping[str, str], *, all_columns: bool
-) -> Iterator[Row]:
-    with path.open("rb") as file:
-        try:
-            names = pq.read_schema(file).names
-            _require(path, required, names)
-            if any(names.count(name) > 1 for name in required):
-                raise InputError(f"{path}: names a column twice (setting {setting})")
-            table = pq.ParquetFile(file, pre_buffer=False)  # True keeps all rows in memory
-        except (pa.ArrowException, OSError):
-            raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
-        yield from _parquet_rows(path, table, setting, None if all_columns else list(required))
-
-
-def _parquet_rows(
-    path: Source, table: pq.ParquetFile, setting: str, columns: list[str] | None
-) -> Iterator[Row]:
-    number = 0
-    try:
-        for batch in table.iter_batches(_BATCH_ROWS, columns=columns):
-            names = batch.schema.names
-            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                number += 1
-                yield Row(number, dict(zip(names, values, strict=True)))
-    except (pa.ArrowException, OSError):
-        raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
-    except UnicodeDecodeError:
-        raise InputError(
-            f"{path}, after row {number}: a text is not UTF-8 (setting {setting})"
-        ) from None
-    except (ValueError, OverflowError):  # a date before year 1, for example
-        raise InputError(
-            f"{path}, after row {number}: a value cannot be read. Save the column as text "
-            f"(setting {setting})"
-        ) from None

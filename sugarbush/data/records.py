@@ -6,6 +6,7 @@ Donated examples, which are public, become records with labels.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time
 from decimal import Decimal
@@ -23,6 +24,7 @@ from sugarbush.privacy.users import is_user_name, normalised_user
 
 _SHOWN_ROWS = 5
 _HEADER = " The header is row 1."
+_WITH_HEADER = re.compile(r"\.(csv|tsv|xlsx)", re.IGNORECASE)
 _EXACT_AS_FLOAT = 2**53  # as a float, 2^53 + 1 is rounded to 2^53
 
 
@@ -81,7 +83,7 @@ def usable(
         problem, numbers = next(iter(bad.items()))
         raise InputError(
             f"{source}, {_rows(numbers)}: {problem} (setting {setting}). Fix the file, or set "
-            f"prepare.bad_rows: drop.{_HEADER if '.csv' in source.lower() else ''}"
+            f"prepare.bad_rows: drop.{_HEADER if _WITH_HEADER.search(source) else ''}"
         )
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
 

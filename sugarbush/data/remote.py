@@ -1,7 +1,8 @@
-"""Reads private files from another file system, such as `s3://bucket/corpus/`, with fsspec.
+"""Finds the private source in a setting, and reads files from another file system with fsspec.
 
-Credentials come from the environment variables of each file system, such as `AWS_ACCESS_KEY_ID` and
-`AWS_ENDPOINT_URL`. A URL with a password is refused, because settings are public.
+A file system has a URL such as `s3://bucket/corpus/`. Credentials come from the environment
+variables of each file system, such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`. A URL with a
+password is refused, because settings are public.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from sugarbush.errors import InputError
+from sugarbush.errors import InputError, UsageError
 from sugarbush.paths import find_input
+from sugarbush.settings import SECRET, has_secret
 
 # File systems list the checksum or the time of change of a file under one of these names.
 _MARKS = ["ETag", "etag", "md5Hash", "content_md5", "LastModified", "mtime", "updated", "created"]
+SQLITE = "sqlite:///"  # followed by a path
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
@@ -30,6 +33,15 @@ def is_remote(name: str) -> bool:
     (True, False, False)
     """
     return _URL.match(name) is not None and not name.startswith("file://")
+
+
+def is_database(name: str) -> bool:
+    """Return whether a setting names a database.
+
+    >>> is_database("postgresql://host/shop"), is_database("sqlite:///shop.db"), is_database("a.db")
+    (True, True, False)
+    """
+    return name.startswith(("postgresql://", "sqlite://"))
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,7 @@ class RemotePath:
                 f"{self.url}: needs the package {error.name or 'of its file system'} (for s3: "
                 f"the extra s3) (setting {self.setting})"
             ) from None
-        except InputError:
+        except UsageError:  # such as a missing extra
             raise
         except Exception as error:
             raise InputError(
@@ -114,11 +126,28 @@ class RemotePath:
         return fsspec.filesystem(self.url.partition("://")[0], use_listings_cache=False)
 
 
-Source = Path | RemotePath
+@dataclass(frozen=True)
+class Database:
+    """A database at `url`. A relative path of SQLite starts at `base`."""
+
+    url: str
+    base: Path
+
+    def __str__(self) -> str:
+        return self.url
+
+
+File = Path | RemotePath
+Source = File | Database
 
 
 def source_of(base: Path, name: str, *, setting: str) -> Source:
-    """Return the private file or folder that a setting names."""
+    """Return the private file, folder or database that a setting names. Raises InputError for a
+    URL with a password."""
+    if has_secret(name):
+        raise InputError(f"{setting}: {SECRET}")
+    if is_database(name):
+        return Database(name, base)
     if is_remote(name):
         return RemotePath(name, setting)
     return find_input(base, name.removeprefix("file://"))

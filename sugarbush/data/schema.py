@@ -35,6 +35,7 @@ import bisect
 import difflib
 import itertools
 import math
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -344,11 +345,13 @@ def _bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
 
 
 def spelling(value: object) -> str:
-    """Convert a value to text. 3, 3.0 and '3' become '3', and True becomes 'true'."""
+    """Convert a value to text. 3, 3.0, Decimal('3.00') and '3' become '3'; True becomes 'true'."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
+    if isinstance(value, Decimal) and value.is_finite():
+        return f"{value.normalize():f}"
     return str(value)
 
 

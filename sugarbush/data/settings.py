@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from sugarbush.data.formats.rows import ReadOptions
 from sugarbush.settings import AtLeastOne, Section
 
 EXAMPLE_FOLDER = "data/public/example/"
@@ -30,11 +32,19 @@ class BadRows(StrEnum):
     DROP = "drop"
 
 
+# Codecs that are no encodings of a file, or that execute escapes in a text.
+_NO_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+
+
 class PrepareSettings(Section):
     """How the private file is read and split."""
 
     file: str = EXAMPLE_FILE
-    """The private file or folder: csv, jsonl (also .gz, .zst) or parquet. URLs: s3://."""
+    """The private file, folder or database, also a URL: s3://, postgresql://, sqlite:///."""
+    encoding: str | None = None
+    """Encoding of csv and json files without a byte order mark, such as cp1252; null: UTF-8."""
+    table: str | None = None
+    """Sheet of an xlsx file, or table or SELECT of a database; null: the only one that fits."""
     text_column: str = "text"
     """Column of the texts."""
     id_column: str | None = None
@@ -57,3 +67,22 @@ class PrepareSettings(Section):
     """Minimum number of training records; a smaller corpus is refused."""
     bad_rows: BadRows = BadRows.REFUSE
     """refuse: stop at a row without a usable text; drop: omit the row."""
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """How to read the private file."""
+        return ReadOptions(encoding=self.encoding, table=self.table)
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_an_encoding(cls, encoding: str | None) -> str | None:
+        if encoding is None:
+            return None
+        try:
+            name = codecs.lookup(encoding).name
+            "text".encode(encoding)  # raises LookupError for a codec of bytes
+        except (LookupError, ValueError):
+            raise ValueError("is not the name of an encoding, such as cp1252") from None
+        if name.replace("_", "-") in _NO_ENCODINGS:
+            raise ValueError("is not an encoding of files. Choose another one, such as cp1252")
+        return encoding

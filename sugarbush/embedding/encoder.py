@@ -95,10 +95,11 @@ class Encoder:
         shapes where a test with public texts gave the bits of single texts on this machine
         (`transformer`). A plug-in promises the same (`EncoderPlugin`).
 
-        The encoder reads only the first `max_tokens` tokens of a text. A text without a token gets
-        the first unit vector. Raises ParamsError if `embedding.model` cannot be loaded, or if
-        `embedding.max_tokens` is too large for the model. Raises PrivacyError if PyTorch multiplies
-        in less than float32. Raises StorageError if the cache cannot be written.
+        The encoder reads only the first `max_tokens` tokens of a text. If the model reads fewer
+        tokens, a transformer reads the text in windows (`transformer`), and another model reads
+        the beginning. A text without a token gets the first unit vector. Raises ParamsError if
+        `embedding.model` cannot be loaded. Raises PrivacyError if PyTorch multiplies in less than
+        float32. Raises StorageError if the cache cannot be written.
         """
         distinct = list(dict.fromkeys(texts))
         index_by_text = {text: i for i, text in enumerate(distinct)}
@@ -154,13 +155,7 @@ class Encoder:
     def _model(self) -> Transformer | _WholeTexts:
         if self._plugin is not None:
             return _WholeTexts(self._plugin, batched=_equal_alone(self._plugin))
-        model = _load(model_folder(self._params.model))
-        if self._params.max_tokens > model.most_tokens:
-            raise ParamsError(
-                f"params.yaml: embedding.max_tokens: the model reads at most {model.most_tokens} "
-                f"tokens (got {self._params.max_tokens})"
-            )
-        return model
+        return _load(model_folder(self._params.model))
 
 
 @dataclass(frozen=True)
@@ -179,9 +174,10 @@ class _WholeTexts:
         self, texts: Sequence[str], max_tokens: int
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
         size = _TEXTS_PER_WRITE if self.batched else 1
+        tokens = int(min(max_tokens, self.most_tokens))
         for start in range(0, len(texts), size):
             chunk = [well_formed(text) for text in texts[start : start + size]]
-            vectors = self.plugin.embed(chunk, max_tokens=max_tokens)
+            vectors = self.plugin.embed(chunk, max_tokens=tokens)
             yield list(range(start, start + len(chunk))), unit(np.asarray(vectors))
 
 

@@ -14,5 +14,5 @@ class EmbeddingSettings(Section):
 
     model: str = "bundled"
     """bundled (MiniLM), a sentence-transformers name or folder, or a registered encoder."""
-    max_tokens: Annotated[int, Field(ge=8)] = 128
-    """Maximum number of tokens that the encoder reads of a text; bundled: at most 256."""
+    max_tokens: Annotated[int, Field(ge=8)] = 1024
+    """Maximum number of tokens that the encoder reads of a text; bundled: 256 at a time."""

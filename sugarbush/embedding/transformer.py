@@ -6,6 +6,9 @@ Texts share a batch only in a shape that passed a test in this process: at every
 beside other texts, public token ids have the bits of the reference shape. In all other shapes, each
 text is embedded alone.
 
+A text with more tokens than the model reads is embedded in windows. The vector of the text is the
+mean of the windows' vectors, weighted by their tokens and scaled to length 1.
+
 Assumption: a matrix library chooses the order of its sums by shapes and positions, never by the
 numbers. Then the test with public texts holds for private texts too (docs/decisions/embeddings.md).
 """
@@ -13,7 +16,7 @@ numbers. Then the test with public texts holds for private texts too (docs/decis
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,17 +59,19 @@ class Transformer:
         Guarantee: a vector depends on its own text alone, bit for bit (see the module).
         """
         require_float32(self.device)
-        tokens = self._tokenize(texts, max_tokens)
+        windows = self._tokenize(texts, max_tokens)
+        tokens = [window for of_text in windows for window in of_text]
         with _workers(self.device) as pool:
             sizes = self._batch_sizes([len(t) for t in tokens], pool)
             batches = _batches([len(t) for t in tokens], sizes)
-            yield from pool.map(
+            vectors = pool.map(
                 lambda batch: (
                     batch,
                     self._forward([tokens[i] for i in batch], sizes[len(tokens[batch[0]])]),
                 ),
                 batches,
             )
+            yield from _means(windows, vectors)
 
     def _batch_sizes(self, lengths: Sequence[int], pool: ThreadPoolExecutor) -> dict[int, int]:
         """Return the number of rows of a batch, by the number of tokens."""
@@ -90,7 +95,7 @@ class Transformer:
         """Return whether vectors of public token ids have equal bits at all positions of `shape`,
         beside equal and beside other rows."""
         rows, length = shape
-        ids = self._tokenize([PROBE], min(self.most_tokens, 64))[0]
+        ids = self._tokenize([PROBE], min(self.most_tokens, 64))[0][0]
         tests = [[ids[(i + j) % len(ids)] for j in range(length)] for i in range(_TEST_ROWS)]
         reference_rows = 1 if self.alone else rows
         references = [self._whole_batch([test], reference_rows) for test in tests]
@@ -121,36 +126,85 @@ class Transformer:
     def agrees_with_library(self) -> bool:
         """Return whether the library's own `encode` gives the same vector for a test text."""
         try:
-            vector = self._forward(self._tokenize([PROBE], min(self.most_tokens, 64)), 1)
+            vector = self._forward(self._tokenize([PROBE], min(self.most_tokens, 64))[0], 1)
             expected = unit(np.asarray(self.network.encode([PROBE], show_progress_bar=False)))
         except Exception:  # the model needs more than token ids
             return False
         return vector.shape == expected.shape and bool((vector * expected).sum() > _SAME_COSINE)
 
-    def _tokenize(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
-        """Return at most `max_tokens` token ids of each text.
+    def _tokenize(self, texts: Sequence[str], max_tokens: int) -> list[list[list[int]]]:
+        """Return the token ids of the windows of each text: at most `max_tokens` in all.
 
         A long text is cut before the tokenizer reads it, because tokenizing all of it is slow.
         """
-        tokens: list[list[int]] = [[] for _ in texts]
+        size = min(max_tokens, self.most_tokens)
+        has_windows = getattr(self.tokenizer, "is_fast", False)
+        most = max_tokens // size if has_windows else 1
+        windows: list[list[list[int]]] = [[] for _ in texts]
         open_places = list(range(len(texts)))
         characters = _CHARACTERS_PER_TOKEN * max_tokens
         while open_places:
             encoded = self.tokenizer(
                 [well_formed(texts[i][:characters]) for i in open_places],
                 truncation=True,
-                max_length=max_tokens,
+                max_length=size,
+                return_overflowing_tokens=most > 1,
                 padding=False,
                 return_attention_mask=False,
                 return_token_type_ids=False,
-            )["input_ids"]
-            for i, ids in zip(open_places, encoded, strict=True):
-                tokens[i] = ids
+            )
+            places = range(len(open_places))
+            for i in open_places:
+                windows[i] = []
+            for place, ids in zip(
+                encoded.get("overflow_to_sample_mapping", places), encoded["input_ids"], strict=True
+            ):
+                if len(windows[open_places[place]]) < most:
+                    windows[open_places[place]].append(ids)
             open_places = [
-                i for i in open_places if len(texts[i]) > characters and len(tokens[i]) < max_tokens
+                i
+                for i in open_places
+                if len(texts[i]) > characters and sum(map(len, windows[i])) < most * size
             ]
             characters *= 4
-        return tokens
+        return windows
+
+
+def _means(
+    windows: Sequence[Sequence[Sequence[int]]],
+    vectors: Iterable[tuple[list[int], NDArray[np.float32]]],
+) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
+    """Yield indices of texts and their vectors, when all vectors of their windows have arrived.
+
+    `vectors` has the indices of the windows of all texts, one after another. The sum of a text is
+    in the order of its windows, so it depends on this text alone.
+    """
+    owners = [i for i, of_text in enumerate(windows) for _ in of_text]
+    firsts = np.cumsum([0, *map(len, windows)])
+    arrived: dict[int, dict[int, NDArray[np.float32]]] = defaultdict(dict)
+    for batch, rows in vectors:
+        done: list[int] = []
+        finished: list[NDArray[np.float32]] = []
+        for window, row in zip(batch, rows, strict=True):
+            i = owners[window]
+            arrived[i][window - int(firsts[i])] = row
+            if len(arrived[i]) == len(windows[i]):
+                parts = arrived.pop(i)
+                lengths = [len(ids) for ids in windows[i]]
+                done.append(i)
+                finished.append(_mean([parts[k] for k in range(len(parts))], lengths))
+        if done:
+            yield done, np.stack(finished)
+
+
+def _mean(vectors: Sequence[NDArray[np.float32]], weights: Sequence[int]) -> NDArray[np.float32]:
+    if len(vectors) == 1:
+        return vectors[0]
+    total = np.zeros(len(vectors[0]), dtype=np.float64)
+    for vector, weight in zip(vectors, weights, strict=True):
+        total += weight * vector.astype(np.float64)
+    mean: NDArray[np.float32] = unit(total[None, :] / sum(weights))[0]
+    return mean
 
 
 @contextmanager

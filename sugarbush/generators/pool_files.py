@@ -85,5 +85,5 @@ def _column(
     from sugarbush.data.reading import read_rows  # slow, and only a pool needs it
 
     rows = read_rows(path, setting=setting, wanted={column: f"{setting}.text_column"})
-    cells = (row.fields[column] for row in rows)
+    cells = (row.fields.get(column) for row in rows)  # an object may lack the key
     return tuple(dict.fromkeys(cell for cell in cells if isinstance(cell, str) and cell.strip()))

@@ -268,13 +268,13 @@ class CRT(CrtSettings, TrainedMethod):
         rows = read_rows(path, setting="methods.crt.known", wanted={column: "prepare.text_column"})
         special = special_tokens(inputs.public.pretrained, self)
         for row in rows:
-            if marks := [token for token in special if token in str(row.fields[column])]:
+            if marks := [token for token in special if token in str(row.fields.get(column))]:
                 raise InputError(
                     f"{path}, row {row.number}: contains {marks[0]!r}, the mask or a special token "
                     "of the model. Remove the token from the text, or remove the row (setting "
                     "methods.crt.known)"
                 )
-        return sentences_of(str(row.fields[column]) for row in rows)
+        return sentences_of(str(row.fields.get(column)) for row in rows)
 
     def mechanism(
         self, screened: Screened, *, gamma: float, delta: float, delta_2: float = 0.0

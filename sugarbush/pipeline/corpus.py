@@ -110,7 +110,13 @@ def read_corpus(project: Project) -> SplitCorpus:
     wanted = wanted_columns(settings, project.schema, private=True)
 
     def batches() -> Iterator[tuple[str, Sequence[Row]]]:
-        for file, rows in row_batches(path, setting="prepare.file", wanted=wanted, broken=True):
+        for file, rows in row_batches(
+            path,
+            setting="prepare.file",
+            wanted=wanted,
+            broken=True,
+            options=settings.read_options,
+        ):
             yield str(file), rows
 
     return SplitCorpus(

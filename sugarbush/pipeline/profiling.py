@@ -17,7 +17,7 @@ from sugarbush.data.private_store import TRAIN, keyed_digest
 from sugarbush.data.reading import (
     Row,
     column_names,
-    digest_of_files,
+    digest_of_source,
     reads_keys,
     require_column,
     row_batches,
@@ -273,15 +273,21 @@ def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
     )
 
     def batches() -> Iterator[tuple[str, Sequence[Row]]]:
-        for file, rows in row_batches(path, setting="prepare.file", wanted=wanted, broken=True):
+        for file, rows in row_batches(
+            path,
+            setting="prepare.file",
+            wanted=wanted,
+            broken=True,
+            options=settings.prepare.read_options,
+        ):
             yield str(file), rows
 
     return ProfileRequest(
         project=project,
         columns=columns,
         batches=batches,
-        digest=lambda: digest_of_files(
-            project.base, [settings.prepare.file], setting="prepare.file"
+        digest=lambda: digest_of_source(
+            path, setting="prepare.file", wanted=wanted, options=settings.prepare.read_options
         ),
         donated=lambda: _donated_texts(project),
         encoder=lambda: project.encoder(private=False),
@@ -343,7 +349,9 @@ def profiled_columns(settings: ProjectSettings, *, base: Path) -> tuple[str, ...
         names = (
             ()
             if reads_keys(path)
-            else column_names(path, required=required, setting="prepare.file")
+            else column_names(
+                path, required=required, setting="prepare.file", options=prepare.read_options
+            )
         )
         columns = tuple(name for name in names if name not in others)
         what = "the header of the file"

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from sugarbush.data.reading import part_files
+from sugarbush.data.formats.folders import part_files
 from sugarbush.data.records import Record
 from sugarbush.data.remote import Source, source_of
 from sugarbush.errors import InputError

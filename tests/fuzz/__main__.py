@@ -52,6 +52,9 @@ class Target:
 TARGETS = {
     "csv": Target(records.csv_files, records.more_damaged_csv, records.read_csv),
     "jsonl": Target(records.jsonl_files, records.more_damaged_jsonl, records.read_jsonl),
+    "json": Target(records.json_files, records.more_damaged_json, records.read_json),
+    "arrow": Target(records.arrow_files, records.more_damaged_arrow, records.read_arrow),
+    "xlsx": Target(records.xlsx_files, records.more_damaged_xlsx, records.read_xlsx),
     "parquet": Target(records.parquet_files, records.more_damaged_parquet, records.read_parquet),
     "frame": Target(records.frames, records.more_damaged_frame, records.read_frame),
     "schema": Target(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -79,6 +81,10 @@ def _csv() -> bytes:
     return "\r\n".join(lines).encode()
 
 
+def _json(rows: Any) -> bytes:
+    return json.dumps(list(rows)).encode()
+
+
 def _jsonl(rows: Any) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
@@ -135,6 +141,18 @@ def read_jsonl(case: tuple[bytes, PrepareSettings], folder: Path) -> None:
     _read(*case, "rows.jsonl", folder)
 
 
+def read_json(case: tuple[bytes, PrepareSettings], folder: Path) -> None:
+    _read(*case, "rows.json", folder)
+
+
+def read_arrow(case: tuple[bytes, PrepareSettings], folder: Path) -> None:
+    _read(*case, "rows.arrow", folder)
+
+
+def read_xlsx(case: tuple[bytes, PrepareSettings], folder: Path) -> None:
+    _read(*case, "rows.xlsx", folder)
+
+
 def read_parquet(case: tuple[bytes, PrepareSettings], folder: Path) -> None:
     _read(*case, "rows.parquet", folder)
 
@@ -152,11 +170,41 @@ def more_damaged_jsonl(case: File, rng: Random) -> File:
     return content, rng.choice(SETTINGS)
 
 
+def more_damaged_json(case: File, rng: Random) -> File:
+    content = more_damaged(case[0], rng) if rng.random() < 0.3 else _json(odd_rows(rng, odd_value))
+    return content, rng.choice(SETTINGS)
+
+
+def more_damaged_arrow(case: File, rng: Random) -> File:
+    content = _arrow(_odd_types(rng))
+    if rng.random() < 0.5:
+        content = more_damaged(rng.choice((case[0], content)), rng)
+    return content, rng.choice(SETTINGS)
+
+
+def more_damaged_xlsx(case: File, rng: Random) -> File:
+    """The zip file has a checksum for each part, so the part inside is damaged."""
+    if rng.random() < 0.2:
+        return more_damaged(case[0], rng), rng.choice(SETTINGS)
+    parts = _xlsx_parts()
+    name = rng.choice(sorted(parts))
+    parts[name] = more_damaged(parts[name], rng)
+    stored = io.BytesIO()
+    with zipfile.ZipFile(stored, "w") as file:
+        for part, content in parts.items():
+            file.writestr(part, content)
+    return stored.getvalue(), rng.choice(SETTINGS)
+
+
+def _odd_types(rng: Random) -> dict[str, pa.DataType | None]:
+    names = rng.sample(sorted(ROWS[0]), rng.randint(1, 3))
+    return {name: rng.choice((None, *_TYPES)) for name in names}
+
+
 def more_damaged_parquet(case: File, rng: Random) -> File:
     if rng.random() < 0.5:
         return more_damaged(case[0], rng), rng.choice(SETTINGS)
-    names = rng.sample(sorted(ROWS[0]), rng.randint(1, 3))
-    return _parquet({name: rng.choice((None, *_TYPES)) for name in names}), rng.choice(SETTINGS)
+    return _parquet(_odd_types(rng)), rng.choice(SETTINGS)
 
 
 def odd_rows(rng: Random, odd: Callable[[Random], Any]) -> list[Any]:
@@ -182,6 +230,11 @@ csv_files = st.tuples(
     settings,
 )
 _rows = st.lists(st.one_of(*map(fields_like, ROWS)), min_size=1, max_size=5).map(_jsonl)
+json_files = st.tuples(
+    st.lists(st.one_of(*map(fields_like, ROWS)), min_size=1, max_size=5).map(_json)
+    | bytes_like(_json(ROWS), _json(ROWS).decode().encode("utf-16")),
+    settings,
+)
 jsonl_files = st.tuples(st.one_of(_rows, _rows, bytes_like(_jsonl(ROWS))), settings)
 
 _ODD: tuple[Any, ...] = (
@@ -250,3 +303,33 @@ _tables = st.dictionaries(
     st.sampled_from(sorted(ROWS[0])), st.one_of(st.none(), st.sampled_from(_TYPES)), max_size=3
 ).map(_parquet)
 parquet_files = st.tuples(st.one_of(_tables, bytes_like(_parquet({}), most=3)), settings)
+
+
+def _arrow(types: dict[str, pa.DataType | None]) -> bytes:
+    stored = io.BytesIO()
+    table = pa.table({name: _column(name, types.get(name, pa.string())) for name in ROWS[0]})
+    with pa.ipc.new_stream(stored, table.schema) as stream:
+        stream.write_table(table)
+    return stored.getvalue()
+
+
+@cache
+def _xlsx_bytes() -> bytes:
+    from openpyxl import Workbook
+
+    workbook, stored = Workbook(), io.BytesIO()
+    workbook.active.append(list(ROWS[0]))
+    for row in ROWS:
+        workbook.active.append(list(row.values()))
+    workbook.active.append([date(2026, 1, 2), 1.5, True, "=A1", "#N/A"])
+    workbook.save(stored)
+    return stored.getvalue()
+
+
+def _xlsx_parts() -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(_xlsx_bytes())) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+arrow_files = st.tuples(bytes_like(_arrow({}), most=3), settings)
+xlsx_files = st.tuples(st.deferred(lambda: bytes_like(_xlsx_bytes(), most=3)), settings)

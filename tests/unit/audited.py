@@ -92,8 +92,9 @@ NAMES_PRIVATE_FILES: dict[str, str] = {
     "sugarbush.pipeline.stages.extract_metadata": "writes their stamps",
 }
 
-# Modules that open files of other file systems.
+# Modules that open files of other file systems, or databases.
 OPENS_REMOTE_FILES: dict[str, str] = {
     "sugarbush.data.remote": "the private file that prepare.file names; read, never written",
     "sugarbush.publication.upload": "a published folder, which is DP; written, never read",
+    "sugarbush.data.formats.databases": "the private table that the settings name; read only",
 }

@@ -130,7 +130,7 @@ def test_paths_of_private_records_are_asked_for_where_listed() -> None:
 
 
 def test_remote_files_are_opened_where_listed() -> None:
-    systems = {"fsspec", "s3fs", "boto3", "smart_open"}
+    systems = {"fsspec", "s3fs", "boto3", "smart_open", "sqlalchemy", "psycopg", "asyncpg"}
     found = modules_with(
         ast.Import, lambda node: any(a.name.partition(".")[0] in systems for a in node.names)
     ) | modules_with(ast.ImportFrom, lambda node: (node.module or "").partition(".")[0] in systems)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from sugarbush.data.private_store import HELDOUT, TRAIN, read_stamp, write_stamp
-from sugarbush.data.reading import digest_of_files
+from sugarbush.data.reading import digest_of_files, digest_of_source
+from sugarbush.data.remote import Database, source_of
 from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.graph import STAGES
@@ -61,7 +62,7 @@ def run(project: Project, *, only_look: bool = False) -> None:
         which.append(settings.pretrain)
     policy = [named for method in settings.chosen for named in method.facts.files]
     digests = {
-        "corpus": _digest(project, [settings.prepare.file], "prepare.file"),
+        "corpus": _digest_of_corpus(project),
         "schema": hashlib.sha256(project.schema.model_dump_json().encode()).digest(),
         "donated": _digest(project, donated, "prepare.donated"),
         "pool": _digest(project, public, "generator.pool.sources") + _selections(which),
@@ -166,6 +167,17 @@ def forget_digests_without_files(project: Project) -> None:
 
 def _digest(project: Project, names: list[str], setting: str) -> bytes:
     return digest_of_files(project.base, names, setting=setting)
+
+
+def _digest_of_corpus(project: Project) -> bytes:
+    settings, setting = project.settings.prepare, "prepare.file"
+    source = source_of(project.base, settings.file, setting=setting)
+    wanted: Mapping[str, str] = {}
+    if isinstance(source, Database):
+        from sugarbush.data.records import wanted_columns  # slow, and files do not need it
+
+        wanted = wanted_columns(settings, project.schema, private=True)
+    return digest_of_source(source, setting=setting, wanted=wanted, options=settings.read_options)
 
 
 def _selections(sections: Iterable[Section]) -> bytes:

@@ -172,9 +172,9 @@ def open_labels(
             f"file in a folder with mode 0700, such as the folder of {OWN_LABELS}."
         )
     rows = read_rows(source, setting="input", wanted={text: "--text"})
-    texts = dict.fromkeys(str(row.fields[text]) for row in rows if row.fields[text])
+    texts = dict.fromkeys(str(row.fields[text]) for row in rows if row.fields.get(text))
     for row in rows:
-        if is_half(str(row.fields[text])):  # the file of labels cannot contain it
+        if is_half(str(row.fields.get(text))):  # the file of labels cannot contain it
             raise InputError(
                 f"{source}, row {row.number}: column '{text}' has half a character (a lone "
                 "surrogate)"

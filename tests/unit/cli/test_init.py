@@ -183,7 +183,7 @@ def test_a_csv_file_without_a_header_shows_none_of_its_first_record(folder: Path
         ("t.jsonl", f"{CANARY} is not JSON\n".encode()),
         ("t.jsonl", f'["{CANARY}"]\n'.encode()),
         ("t.csv", f'"{CANARY}'.encode()),
-        ("t.csv", f"message,{CANARY}\n".encode() + b"\xff"),
+        ("t.csv", f"message,{CANARY}".encode() + b"\x81\n"),
         ("t.parquet", CANARY.encode()),
         ("t.csv", b""),
         ("t.txt", CANARY.encode()),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sugarbush.data import private_store, reading
+from sugarbush.data.formats import arrow_files, text_files
 from sugarbush.data.private_store import (
     HELDOUT,
     TRAIN,
@@ -69,7 +70,8 @@ def write_parts(folder: Path, suffixes: list[str], size: int = 20) -> None:
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(reading, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(reading, "BATCH_ROWS", 7)
+    monkeypatch.setattr(arrow_files, "BATCH_ROWS", 7)
     monkeypatch.setattr(private_store, "_BATCH_ROWS", 7)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
 
@@ -110,7 +112,7 @@ def test_a_file_that_is_not_compressed_is_named_when_its_columns_are_read(
 def test_bytes_that_are_not_utf8_are_named_by_row_and_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_BLOCK_BYTES", 10)
+    monkeypatch.setattr(text_files, "_BLOCK_BYTES", 10)
     good = json.dumps({"text": "été"}, ensure_ascii=False).encode() + b"\n"
     for name, pack in (("data.jsonl", bytes), ("data.jsonl.gz", gzip.compress)):
         (tmp_path / name).write_bytes(pack(good * 5 + b'{"text": "\xe9t"}\n' + good))

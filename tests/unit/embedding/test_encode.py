@@ -147,9 +147,12 @@ def test_of_a_huge_text_only_the_beginning_is_tokenized() -> None:
         given.extend(texts)
         return model.tokenizer(texts, **options)
 
-    tokens = replace(model, tokenizer=tokenizer)._tokenize(["lamp " * 200_000], 128)
-    assert tokens == model._tokenize(["lamp " * 200], 128)
-    assert sum(map(len, given)) < 10_000
+    tokenizer.is_fast = True  # type: ignore[attr-defined]
+    for most, windows in ((128, 1), (1024, 4)):
+        given.clear()
+        (tokens,) = replace(model, tokenizer=tokenizer)._tokenize(["lamp " * 200_000], most)
+        assert [tokens] == model._tokenize(["lamp " * 2000], most) and len(tokens) == windows
+        assert sum(map(len, given)) < 100 * most
 
 
 @pytest.mark.parametrize("filler", [" " * 5000, "x" * 5000 + " "], ids=["spaces", "one word"])
@@ -338,9 +341,54 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
         an_encoder(model=str(tmp_path)).encode(["a lamp"])
 
 
-def test_more_tokens_than_the_model_reads_are_refused() -> None:
-    with pytest.raises(ParamsError, match=r"embedding\.max_tokens: .* at most 256"):
-        an_encoder(max_tokens=513).encode(["a lamp"])
+def long_texts(count: int, words: int) -> list[str]:
+    """Texts of `words` words or a few more. Each of their words is one token."""
+    tokenizer = encode._load(encode.model_folder("bundled")).tokenizer
+    rng, short = public_rng(5, "long texts"), [w for w in WORDS if len(tokenizer.tokenize(w)) == 1]
+    return [" ".join(rng.choice(short, words + i)) for i in range(count)]
+
+
+def window_means(texts: list[str], size: int, most: int) -> np.ndarray:
+    """The means of the library's vectors of each window, computed in the obvious way."""
+    library = SentenceTransformer(str(MODEL_DIR), device="cpu")
+    library.max_seq_length = size
+    vectors = []
+    for text in texts:
+        words = text.split()
+        windows = [words[i : i + size - 2] for i in range(0, len(words), size - 2)][:most]
+        rows = library.encode([" ".join(w) for w in windows], show_progress_bar=False)
+        mean = np.average(rows, axis=0, weights=[len(w) + 2 for w in windows])
+        vectors.append(mean / np.linalg.norm(mean))
+    return np.array(vectors)
+
+
+def test_a_long_text_has_the_mean_vector_of_its_windows() -> None:
+    texts = long_texts(4, 260) + long_texts(2, 600) + ["the lamp is late"]
+    vectors = an_encoder(max_tokens=1024).encode(texts)
+    assert np.abs(vectors - window_means(texts, 256, 4)).max() < FLOAT_NOISE
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    two = an_encoder(max_tokens=600).encode(texts)
+    assert np.abs(two - window_means(texts, 256, 2)).max() < FLOAT_NOISE, "at most 600 tokens"
+    assert np.array_equal(vectors[-1], an_encoder(max_tokens=32).encode(texts[-1:])[0])
+
+
+def test_the_end_of_a_long_text_counts() -> None:
+    start = " ".join(["the lamp"] * 200)
+    texts = [f"{start} is late", f"{start} refund please"]
+    first, second = an_encoder(max_tokens=1024).encode(texts)
+    assert np.abs(first - second).max() > 0.01
+    first, second = an_encoder(max_tokens=256).encode(texts)
+    assert np.array_equal(first, second), "the encoder reads the beginning"
+
+
+@pytest.mark.usefixtures("linear_layers")
+def test_the_vector_of_a_long_text_does_not_depend_on_other_texts() -> None:
+    texts = long_texts(3, 300)
+    alone = [an_encoder(max_tokens=1024).encode([text])[0] for text in texts]
+    others = long_texts(8, 40) + long_texts(2, 520)
+    together = an_encoder(max_tokens=1024).encode([*others[::2], *texts[::-1], *others[1::2]])
+    at = len(others[::2])
+    assert np.array_equal(together[at : at + 3][::-1], np.array(alone))
 
 
 def save_static_model(folder: Path) -> None:

@@ -100,6 +100,8 @@ def test_rows_without_a_text_are_left_out(tmp_path: Path) -> None:
     frame = pd.DataFrame({"body": ["one", None, "   ", "two", "one"]})
     frame.to_parquet(tmp_path / "gaps.parquet", index=False)
     assert load_pool([_source("gaps.parquet")], base=tmp_path) == ("one", "two")
+    (tmp_path / "gaps.jsonl").write_text('{"body": "one"}\n{"title": "no body"}\n')
+    assert load_pool([_source("gaps.jsonl")], base=tmp_path) == ("one",)
 
 
 def test_a_pool_without_sources_names_the_setting(tmp_path: Path) -> None:

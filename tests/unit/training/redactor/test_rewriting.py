@@ -59,7 +59,7 @@ def test_a_file_of_any_format_becomes_one_of_any_other(tmp_path, monkeypatch, so
     ("content", "message"),
     [
         ("text\nw\xf6rld\n".encode("latin-1"), "line 2: is not UTF-8"),
-        ("text\nwörld\n".encode("utf-16"), "is not UTF-8"),
+        ("text\nwörld\n".encode("utf-16-le"), "is not UTF-8"),
         (b"note\nhello\n", r"has no column 'text', which --text names$"),
         (b"", "has no rows"),
         (b'text,n\n"open,1\n', "is not csv"),

@@ -1,0 +1,222 @@
+"""Reads rows of a table or a query from PostgreSQL or SQLite. Needs the extra `sql`.
+
+Rows are read in one read-only transaction, as a stream. User and password come from the variables
+of libpq, such as `PGUSER` and `PGPASSWORD`, or from its password file. A message of the server may
+quote a value, so no message of the server is shown.
+
+Rows are sorted by the columns that are read. Without an order, a database may return the same rows
+in another order each time, and then results would be computed and charged again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from uuid import UUID
+
+from sugarbush.data.formats.rows import Reading, Row, add_paths, require_columns
+from sugarbush.data.remote import SQLITE, Database
+from sugarbush.errors import InputError, UsageError
+from sugarbush.extras import require_extra
+from sugarbush.paths import find_input
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_BUFFER_ROWS = 1000
+_QUERY = re.compile(r"\s*(select|with)\s", re.IGNORECASE)
+_PARAMETER = re.compile(r"(?<![:\w\\]):(?=\w)")  # what SQLAlchemy would take for a parameter
+_REASONS = {
+    "42P01": "a table does not exist",
+    "42703": "a column does not exist",
+    "42601": "the query is not valid SQL",
+    "42501": "the user may not read the table",
+    "25006": "the query changes data",
+}
+
+
+def database_names(database: Database, reading: Reading) -> Sequence[str]:
+    """Return the names of the columns that `database_rows` can read."""
+    with _connection(database, reading.setting) as connection:
+        return _Relation(connection, database, reading).columns
+
+
+def database_rows(database: Database, reading: Reading) -> Iterator[Row]:
+    """Yield the wanted columns, or all columns, of the rows, counted from 1.
+
+    The rows come from the table, view or SELECT in `prepare.table`. Without this setting, they come
+    from the only table or view with the required columns.
+    """
+    with _connection(database, reading.setting) as connection:
+        relation = _Relation(connection, database, reading)
+        for number, fields in enumerate(relation.rows(), start=1):
+            yield Row(number, add_paths(fields, reading))
+
+
+def digest_of_rows(database: Database, reading: Reading) -> bytes:
+    """Compute SHA-256 over the wanted columns of all rows."""
+    whole = hashlib.sha256()
+    for row in database_rows(database, reading):
+        values = [row.fields.get(name) for name in reading.wanted]
+        whole.update(json.dumps(values, default=str).encode() + b"\n")
+    return whole.digest()
+
+
+class _Relation:
+    """A table, a view or a query, and its columns."""
+
+    def __init__(self, connection: Connection, database: Database, reading: Reading) -> None:
+        self._connection, self._reading = connection, reading
+        query = _QUERY.match(reading.options.table or "")
+        find = _query if query else _table
+        self._source = find(connection, database, reading)
+        self.columns = _columns(connection, self._source)
+        columns = {name for name in reading.wanted if _column_of(name, self.columns) is not None}
+        require_columns(database, reading.wanted, columns)
+        if any(self.columns.count(name) > 1 for name in columns):
+            raise InputError(f"{database}: names a column twice (setting {reading.setting})")
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        import sqlalchemy as sa
+
+        reading = self._reading
+        names = [_column_of(name, self.columns) for name in reading.wanted]
+        if reading.all_columns:
+            names += self.columns
+        chosen = [name for name in dict.fromkeys(names) if name is not None]
+        # The id comes first, because it nearly always decides the order.
+        order = sorted(chosen, key=lambda name: reading.wanted.get(name) != "prepare.id_column")
+        statement = (
+            sa.select(*map(sa.column, chosen))
+            .select_from(self._source)
+            .order_by(*(sa.cast(sa.column(name), sa.Text) for name in order))
+            .execution_options(stream_results=True, max_row_buffer=_BUFFER_ROWS)
+        )
+        with self._connection.execute(statement) as result:
+            for values in result:
+                yield dict(zip(chosen, map(_value, values), strict=True))
+
+
+def _query(_: Connection, database: Database, reading: Reading) -> Any:
+    import sqlalchemy as sa
+
+    query = (reading.options.table or "").strip().removesuffix(";")
+    if ";" in query:
+        raise InputError(
+            f"{database}: expected one SELECT without `;` (setting {reading.table_setting})"
+        )
+    escaped = _PARAMETER.sub(r"\\:", query)
+    return sa.text(f"({escaped}\n) AS records")  # the query may end with a comment
+
+
+def _table(connection: Connection, database: Database, reading: Reading) -> Any:
+    import sqlalchemy as sa
+
+    inspector, required, setting = sa.inspect(connection), reading.wanted, reading.setting
+    if (table := reading.options.table) is not None:
+        schema, _, name = table.rpartition(".")
+        for own_name, own_schema in ((table, None), (name, schema or None)):
+            if inspector.has_table(own_name, own_schema):
+                return sa.table(own_name, schema=own_schema)
+        raise InputError(f"{database}: has no table '{table}' (setting {reading.table_setting})")
+    fitting = []
+    with warnings.catch_warnings():  # SQLAlchemy warns of types that it does not know
+        warnings.simplefilter("ignore")
+        for name in (*inspector.get_table_names(), *inspector.get_view_names()):
+            # The catalog lists the columns of tables that the user may not read, too.
+            columns = [column["name"] for column in inspector.get_columns(name)]
+            if all(_column_of(each, columns) is not None for each in required):
+                fitting.append(sa.table(name))
+    if not fitting:
+        names = ", ".join(f"'{column}'" for column in required)
+        raise InputError(
+            f"{database}: no table has the columns {names}. Check the names, or name a table of "
+            f"another schema in {reading.table_setting} (setting {setting})"
+        )
+    if len(fitting) > 1:
+        raise InputError(
+            f"{database}: {len(fitting)} tables have the columns. Name one of them in "
+            f"{reading.table_setting} (setting {setting})"
+        )
+    return fitting[0]
+
+
+def _columns(connection: Connection, source: Any) -> list[str]:
+    import sqlalchemy as sa
+
+    nothing = sa.select(sa.literal_column("*")).select_from(source).limit(0)
+    return list(connection.execute(nothing).keys())
+
+
+def _column_of(name: str, columns: Sequence[str]) -> str | None:
+    """Return the column `name`, or the JSON column that contains the dotted path `name`."""
+    parts = name.split(".")
+    for count in (len(parts), *range(1, len(parts))):
+        if (start := ".".join(parts[:count])) in columns:
+            return start
+    return None
+
+
+def _value(value: Any) -> Any:
+    return str(value) if isinstance(value, UUID) else value
+
+
+@contextmanager
+def _connection(database: Database, setting: str) -> Iterator[Connection]:
+    """Open a read-only transaction for a block. Any error becomes an InputError, without the
+    message of the server."""
+    require_extra("sql", "sqlalchemy")
+    import sqlalchemy as sa
+
+    connected = False
+    try:
+        engine = sa.create_engine(
+            _url(database, setting), hide_parameters=True, poolclass=sa.NullPool
+        )
+        options: dict[str, Any] = {}
+        if engine.dialect.name == "postgresql":
+            options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with engine.connect().execution_options(**options) as connection, connection.begin():
+            connected = True
+            if engine.dialect.name == "postgresql":
+                connection.execute(sa.text("SET LOCAL TIME ZONE 'UTC'"))
+            yield connection
+    except UsageError:
+        raise
+    except Exception as error:
+        raise InputError(_message(database, error, setting, connected=connected)) from None
+
+
+def _message(database: Database, error: Exception, setting: str, *, connected: bool) -> str:
+    cause = getattr(error, "orig", None) or error
+    state = getattr(cause, "sqlstate", None) or ""
+    if not connected:
+        return (
+            f"{database}: cannot connect. Check the address, and set PGUSER and PGPASSWORD in the "
+            f"environment (setting {setting})"
+        )
+    reason = _REASONS.get(state, f"{type(cause).__name__}{f', SQLSTATE {state}' if state else ''}")
+    return f"{database}: cannot be read ({reason}) (setting {setting})"
+
+
+def _url(database: Database, setting: str) -> Any:
+    import sqlalchemy as sa
+
+    if not database.url.startswith("sqlite"):
+        require_extra("sql", "psycopg")
+        return sa.make_url(database.url).set(drivername="postgresql+psycopg")
+    name = database.url.removeprefix(SQLITE)
+    if name in ("", database.url):
+        raise InputError(
+            f"{database}: names no file. Write {SQLITE}FILE, with three slashes (setting {setting})"
+        )
+    file = find_input(database.base, name)
+    if not file.is_file():
+        raise InputError(f"{file}: not found (setting {setting})")
+    return f"{SQLITE}file:{quote(str(file.absolute()))}?mode=ro&uri=true"
