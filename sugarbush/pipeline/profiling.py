@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +22,7 @@ from sugarbush.data.reading import (
     rows_of_frame,
 )
 from sugarbush.data.records import Record, wanted_columns
-from sugarbush.data.remote import source_of
+from sugarbush.data.remote import Source, source_of
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
@@ -38,7 +36,7 @@ from sugarbush.pipeline.public_inputs import refuse_private_files
 from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.privacy.events import Event
+from sugarbush.privacy.events import Event, ThresholdedGaussian
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.results import ResultStore
 from sugarbush.privacy.session import PrivacySession
@@ -48,7 +46,7 @@ from sugarbush.profiling.measure import draw_profile
 from sugarbush.profiling.plan import ProfilePlan, plan_profile
 from sugarbush.profiling.release import Profile
 from sugarbush.profiling.topics import topics_of
-from sugarbush.threads import thread_count
+from sugarbush.progress import progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
 STAGE: Final = "profile"
 MOST_COLUMNS: Final = 20
 _PLAN = "plan.json"
-_BLOCK: Final = 2000  # records that one process reads at a time
+_BLOCK: Final = 500  # records between two steps of the progress
 _Batches = Iterable[tuple[str, Sequence[Row]]]
 
 
@@ -67,6 +65,7 @@ class ProfileRequest:
     `batches` returns the rows of the table with the name of their source, `digest` a digest of its
     content, `donated` the donated texts, and `encoder` that of the released terms. `columns` are
     the columns whose values are counted. The profile is written to `folder`, if there is one.
+    `characters` is about the number of characters of all texts, for the progress; 0 if unknown.
     """
 
     project: Project
@@ -77,6 +76,7 @@ class ProfileRequest:
     encoder: Callable[[], Encoder]
     source: str
     folder: Path | None
+    characters: int
 
     def release(self, *, forced: bool = False) -> Profile:
         """Draw the profile, or restore a finished one. A finished mechanism is never drawn again.
@@ -89,7 +89,7 @@ class ProfileRequest:
         with project.open_store(STAGE, self._key(), forced=forced) as store:
             plan = self._plan(store, ledger)
             missing = [name for name in plan.events if store.finished(name) is None]
-            if _is_lost(plan, missing, ledger, run=store.run):
+            if _needs_new_slack(plan, missing, ledger, run=store.run):
                 plan = plan.again(missing, slack=ledger.next_slack())
             waiting = [plan.events[name] for name in missing]
             if missing:
@@ -198,31 +198,39 @@ class ProfileRequest:
             setting="prepare.file",
         )
         reader = Reader(self.columns, by_user=by_user, key=project.key)
-        with ExitStack() as stack:
-            pool: ProcessPoolExecutor | None = None
-            pending: list[Future[Reader]] = []
+        shown = progress(self.characters, what="profile", private=True)
+        with shown if self.characters else nullcontext(_no_progress) as advance:
             for parts in corpus.parts(fingerprint=True):
                 counts = corpus.records_of_users
-                blocks = list(_blocks(parts[TRAIN]))
-                if pool is None and len(blocks) > 2 and thread_count() > 1:
-                    pool = stack.enter_context(
-                        ProcessPoolExecutor(thread_count(), mp_context=get_context("spawn"))
-                    )
-                for block in blocks:
+                for block in _blocks(parts[TRAIN]):
                     own = {r.user: counts[r.user] for r in block if r.user} if by_user else None
-                    if pool is None:
-                        reader.read(block, of_user=own)
-                    else:
-                        pending.append(pool.submit(reader.reading, block, own))
-            for future in pending:
-                reader.add(future.result())
+                    reader.read(block, of_user=own)
+                    advance(sum(len(record.text) for record in block))
         return reader.contributions(), corpus.fingerprint
 
 
-def _is_lost(plan: ProfilePlan, missing: Sequence[str], ledger: Ledger, *, run: str) -> bool:
-    """Return whether a mechanism without a result was charged already: its draw was lost."""
+def _no_progress(done: int = 1, note: str = "") -> None:
+    """Show nothing, because the size of the source is unknown."""
+
+
+def _size(source: Source) -> int:
+    """Return the bytes of a local file, or 0."""
+    return source.stat().st_size if isinstance(source, Path) and source.is_file() else 0
+
+
+def _needs_new_slack(
+    plan: ProfilePlan, missing: Sequence[str], ledger: Ledger, *, run: str
+) -> bool:
+    """Return whether the missing mechanisms of an interrupted profile need a plan of their own.
+
+    Either a draw was lost: its mechanism was charged, but has no result. Or another plan has taken
+    the slack of the stored plan before this run charged a set.
+    """
     charged = {entry.event for entry in ledger.entries() if entry.run == run}
-    return any(plan.events[name] in charged for name in missing)
+    if any(plan.events[name] in charged for name in missing):
+        return True
+    has_slack = any(isinstance(event, ThresholdedGaussian) for event in charged)
+    return not has_slack and plan.deltas(missing) > ledger.next_slack()
 
 
 def nothing(columns: Sequence[str], *, by_user: bool) -> Contributions:
@@ -293,6 +301,7 @@ def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
         encoder=lambda: project.encoder(private=False),
         source=str(path),
         folder=project.roots.released / STAGE,
+        characters=_size(path),
     ).release(forced=forced)
 
 
@@ -331,6 +340,7 @@ def profile_of_frame(
         encoder=lambda: Encoder(settings.embedding, cache=EmbeddingsInMemory()),
         source="the frame",
         folder=None,
+        characters=int(frame[settings.prepare.text_column].astype(str).str.len().sum()),
     ).release(forced=forced)
 
 

@@ -23,6 +23,7 @@ from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_directory, reading, require
 from sugarbush.pipeline.finished_run import FinishedRun
 from sugarbush.pipeline.judging import FILE as VERDICTS
+from sugarbush.pipeline.judging import read_verdicts
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.publications import Publications, Published, open_publications
 from sugarbush.pipeline.released import final_folder, read_ledger_ids, read_release, texts_as_lines
@@ -305,11 +306,7 @@ def _covered_lines(project: Project, method: Method, folder: Path, card: Mapping
 def _verdicts(project: Project) -> dict[str, Verdict]:
     path = require(project.roots.published / VERDICTS, left_by="report")
     with reading(path, advice=_RUN):
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        return {
-            name: Verdict(**{**each, "reasons": tuple(each["reasons"])})
-            for name, each in fields.items()
-        }
+        return read_verdicts(project.roots)
 
 
 def _ledger_now(finished: FinishedRun) -> Ledger:

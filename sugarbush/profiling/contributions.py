@@ -95,16 +95,6 @@ class Reader:
             batch.terms.append(terms(record.text, key=self._key))
         self._batches.append(batch.packed())
 
-    def reading(self, records: Sequence[Record], of_user: Mapping[str, int] | None) -> Reader:
-        """Return another reader that has read `records` only, for another process."""
-        reader = Reader(self._columns, by_user=self._by_user, key=self._key)
-        reader.read(records, of_user=of_user)
-        return reader
-
-    def add(self, reader: Reader) -> None:
-        """Add the records of another reader."""
-        self._batches += reader._batches
-
     def contributions(self) -> Contributions:
         """Return the contributions of all records so far."""
         batches = self._batches

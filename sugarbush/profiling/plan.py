@@ -49,6 +49,10 @@ class ProfilePlan:
         said = json.dumps(["profile", self.delta, *(event.as_dict() for event in events)])
         return PlannedEvents(id=hashlib.sha256(said.encode()).hexdigest()[:16], events=events)
 
+    def deltas(self, names: Sequence[str]) -> float:
+        """Return the sum of the deltas of some mechanisms."""
+        return sum(self.thresholded(name).delta for name in names if name in _THRESHOLDED)
+
     def again(self, names: Sequence[str], *, slack: float) -> ProfilePlan:
         """Return the plan of mechanisms that are charged again, because a draw was lost.
 

@@ -173,6 +173,29 @@ def test_a_stop_between_two_draws_charges_nothing_twice(
     assert profile.epsilon <= 0.5
 
 
+def test_a_profile_that_was_planned_before_another_one_gets_a_new_slack(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first profile stops before its first charge, and another one takes its slack."""
+    read = profiling.ProfileRequest._read
+
+    def stops(request: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(profiling.ProfileRequest, "_read", stops)
+    with pytest.raises(KeyboardInterrupt):
+        profile_of_project(project)
+    monkeypatch.setattr(profiling.ProfileRequest, "_read", read)
+    other = project.with_settings(
+        project.settings.model_copy(
+            update={"profile": project.settings.profile.model_copy(update={"columns": ("shop",)})}
+        )
+    )
+    profile_of_project(other)
+    assert profile_of_project(project).column("stars").values
+    assert project.ledger().total() < 0.8
+
+
 def test_a_cap_too_small_for_both_is_refused_with_both_numbers(tmp_path: Path) -> None:
     project = project_of(tmp_path / "project", table(300), privacy__cap=0.9)
     with pytest.raises(BudgetExceededError) as error:
@@ -307,20 +330,6 @@ def test_keys_of_jsonl_records_are_not_profiled_without_their_names(tmp_path: Pa
 def test_held_out_records_are_not_read(tmp_path: Path) -> None:
     project = project_of(tmp_path / "project", table(3000), prepare__heldout_share=0.5)
     assert abs(profile_of_project(project).records - 1500) < 350
-
-
-def test_several_processes_read_the_same_contributions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(profiling, "_BLOCK", 100)
-    monkeypatch.setattr(profiling, "thread_count", lambda: 2)
-    project = project_of(tmp_path / "project", table(600))
-    monkeypatch.setattr(mechanisms, "discrete_gaussian", lambda counts, **_: counts)
-    several = profile_of_project(project)
-    monkeypatch.setattr(profiling, "thread_count", lambda: 1)
-    one = profile_of_project(project, forced=True)
-    assert several.style == one.style
-    assert several.lengths == one.lengths
 
 
 def test_the_api_profiles_a_frame(tmp_path: Path) -> None:
