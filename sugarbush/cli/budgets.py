@@ -63,9 +63,8 @@ def show_budget(project: Project, console: Console) -> None:
         if other != ledger.path:
             count = other.read_bytes().count(b'"event":')
             console.print(f"Not in this total: {count} charges in {other}", soft_wrap=True)
-    console.print(
-        f"A run of {', '.join(settings.methods.by_name)} plans epsilon {rounded_up(plan.epsilon)}:"
-    )
+    names = ", ".join(settings.methods.by_name)
+    console.print(f"A run of {names} plans {project.planned_line()}:", soft_wrap=True)
     for part in plan.allocations:
         console.print(f"  {part.name:<16} {described_event(part.event)}")
     events = tuple(part.event for part in plan.allocations)

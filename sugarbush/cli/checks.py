@@ -139,8 +139,7 @@ def _check_budget(project: Project, console: Console, fingerprint: tuple[str, ..
         return
     ledger.check([part.event for part in plan.allocations], dataset_fingerprint=fingerprint)
     console.print(
-        f"budget     ok: a run plans epsilon {rounded_up(plan.epsilon)} at delta "
-        f"{rounded_up(plan.delta)}; "
+        f"budget     ok: a run plans {project.planned_line()} at delta {rounded_up(plan.delta)}; "
         f"spent so far {rounded_up(ledger.total())} of {rounded_up(ledger.cap)}"
     )
 

@@ -31,6 +31,7 @@ from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.released import charges_of_releases, load_donated
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
 from sugarbush.pipeline.usable_inputs import require_usable_inputs
+from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.key import random_id, state_key
 from sugarbush.privacy.ledger import Ledger
@@ -310,6 +311,15 @@ class Project:
             settings.chosen,
             total=lambda plan: ledger.epsilon_with(profile, plan),
         )
+
+    def planned_line(self) -> str:
+        """Return the epsilon that a run plans, with that of its profile, for the terminal."""
+        line = f"epsilon {rounded_up(self.plan.epsilon)}"
+        if self.profile_charges:
+            ledger = self.ledger(rehearse=False)
+            both = ledger.epsilon_with(self.profile_charges, self.plan.planned)
+            line += f", and {rounded_up(both)} together with its profile"
+        return line
 
     @property
     def profile_charges(self) -> tuple[str, ...]:
