@@ -52,6 +52,8 @@ EXEMPT = {
     "dvc remote add": "needs S3; test_dvc_remotes.py",
     "dvc push": "needs S3; test_dvc_remotes.py",
     "dask": "runs until it is stopped, on other machines; test_cluster.py",
+    "export PGUSER=reader": "needs PostgreSQL; test_formats.py",
+    "sugarbush publish": "needs what a person states; test_publish.py",
     "sugarbush label": "runs until it is stopped; test_label_page.py",
     "sugarbush train-redactor": "trains for minutes; tests/unit/training/redactor/test_training.py",
 }
@@ -59,6 +61,7 @@ EXEMPT = {
 SAME_AS = {
     "docs/quickstart.md": "README.md",
     "docs/how-to/own-data.md": "README.md",
+    "docs/how-to/profile.md": "README.md",
     "sugarbush/template/README.md": "README.md",
 }
 # What is added to a command that would take minutes.
@@ -225,9 +228,13 @@ def edit_the_example(reader: Reader) -> None:
 
 
 def edit_ones_own(reader: Reader) -> None:
-    """Write the schema of README.md, and small settings."""
+    """Write the schema of README.md with the charges of the profile, and small settings."""
     folder = reader.folder / "my-release"
-    (folder / "data/public/schema.yaml").write_text(yaml_of("README.md", "subject:"))
+    path = folder / "data/public/schema.yaml"
+    (drafted,) = re.findall(r"^profile: .*$", path.read_text(), re.M)
+    shown, count = re.subn(r"^profile: .*$", drafted, yaml_of("README.md", "subject:"), flags=re.M)
+    assert count == 1
+    path.write_text(shown)
     change_settings(folder, SMALL, OWN)
 
 
@@ -287,7 +294,7 @@ def test_every_line_is_run_or_exempt() -> None:
 def test_the_readme(readme: Path) -> None:
     printed = json.loads((readme / "printed.json").read_text())
     assert "verdict (mosaic)" in printed["sugarbush run"]
-    assert "budget     ok: a run plans epsilon 1" in printed["sugarbush check"]
+    assert "together with its profile at delta 1e-6" in printed["sugarbush check"]
     assert f"Ledger of 'tickets' (release): {readme / 'state'}" in printed["sugarbush budget"]
 
 
