@@ -127,7 +127,7 @@ def profile(
     """
     from sugarbush.pipeline.profiling import profile_of_frame  # slow
 
-    frame = pandas_frame("the corpus", frame)
+    frame = pandas_frame("the corpus", frame).rename(columns=str)
     arguments = FrameArguments(
         frame=frame,
         text=text,
@@ -139,7 +139,9 @@ def profile(
         settings={**(settings or {}), "profile": {"epsilon": epsilon}},
         state=state,
     )
-    named = [str(name) for name in frame.columns] if columns is None else list(columns)
+    if isinstance(columns, str):
+        raise ParamsError("columns: expected a list of names, not one text")
+    named = list(dict.fromkeys(map(str, frame.columns if columns is None else columns)))
     others = {text, user, record_id}
     if columns is not None and (taken := sorted(others & set(columns) - {None}, key=str)):
         raise ParamsError(

@@ -7,27 +7,39 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.attributes.draft import draft_schema, schema_yaml
-from sugarbush.cli.profiles import read_profile, write_schema_of
+from sugarbush.attributes.placeholders import placeholders
+from sugarbush.cli.profiles import read_profile, set_lengths, write_schema_of
 from sugarbush.data.reading import is_missing, read_rows
+from sugarbush.data.schema import load_schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import atomic_file, find_input
 from sugarbush.pipeline.project import Project
+from sugarbush.profiling.draft import subject_of_file
 
 SETTING = "prepare.donated"
 
 
 def write_draft(
-    project: Project, *, subject: str | None, output: Path, seed: int, console: Console
+    project: Project, *, subject: str | None, output: Path | None, seed: int, console: Console
 ) -> None:
-    """Write a drafted schema to the new file `output`, and print its attributes. The draft comes
-    from the project's profile, or else from the donated file in the settings. No private file is
-    read. Raises ParamsError, InputError or SchemaError."""
+    """Write a drafted schema, and print its attributes. The draft comes from the project's profile,
+    or else from the donated file in the settings. A draft from a profile replaces a schema that
+    nobody has edited; otherwise the draft is a new file (`output`). No private file is read. Raises
+    ParamsError, InputError or SchemaError."""
+    settings, profile = project.settings.prepare, read_profile(project.base)
+    unedited = project.find(settings.schema_)
+    if output is None and profile is not None and _is_unedited(unedited):
+        named = subject or subject_of_file(Path(settings.file).stem)
+        write_schema_of(profile, unedited, subject=named, console=console)
+        set_lengths(project, profile)
+        return
+    output = output or Path("schema.yaml")
     if output.exists():
         raise ParamsError(f"{output}: the file exists already. Name another file with --output")
-    settings = project.settings.prepare
-    if (profile := read_profile(project.base)) is not None:
+    if profile is not None:
         write_schema_of(profile, output, subject=subject, console=console)
+        console.print(f"Set prepare.schema to {output} to use it", markup=False)
         return
     if settings.donated is None:
         raise ParamsError(
@@ -54,6 +66,10 @@ def write_draft(
         "its path. Everything in the file becomes public.",
         markup=False,
     )
+
+
+def _is_unedited(schema: Path) -> bool:
+    return schema.exists() and bool(placeholders(load_schema(schema)))
 
 
 def donated_examples(

@@ -95,7 +95,7 @@ def create_project(
         encoding = encoding_of_header(user_data.source, setting=_FROM)
         columns = column_names(
             user_data.source,
-            required=user_data.required,
+            required=user_data.required | _profiled(user_data, profile),
             setting=_FROM,
             options=ReadOptions(encoding=encoding, table=user_data.table),
         )
@@ -122,6 +122,12 @@ def create_project(
     _print_next_steps(folder, user_data, console, new=bool(new), keys=keys, profile=profile)
     if new and encoding is not None:
         console.print(_ENCODING.format(encoding), markup=False, highlight=False, soft_wrap=True)
+
+
+def _profiled(user_data: OwnData, profile: bool) -> dict[str, str]:
+    """Map the columns of a profile to their option. The first record may lack a key."""
+    named = user_data.declared if profile and not user_data.has_keys else ()
+    return dict.fromkeys(named, "--columns")
 
 
 def update_project(folder: Path, console: Console) -> None:

@@ -545,7 +545,7 @@ def draft(
     subject: Annotated[
         str | None, typer.Option(help="What the texts are, in public words.")
     ] = None,
-    output: Annotated[Path, typer.Option(help="A new file.")] = Path("schema.yaml"),
+    output: Annotated[Path | None, typer.Option(help="A new file. Default: schema.yaml.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the clusters that become topics.")] = 1,
     settings: Settings = None,
     assignments: Assignments = None,

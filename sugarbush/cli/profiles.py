@@ -10,7 +10,6 @@ from rich.text import Text
 
 from sugarbush.cli.local_model import tokens_for_words
 from sugarbush.cli.settings import changed_settings, write_settings
-from sugarbush.data.schema import load_schema
 from sugarbush.paths import Roots, atomic_file, reading
 from sugarbush.pipeline.profiling import STAGE, profile_of_project
 from sugarbush.pipeline.project import Project
@@ -33,10 +32,15 @@ _DAMAGED = "Run `sugarbush profile` again; a finished profile costs nothing"
 
 def make_profile(project: Project, console: Console, *, force: bool = False) -> Profile:
     """Draw or restore the profile, write its page, and print both."""
+    ledger = project.ledger(rehearse=False)
+    before = len(ledger.entries())
     profile = profile_of_project(project, forced=force)
+    charged = len(ledger.entries()) > before
     path = write_page(project, profile, title=_title(project))
     show_profile(profile, console)
     say(console, f"{path.relative_to(project.base)}: the profile as a page, which may be published")
+    spent = f"charged; epsilon {rounded_up(ledger.total())} of the dataset is spent so far"
+    say(console, f"ledger: {spent if charged else 'the profile was restored, and nothing charged'}")
     return profile
 
 
@@ -63,17 +67,22 @@ def use_profile(folder: Path, schema: Path, *, subject: str | None, console: Con
     The schema is the draft of a new project, which nobody has edited.
     """
     project = open_project(folder)
-    profile = make_profile(project, console)
-    words = word_counts(profile)
+    profile = profile_of_project(project)
+    named = subject or subject_of_file(Path(project.settings.prepare.file).stem)
+    write_schema_of(profile, schema, subject=named, console=console)
+    set_lengths(project, profile)
+    make_profile(project, console)
+
+
+def set_lengths(project: Project, profile: Profile) -> None:
+    """Write the lengths of the profile to params.yaml, if no donated texts gave them."""
+    folder, words = project.base, word_counts(profile)
     if words and project.settings.prepare.donated is None:
         changes = [f"initialise.length.words={list(words)}"]
         if project.settings.generator.provider == "huggingface":
             tokens = tokens_for_words(profile.quantiles("words")[-1])
             changes.append(f"generator.huggingface.max_tokens={tokens}")
         write_settings(folder, changed_settings(folder, assignments=changes))
-    named = subject or subject_of_file(Path(project.settings.prepare.file).stem)
-    write_schema_of(profile, schema, subject=named, console=console)
-    write_page(project, profile, title=load_schema(schema).subject)
 
 
 def write_schema_of(

@@ -232,9 +232,6 @@ def _loose(value: str) -> str:
 class Schema(BaseModel, metaclass=_SchemaType):
     """Public knowledge about the corpus: its subject, the form of its texts and its attributes.
 
-    If the schema was made from a DP profile, `profile` contains the ledger ids of its charges. A
-    release with this schema then counts them.
-
     >>> stars = Attribute(name="stars", column="stars", bins=[2, 4])
     >>> schema = Schema(subject="letters to a shop", attributes=[stars])
     >>> schema.domain, schema.decode((1,))
@@ -246,7 +243,6 @@ class Schema(BaseModel, metaclass=_SchemaType):
     subject: str = Field(min_length=1)
     style: str = Field(default="", max_length=1000)
     attributes: tuple[Attribute, ...] = Field(min_length=1)
-    profile: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _distinct(self) -> Schema:

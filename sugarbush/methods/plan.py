@@ -16,11 +16,11 @@ from sugarbush.privacy.accounting import (
 )
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.events import PlannedEvents
-from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.settings import SMALLEST_EPSILON, PrivacySettings
 
 # Counts with more noise than this are meaningless for any corpus that fits on one machine.
 _LARGEST_STDDEV = 1000.0
-_STEPS = 8
+_STEPS, _PRECISION = 14, 2e-3  # of the search for a plan beside a profile
 
 
 def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
@@ -59,33 +59,41 @@ def plan_beside(
     *,
     total: Callable[[PlannedEvents], float],
 ) -> BudgetPlan:
-    """Plan a run that depends on an earlier profile: both together are within `privacy.epsilon`.
+    """Plan a run that may depend on earlier profiles: all together are within `privacy.epsilon`.
 
-    `total` computes the epsilon of the profile together with a plan. Raises ParamsError if the
-    profile leaves nothing.
+    `total` computes the epsilon of the profiles together with a plan. The first plan uses the rest
+    of mu^2. If its total is above `privacy.epsilon`, because noise is not exactly Gaussian, a
+    bisection finds a smaller one. Raises ParamsError if the profiles leave nothing.
     """
     methods, delta = tuple(methods), (1 - SLACK_SHARE) * privacy.delta
     spent = total(PlannedEvents(id="none", events=()))
     if spent >= privacy.epsilon:
         raise ParamsError(
             f"params.yaml: privacy.epsilon={rounded_up(privacy.epsilon)} is for a run together "
-            f"with its profile, which has {rounded_up(spent)} already. Raise privacy.epsilon, or "
-            "write a schema without the profile"
+            f"with the profiles of the dataset, which have {rounded_up(spent)}. Raise "
+            "privacy.epsilon"
         )
-    squares = (
-        mu_of(epsilon=privacy.epsilon, delta=delta) ** 2 - mu_of(epsilon=spent, delta=delta) ** 2
-    )
-    epsilon = gaussian_epsilon(math.sqrt(max(squares, 1e-12)), delta=privacy.delta)
-    for _ in range(_STEPS):
+    squares = [mu_of(epsilon=each, delta=delta) ** 2 for each in (privacy.epsilon, spent)]
+    first = gaussian_epsilon(math.sqrt(max(squares[0] - squares[1], 1e-12)), delta=privacy.delta)
+    low, high, best = 0.0, privacy.epsilon, None
+    for step in range(_STEPS):
+        epsilon = first if step == 0 else (low + high) / 2
+        if epsilon < SMALLEST_EPSILON:
+            break
         plan = plan_for(privacy.model_copy(update={"epsilon": epsilon}), methods)
         whole = total(plan.planned)
-        if whole <= privacy.epsilon:
-            return plan
-        epsilon *= privacy.epsilon / whole * (1 - 1e-4)
-    raise ParamsError(
-        f"params.yaml: privacy.epsilon={rounded_up(privacy.epsilon)} cannot be planned beside a "
-        f"profile of epsilon {rounded_up(spent)}. Raise privacy.epsilon"
-    )
+        if whole > privacy.epsilon:
+            high = epsilon
+            continue
+        best, low = plan, epsilon
+        if whole > (1 - _PRECISION) * privacy.epsilon or high - low < _PRECISION * high:
+            break
+    if best is None:
+        raise ParamsError(
+            f"params.yaml: privacy.epsilon={rounded_up(privacy.epsilon)} leaves nothing for a run "
+            f"beside profiles of epsilon {rounded_up(spent)}. Raise privacy.epsilon"
+        )
+    return best
 
 
 def _in_order(requests: Iterable[BudgetRequest]) -> list[BudgetRequest]:

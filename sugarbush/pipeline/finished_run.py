@@ -65,7 +65,7 @@ class FinishedRun:
     def ledger_ids(self) -> tuple[str, ...]:
         """The ids of the entries that were charged for the texts, without repetition."""
         run = (*self.metadata_ids, *self.final.lineage.ledger_ids)
-        return tuple(dict.fromkeys((*self.schema.profile, *run)))
+        return tuple(dict.fromkeys((*self.ledger.profiles(), *run)))
 
     def card(self) -> Mapping[str, Any] | None:
         """Return the release card, or None if the method has no DP guarantee."""

@@ -37,7 +37,7 @@ from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.events import Event, ThresholdedGaussian
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.ledger import PROFILE, Ledger
 from sugarbush.privacy.results import ResultStore
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
@@ -51,7 +51,7 @@ from sugarbush.progress import progress
 if TYPE_CHECKING:
     import pandas as pd
 
-STAGE: Final = "profile"
+STAGE: Final = PROFILE
 MOST_COLUMNS: Final = 20
 _PLAN = "plan.json"
 _BLOCK: Final = 500  # records between two steps of the progress
@@ -113,6 +113,7 @@ class ProfileRequest:
                 session=session,
                 by_user=by_user,
                 dataset=project.dataset,
+                check_count=project.settings.privacy.check_delta,
             )
             run = store.run
         profile = replace(
@@ -168,12 +169,12 @@ class ProfileRequest:
     def _require_cap(self, ledger: Ledger, plan: ProfilePlan, waiting: Sequence[Event]) -> None:
         """Raise BudgetExceededError if the cap does not allow the profile and one run with it."""
         settings = self.project.settings
+        profile, charged = (waiting, plan.planned), ledger.profiles()
         run = plan_beside(
             settings.privacy,
             settings.chosen,
-            total=lambda other: ledger.epsilon_with((), plan.planned, other),
+            total=lambda other: ledger.epsilon_with(charged, profile, (other.events, other)),
         )
-        profile = (waiting, plan.planned)
         before, after = ledger.total(), ledger.total_with(profile)
         whole = ledger.total_with(profile, (run.planned.events, run.planned))
         if max(after, whole) > ledger.cap:

@@ -299,8 +299,7 @@ class Project:
     def plan(self) -> BudgetPlan:
         """The budget share of every mechanism of a run, computed from the settings alone.
 
-        If the schema was made from a profile, the run and the profile together are within
-        privacy.epsilon.
+        The run and the profiles of the dataset together are within privacy.epsilon.
         """
         settings, profile = self.settings, self.profile_charges
         if not profile:
@@ -309,7 +308,7 @@ class Project:
         return plan_beside(
             settings.privacy,
             settings.chosen,
-            total=lambda plan: ledger.epsilon_with(profile, plan),
+            total=lambda plan: ledger.epsilon_with(profile, (plan.events, plan)),
         )
 
     def planned_line(self) -> str:
@@ -317,15 +316,15 @@ class Project:
         line = f"epsilon {rounded_up(self.plan.epsilon)}"
         if self.profile_charges:
             ledger = self.ledger(rehearse=False)
-            both = ledger.epsilon_with(self.profile_charges, self.plan.planned)
+            planned = self.plan.planned
+            both = ledger.epsilon_with(self.profile_charges, (planned.events, planned))
             line += f", and {rounded_up(both)} together with its profile"
         return line
 
     @property
     def profile_charges(self) -> tuple[str, ...]:
-        """The ledger ids of the profile from which the schema was made."""
-        is_written = "schema" in self.__dict__ or self.find(self.settings.prepare.schema_).exists()
-        return self.schema.profile if is_written else ()
+        """The ledger ids of the dataset's profiles. The settings may lack the dataset's name."""
+        return self.ledger(rehearse=False).profiles() if self.settings.privacy.dataset else ()
 
     def ledger(self, *, rehearse: bool = True) -> Ledger:
         """Return the ledger of `privacy.dataset`. A benchmark and a release have separate

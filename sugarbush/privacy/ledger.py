@@ -87,6 +87,7 @@ _LOCK_TIMEOUT_S = 120
 _HEAD_DIGITS = 16
 _SHOWN_CHARGES = 12  # rows in a notebook
 _SEAL_FIELD = b',"seal":"'
+PROFILE = "profile"  # the stage of the charges of a DP profile
 _CANCEL = "cancel"  # the field of a line that cancels accepted charges
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
 
@@ -394,26 +395,34 @@ class Ledger:
                 "Set SUGARBUSH_STATE to the state folder of this release."
             ) from None
 
+    def profiles(self) -> tuple[str, ...]:
+        """Return the ids of all charges of DP profiles.
+
+        A schema or a setting may come from a profile, and nothing shows whether it does. So every
+        run and every card counts all profiles of the dataset.
+        """
+        return tuple(entry.id for entry in self.entries() if entry.stage == PROFILE)
+
     def next_slack(self) -> float:
         """Return the part of delta that a new group of charges with a slack may use."""
         entries = (*self.entries(), *self._reserved_by_others())
         number = 1 + max((entry.slack for entry in entries), default=0)
         return slack_fraction(number) * self._smallest_delta(entries)
 
-    def epsilon_with(self, ids: Iterable[str], *plans: PlannedEvents) -> float:
-        """Compute epsilon of the entries `ids` together with whole runs of `plans`."""
-        return self._total_with(self.of(ids), *((plan.events, plan) for plan in plans))
+    def epsilon_with(
+        self, ids: Iterable[str], *further: tuple[Iterable[Event], PlannedEvents]
+    ) -> float:
+        """Compute epsilon of the entries `ids` and of further events, each with the plan of its
+        run, if they are charged next."""
+        chosen, every = self.of(ids), (*self.entries(), *self._reserved_by_others())
+        for events, plan in further:  # their slack numbers follow those of all charges
+            planned = self._planned_entries(every, singles(events), plan)
+            chosen, every = (*chosen, *planned), (*every, *planned)
+        return self._total(chosen)
 
     def total_with(self, *further: tuple[Iterable[Event], PlannedEvents]) -> float:
         """Compute epsilon of all charges and of further events, each with the plan of its run."""
-        return self._total_with(self.entries(), *further)
-
-    def _total_with(
-        self, entries: tuple[Entry, ...], *further: tuple[Iterable[Event], PlannedEvents]
-    ) -> float:
-        for events, plan in further:
-            entries += self._planned_entries(entries, singles(events), plan)
-        return self._total(entries)
+        return self.epsilon_with((entry.id for entry in self.entries()), *further)
 
     def _total(self, entries: Sequence[Entry]) -> float:
         return composed_epsilon(entries, delta=self._smallest_delta(entries))

@@ -67,7 +67,7 @@ LENGTHS: Final = Bins((0.0, *_scale(0, 5)))  # characters, words, sentences, tur
 RECORDS: Final = Bins(_scale(0, 4))  # records of a user
 _POSITIVE: Final = _scale(-3, 9)
 NUMBERS: Final = Bins(
-    (-math.inf, *(-edge for edge in reversed(_POSITIVE)), -math.ulp(0.0), math.ulp(0.0), *_POSITIVE)
+    (-1e10, *(-edge for edge in reversed(_POSITIVE)), -math.ulp(0.0), math.ulp(0.0), *_POSITIVE)
 )
 
 

@@ -15,10 +15,16 @@ from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.data.schema import RELEASE_COLUMNS, RELEASE_PREFIXES, Attribute, Schema
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.profiling.layout import DATE, EMPTY, NESTED, NUMBER
-from sugarbush.profiling.release import QUANTILES, Column, Profile, interval, percent
+from sugarbush.profiling.release import (
+    MOST_VALUES,
+    QUANTILES,
+    Column,
+    Profile,
+    interval,
+    percent,
+)
 from sugarbush.profiling.style import UNKNOWN
 
-_MOST_VALUES: Final = 30
 _LEAST_COVERED: Final = 0.3  # share of the records with one of the values
 _COVERED_NUMBERS: Final = 0.7  # share of the records from which numbers are listed one by one
 _MOST, _SOME = 0.5, 0.15  # shares of texts
@@ -98,7 +104,6 @@ def draft_from_profile(profile: Profile, *, subject: str | None) -> Draft:
         subject=subject or _subject(profile),
         style=style_of(profile),
         attributes=tuple(attributes) or (TONE,),
-        profile=profile.ledger_ids,
     )
     return Draft(schema=schema, left_out=tuple(left_out))
 
@@ -145,11 +150,12 @@ def _subject(profile: Profile) -> str:
 
 def _attribute(profile: Profile, column: Column, *, taken: Sequence[str]) -> Attribute | str:
     """Return an attribute, or why there is none."""
-    name, listed = _free_name(column.name, taken), list(column.values)
+    name, listed = _free_name(column.name, taken), list(profile.listed(column))
     other = free_word("other", listed)
     if profile.kind_share(column, NUMBER).low > _MOST:
         numbers = [value for value in listed if _number(value) is not None]
-        if len(numbers) > 1 and _covered(profile, column) >= _COVERED_NUMBERS:
+        is_list = len(column.values) <= MOST_VALUES and len(numbers) > 1
+        if is_list and _covered(profile, column) >= _COVERED_NUMBERS:
             ordered = sorted(numbers, key=lambda value: _number(value) or 0.0)
             return Attribute(name=name, column=column.name, values=tuple(ordered), other=other)
         edges = _edges(profile, column)
@@ -158,12 +164,11 @@ def _attribute(profile: Profile, column: Column, *, taken: Sequence[str]) -> Att
         return Attribute(name=name, column=column.name, bins=edges)
     if (why := _why_not(profile, column)) is not None:
         return why
-    values = tuple(listed[:_MOST_VALUES])
-    return Attribute(name=name, column=column.name, values=values, other=other)
+    return Attribute(name=name, column=column.name, values=tuple(listed), other=other)
 
 
 def _covered(profile: Profile, column: Column) -> float:
-    return sum(column.values.values()) / max(profile.records, 1)
+    return 1 - profile.other(column).share
 
 
 def _why_not(profile: Profile, column: Column) -> str | None:
@@ -176,7 +181,8 @@ def _why_not(profile: Profile, column: Column) -> str | None:
     for kind, reason in reasons.items():
         if profile.kind_share(column, kind).low > _MOST:
             return reason
-    rare = f"values of fewer than {percent(profile.rare('values'))} of the records stay unknown"
+    share = percent(profile.rare("values"))
+    rare = f"values of fewer than {share} of the {profile.unit}s stay unknown"
     if not column.values:
         return f"no frequent value: {rare}"
     if len(column.values) == 1:
@@ -237,12 +243,11 @@ def _lines(draft: Draft, profile: Profile) -> Iterator[str]:
     schema = draft.schema
     yield "# Drafted from a DP profile of the private file: epsilon " + rounded_up(profile.epsilon)
     yield f"# at delta {rounded_up(profile.delta)}, per {profile.unit}, charged to its ledger. The"
-    yield "# percentages are DP shares of all records with 95% intervals. Edit everything except"
-    yield "# `profile`: a release with this schema depends on the profile, and counts its charges."
+    yield "# percentages are DP shares with 95% intervals. Edit what you know better. Every release"
+    yield "# of this dataset counts the charges of the profile."
     yield f"subject: {_scalar(schema.subject)}"
     if schema.style:
         yield f"style: {_scalar(schema.style)}"
-    yield f"profile: {_flow(list(schema.profile))}"
     yield "attributes:"
     columns = {column.name: column for column in profile.columns}
     for attribute in schema.attributes:

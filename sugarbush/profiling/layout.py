@@ -119,7 +119,7 @@ def value_of(value: str | None) -> str | None:
     """Return the categorical value in a cell, or None if the cell has none.
 
     A number is spelled as in a schema. Dates, lists, and texts that are long or have several lines
-    are no values.
+    are no values. A text with a control character or half a character is none, either.
 
     >>> [value_of(cell) for cell in ("Red ", "3.0", "2024-02-29", "[1]", "a\\nb", "x" * 81)]
     ['Red', '3', None, None, None, None]
@@ -132,7 +132,8 @@ def value_of(value: str | None) -> str | None:
     if found != TEXT or value is None:
         return None
     text = " ".join(value.split())
-    return text if len(text) <= LONGEST_VALUE and "\n" not in value.strip() else None
+    is_one_line = "\n" not in value.strip() and text.isprintable()
+    return text if len(text) <= LONGEST_VALUE and is_one_line else None
 
 
 def item_of(first: str, second: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -47,15 +47,18 @@ def draw_profile(
     session: PrivacySession,
     by_user: bool,
     dataset: str,
+    check_count: Callable[[float], None],
 ) -> Profile:
     """Draw the mechanisms of `plan`, or restore finished ones from `store`.
 
-    Each mechanism is charged before its draw, and its result is stored before the next charge. So
+    `check_count` gets the DP record count after the first draw, and may raise an error. Each
+    mechanism is charged before its draw, and its result is stored before the next charge. So
     nothing is charged twice after a crash, except the mechanism in which it happened.
     """
     drawing = _Drawing(plan, store, session)
     sizes, style, table = sizes_group(by_user=by_user), style_group(), columns_group(columns)
     of_sizes = drawing.counts(SIZES, contributions.sizes, sizes)
+    check_count(float(of_sizes[0]))
     of_style = drawing.counts(STYLE, contributions.style, style)
     values: dict[str, int] = {}
     if columns:

@@ -18,7 +18,11 @@ Z95: Final = 1.96
 FILE: Final = "profile.json"
 FORMAT: Final = "sugarbush profile 1"
 QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
-_MOST_NOISE: Final = 0.25  # a noisier quantile or share is not shown: noise over the record count
+# The largest noise of a bin over the number of values. Above it, a quantile is not shown.
+_MOST_NOISE_OF_LENGTHS: Final = 0.1
+_MOST_NOISE_OF_NUMBERS: Final = 0.06  # the worst rank error was 0.12 (docs/log/profile.md)
+_MOST_NOISE: Final = 0.25  # of a share
+MOST_VALUES: Final = 30  # of a column in a schema, the most frequent ones
 _ZERO: Final = 1e-9
 
 
@@ -89,7 +93,7 @@ class Profile:
 
     def quantiles(self, measure: str) -> tuple[float, ...]:
         """Return QUANTILES of a length, such as `words`, or () if the noise is too large."""
-        if not self.is_measured("sizes"):
+        if self.stddev["sizes"] > _MOST_NOISE_OF_LENGTHS * max(self.records, 1):
             return ()
         counts = consistent(
             np.array(self.lengths[measure]), total=self.records, stddev=self.stddev["sizes"]
@@ -123,8 +127,23 @@ class Profile:
         return next(column for column in self.columns if column.name == name)
 
     def other(self, column: Column) -> Share:
-        """Return the share of records whose value stays unknown, or is no categorical value."""
-        return self.share(self.records - sum(column.values.values()), group="values")
+        """Return the share of records without one of the MOST_VALUES most frequent values.
+
+        The sum of k noisy counts has sqrt(k) times the noise of one.
+        """
+        most, known = max(self.records, 1), self.listed(column)
+        total = sum(known.values())
+        noise = math.hypot(
+            math.sqrt(max(len(known), 1)) * self.stddev["values"],
+            self.stddev["sizes"] * total / most,
+        )
+        other = min(max(1 - total / most, 0.0), 1.0)
+        return Share(share=other, within=min(Z95 * noise / most, 1.0))
+
+    def listed(self, column: Column) -> dict[str, int]:
+        """Return the MOST_VALUES most frequent released values with their noisy counts."""
+        ordered = sorted(column.values.items(), key=lambda pair: (-pair[1], pair[0]))
+        return dict(ordered[:MOST_VALUES])
 
     def kind_share(self, column: Column, kind: str) -> Share:
         """Return the share of cells of a kind (`layout.KINDS`)."""
@@ -133,7 +152,7 @@ class Profile:
     def number_quantiles(self, column: Column) -> tuple[float, ...]:
         """Return QUANTILES of the numbers in a column, or () if the noise is too large."""
         total, noise = column.kinds[NUMBER], self.stddev["columns"]
-        if noise > _MOST_NOISE * max(total, 1):
+        if noise > _MOST_NOISE_OF_NUMBERS * max(total, 1):
             return ()
         counts = consistent(np.array(column.numbers), total=total, stddev=noise)
         found = NUMBERS.quantiles(counts.tolist(), QUANTILES)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from sugarbush.profiling.layout import DATE, EMPTY, NESTED, NUMBER, TEXT
-from sugarbush.profiling.release import QUANTILES, Column, Profile, Share
+from sugarbush.profiling.release import QUANTILES, Column, Profile, Share, percent
 
 _MONTHS: Final = (
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -39,6 +39,9 @@ def share_tables(profile: Profile) -> tuple[ShareTable, ...]:
     """Return all tables of a profile in the order of the page: columns, terms, style."""
     tables = [table for column in profile.columns for table in _of_column(profile, column)]
     tables += _terms(profile)
+    if not profile.is_measured("style"):
+        note = "Too few records for the form and the language of the texts at this noise."
+        return (*tables, ShareTable(title="form of the texts", shares=(), note=note))
     tables.append(
         ShareTable(
             title="form of the texts",
@@ -84,9 +87,10 @@ def _shares(profile: Profile, counts: dict[str, int], group: str) -> tuple[tuple
 
 
 def _of_column(profile: Profile, column: Column) -> Iterator[ShareTable]:
-    rare = f"Values of fewer than {profile.rare('values'):.1%} of the records stay unknown."
-    shares = [*_shares(profile, column.values, "values")[:_MOST_ROWS]]
-    kinds = _shares(profile, column.kinds, "columns")
+    share = percent(profile.rare("values"))
+    rare = f"Values of fewer than {share} of the {profile.unit}s stay unknown."
+    shares = [*_shares(profile, profile.listed(column), "values")]
+    kinds = _shares(profile, column.kinds, "columns") if profile.is_measured("columns") else ()
     found = [f"{_SHOWN_KINDS[name]} {s.share:.0%}" for name, s in kinds if s.low > 0.02]
     is_numeric = profile.kind_share(column, NUMBER).low > 0.5
     quantiles = profile.number_quantiles(column) if is_numeric else ()
@@ -113,12 +117,13 @@ def _of_column(profile: Profile, column: Column) -> Iterator[ShareTable]:
 
 
 def _mostly_dates(profile: Profile, column: Column) -> bool:
-    return profile.kind_share(column, DATE).low > 0.5
+    return profile.is_measured("columns") and profile.kind_share(column, DATE).low > 0.5
 
 
 def _terms(profile: Profile) -> list[ShareTable]:
     rare = (
-        f"Words and phrases of fewer than {profile.rare('terms'):.1%} of the records stay unknown. "
+        f"Words and phrases of fewer than {percent(profile.rare('terms'))} of the {profile.unit}s "
+        "stay unknown. "
         "A text gives at most 18, without what the pattern redactor finds."
     )
     if not profile.terms:

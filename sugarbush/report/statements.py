@@ -15,6 +15,7 @@ from sugarbush.privacy.events import (
     PoissonGaussian,
     ThresholdedGaussian,
 )
+from sugarbush.privacy.ledger import PROFILE
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.model import ReleaseFacts
@@ -203,7 +204,7 @@ def assumed_public(release: ReleaseFacts) -> list[str]:
     items = [
         "The schema: its subject and the names, descriptions and values of its attributes were "
         f"written without reading the private texts {listed}."
-        if not release.schema.profile
+        if not any(entry.stage == PROFILE for entry in release.entries)
         else "What a person wrote into the schema beside the DP profile, without reading the "
         f"private texts {listed}. The values, the form of the texts and the lengths in the "
         "settings may come from the profile. Its charges are part of this guarantee.",

@@ -228,13 +228,9 @@ def edit_the_example(reader: Reader) -> None:
 
 
 def edit_ones_own(reader: Reader) -> None:
-    """Write the schema of README.md with the charges of the profile, and small settings."""
+    """Write the schema of README.md, and small settings."""
     folder = reader.folder / "my-release"
-    path = folder / "data/public/schema.yaml"
-    (drafted,) = re.findall(r"^profile: .*$", path.read_text(), re.M)
-    shown, count = re.subn(r"^profile: .*$", drafted, yaml_of("README.md", "subject:"), flags=re.M)
-    assert count == 1
-    path.write_text(shown)
+    (folder / "data/public/schema.yaml").write_text(yaml_of("README.md", "subject:"))
     change_settings(folder, SMALL, OWN)
 
 

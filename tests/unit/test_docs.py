@@ -134,7 +134,7 @@ def test_the_page_on_profiles_runs() -> None:
     Path("tickets.csv").write_text("message,product\n" + "\n".join(rows).replace(": ", " "))
     found = run(runnable(DOCS / "how-to" / "profile.md"))
     assert set(found["schema"].attribute("product").values) == {"desk", "floor"}
-    assert len(found["schema"].profile) == 5
+    assert len(found["profile"].ledger_ids) == 5
 
 
 @pytest.mark.slow

@@ -258,9 +258,10 @@ def public_data(project: Project) -> PublicData:
     folders += [final_folder(project.roots, method) for method in project.settings.released]
     for folder in folders:
         _require_same_bounds(folder, project.settings.privacy)
-    ids = [*project.schema.profile, *(i for f in folders for i in read_ledger_ids(f))]
+    ids = [i for folder in folders for i in read_ledger_ids(folder)]
     donated = tuple(donated_frame(project.roots)["text"])
     ledger, table = project.ledger(), dp_table_of(project.base)
+    ids = [*ledger.profiles(), *ids]
     ids += _ids_of_earlier_runs(project, ids, known={entry.id for entry in ledger.entries()})
     return PublicData(
         release=release_facts(

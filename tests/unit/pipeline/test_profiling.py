@@ -16,7 +16,7 @@ import sugarbush as sb
 from sugarbush.cli.drafts import write_draft
 from sugarbush.cli.profiles import make_profile, read_profile
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.errors import BudgetExceededError, InputError, LedgerError, ParamsError
+from sugarbush.errors import BudgetExceededError, InputError, ParamsError
 from sugarbush.pipeline import profiling
 from sugarbush.pipeline.profiling import profile_of_project
 from sugarbush.pipeline.project import Project
@@ -220,25 +220,64 @@ def test_a_run_with_the_schema_stays_within_epsilon_together_with_the_profile(
     schema = draft_from_profile(profile, subject="letters").schema
     run = project.with_settings(project.settings)
     run.__dict__["schema"] = schema
-    alone = project_of(project.base, table())
-    alone.__dict__["schema"] = schema.model_copy(update={"profile": ()})
+    other = run.settings.privacy.model_copy(update={"dataset": "others"})
+    alone = project.with_settings(run.settings.model_copy(update={"privacy": other}))
     assert run.plan.epsilon < 0.86 < alone.plan.epsilon <= 1
     for part in run.plan.allocations:
         run.ledger(rehearse=False).charge(part.event, stage="s", run="r", plan=run.plan.planned)
     assert 0.99 < run.ledger().total() <= 1
 
 
-def test_a_schema_of_a_profile_that_the_ledger_lacks_is_refused(project: Project) -> None:
-    schema = Schema.model_validate(
+def test_every_profile_counts_whatever_the_schema_says(project: Project) -> None:
+    """Somebody may write the values of a profile into a schema by hand."""
+    profile_of_project(project)
+    by_hand = Schema.model_validate(
         {
             "subject": "letters",
             "attributes": [{"name": "shop", "column": "shop", "values": ["north"]}],
-            "profile": ["0123456789abcdef"],
         }
     )
-    project.__dict__["schema"] = schema
-    with pytest.raises(LedgerError, match="has no entry '0123456789abcdef'"):
-        _ = project.plan
+    run = project.with_settings(project.settings)
+    run.__dict__["schema"] = by_hand
+    assert run.profile_charges == tuple(e.id for e in project.ledger().entries())
+    first = run.plan.epsilon
+    profile_of_project(project, forced=True)
+    again = project.with_settings(project.settings)
+    again.__dict__["schema"] = by_hand
+    assert again.plan.epsilon < first < 0.86
+
+
+@pytest.mark.parametrize(("epsilon", "of_profile"), [(1.0, 0.9), (2.0, 1.9), (6.0, 5.0)])
+def test_a_profile_that_needs_most_of_epsilon_leaves_the_rest(
+    tmp_path: Path, epsilon: float, of_profile: float
+) -> None:
+    project = project_of(
+        tmp_path / "project",
+        table(300),
+        privacy__epsilon=epsilon,
+        privacy__cap=20.0,
+        profile__epsilon=of_profile,
+    )
+    profile_of_project(project)
+    run = project.with_settings(project.settings)
+    run.__dict__["schema"] = Schema.model_validate(
+        {"subject": "x", "attributes": [{"name": "s", "column": "shop", "values": ["north"]}]}
+    )
+    planned = run.plan.planned
+    ledger = run.ledger(rehearse=False)
+    total = ledger.epsilon_with(run.profile_charges, (planned.events, planned))
+    assert 0.9 * epsilon < total <= epsilon
+
+
+def test_a_delta_above_one_over_the_count_is_refused_after_the_first_draw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A smaller delta after the sets were drawn would be below their part of delta."""
+    project = project_of(tmp_path / "project", table(3000), privacy__delta=1e-5)
+    monkeypatch.setattr(mechanisms, "discrete_gaussian", lambda counts, **_: counts + 10**6)
+    with pytest.raises(ParamsError, match="is above 1 / "):
+        profile_of_project(project)
+    assert len(project.ledger().entries()) == 1
 
 
 def test_a_user_with_many_records_counts_once(tmp_path: Path) -> None:
@@ -301,6 +340,69 @@ def test_wrong_columns_are_refused_before_anything_is_spent(
     assert not project.ledger().entries()
 
 
+def test_more_values_than_a_schema_lists_are_other(tmp_path: Path) -> None:
+    frame = table(6000).assign(code=[f"c{n % 60}" for n in range(6000)], number=range(6000))
+    frame["number"] = frame["number"] % 60
+    project = project_of(
+        tmp_path / "project", frame, profile__columns=["code", "number"], profile__epsilon=8.0,
+        privacy__epsilon=10.0, privacy__cap=30.0,
+    )  # fmt: skip
+    profile = profile_of_project(project)
+    assert len(profile.column("code").values) == 60
+    assert profile.other(profile.column("code")).share == pytest.approx(0.5, abs=0.03)
+    schema = draft_from_profile(profile, subject="letters").schema
+    assert len(schema.attribute("code").values) == 30
+    assert schema.attribute("number").bins is not None
+
+
+def test_strange_values_and_numbers_leave_a_schema_that_loads(tmp_path: Path) -> None:
+    frame = table(3000).assign(
+        ansi="a\x1b[31mb", low=[-3e12 - n for n in range(3000)], colon="x: y # z", quote="'\""
+    )
+    project = project_of(
+        tmp_path / "project", frame, profile__columns=["ansi", "low", "colon", "quote"]
+    )
+    profile = profile_of_project(project)
+    assert "\x1b" not in profile.to_json()
+    path = tmp_path / "schema.yaml"
+    path.write_text(schema_text(draft_from_profile(profile, subject="x"), profile))
+    load_schema(path)
+
+
+def test_the_interval_of_other_contains_the_truth(tmp_path: Path) -> None:
+    """20 profiles with a true share of other of 20%. Fewer than 15 intervals with a coverage of 95%
+    contain it with a probability below 1e-4."""
+    frame = pd.DataFrame(
+        {"message": [f"letter {n}" for n in range(3000)],
+         "shop": [("a", "b", "c", "d", f"rare {n}")[n % 5] for n in range(3000)]}
+    )  # fmt: skip
+    privacy = sb.Privacy(epsilon=50, delta=1e-6, dataset="letters", cap=900)
+    right = 0
+    for draw in range(20):
+        values = sb.profile(
+            frame, text="message", columns=["shop"], privacy=privacy, epsilon=0.5,
+            state=tmp_path / str(draw), settings={"prepare": {"heldout_share": 1e-9}},
+        ).values  # fmt: skip
+        other = values.other(values.column("shop"))
+        right += other.low <= 0.2 <= other.high
+    assert right >= 15
+
+
+def test_an_unedited_schema_is_replaced_by_the_draft_of_a_profile(project: Project) -> None:
+    path = project.base / "letters.schema.yaml"
+    path.write_text(
+        "subject: texts\nattributes:\n"
+        "  - {name: shop, column: shop, values: [first value, second value]}\n"
+    )
+    (project.base / "params.yaml").write_text("methods: {mosaic: {}}\n")
+    profile_of_project(project)
+    console = Console(file=io.StringIO())
+    write_draft(project, subject="letters", output=None, seed=1, console=console)
+    assert load_schema(path).attribute("shop").values == ("north", "south", "west")
+    with pytest.raises(ParamsError, match="exists already"):
+        write_draft(project, subject="letters", output=path, seed=1, console=console)
+
+
 def test_columns_with_one_value_with_too_many_and_with_lists(tmp_path: Path) -> None:
     frame = table(3000).assign(
         constant="always", identifier=[f"id {n}" for n in range(3000)], lists="[1, 2]", nothing=None
@@ -345,7 +447,7 @@ def test_the_api_profiles_a_frame(tmp_path: Path) -> None:
     assert SECRET not in profile.frame.to_csv()
     assert "Profile of letters" in profile._repr_html_()
     profile.save(tmp_path / "saved")
-    assert load_schema(tmp_path / "saved" / "schema.yaml").profile == profile.ledger_ids
+    assert load_schema(tmp_path / "saved" / "schema.yaml").attribute("shop").values
     read = Profile.from_json((tmp_path / "saved" / "profile.json").read_text())
     assert read == profile.values
     with pytest.raises(InputError, match="no column 'shoe'"):

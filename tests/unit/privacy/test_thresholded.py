@@ -117,5 +117,17 @@ def test_the_total_with_whole_plans_is_what_charging_them_gives(tmp_path: Path) 
         for event in plan.events
     ]
     assert ledger.total() == pytest.approx(expected, rel=1e-9)
-    assert ledger.epsilon_with(ids[:2], run) == pytest.approx(expected, rel=1e-9)
     assert ledger.epsilon_with(ids[:2]) < expected
+
+
+def test_a_later_plan_has_a_later_slack(tmp_path: Path) -> None:
+    """The total of some charges with a plan is what charging the plan gives, also if charges of
+    other stages have taken slack numbers."""
+    ledger = a_ledger(tmp_path)
+    own = ledger.charge(GaussianDp(mu=0.1), stage="profile", run="r")
+    for number in range(3):
+        ledger.charge(DiscreteGaussian(stddev=2.0 + number), stage="other", run="r")
+    plan = PlannedEvents(id="run", events=(DiscreteGaussian(stddev=3.0),))
+    expected = ledger.epsilon_with([own], (plan.events, plan))
+    charged = ledger.charge(plan.events[0], stage="s", run="r", plan=plan)
+    assert ledger.epsilon_with([own, charged]) == pytest.approx(expected, rel=1e-12)
