@@ -176,7 +176,7 @@ def _of_likeness(likeness: Likeness | None, *, donated: int) -> Iterator[tuple[G
     detail = f"(separability {likeness.separability:.2f}; 0.5 is best)"
     if likeness.separability > 0.92:
         yield "poor", f"the texts are easily told from the donated texts {detail}"
-    elif likeness.separability > 0.75:
+    elif likeness.separability > 0.64:
         yield "fair", f"the texts differ from the donated texts {detail}"
     else:
         yield "good", f"the texts are hard to tell from the donated texts {detail}"

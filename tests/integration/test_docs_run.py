@@ -83,6 +83,7 @@ NAMES = {
     "dvc pull": "needs a remote; test_dvc_remotes.py",
     "dvc push": "needs a remote; test_dvc_remotes.py",
     "sugarbush budget --raise-cap": "needs a number",
+    "sugarbush publish": "in publish.md with a folder",
     "sugarbush redact": "in redact.md with a file",
     "sugarbush show model": "needs a trained model; test_shows.py",
     "sugarbush train-redactor": "trains for minutes",

@@ -7,6 +7,7 @@ import json
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import date
 from enum import Enum
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
@@ -316,6 +317,7 @@ def _of_type(kind: Any) -> Any:
 
 # Other values for settings that refuse an arbitrary value of the same type.
 OTHERS: dict[str, Any] = {
+    "review_date": date(2031, 1, 2),
     "provider": "pool",
     "delta": 2e-6,
     "label": "mood",
