@@ -28,7 +28,10 @@ SIZES, STYLE, COLUMNS, VALUES, TERMS = "sizes", "style", "columns", "values", "t
 _SHARES: Final = {SIZES: 0.08, STYLE: 0.05, COLUMNS: 0.07, VALUES: 0.70, TERMS: 0.10}
 _WITHOUT_COLUMNS: Final = {SIZES: 0.2, STYLE: 0.15, TERMS: 0.65}
 _THRESHOLDED: Final = (VALUES, TERMS)
-_OF_SLACK: Final = 0.9  # fraction of the ledger's slack that the thresholds use
+# Fraction of the ledger's slack that each threshold uses. So small, because a repaired ledger does
+# not know which charges were planned together: then each of them has a slack number of its own, and
+# the slack of the numbers 4 to 7 is 1/16 of that of number 1.
+_OF_SLACK: Final = 0.9 / 16
 _LEAST_DELTA: Final = 1e-16
 
 
@@ -60,7 +63,7 @@ class ProfilePlan:
         thresholds are higher.
         """
         thresholded = [name for name in names if name in _THRESHOLDED]
-        share = _OF_SLACK * slack / max(len(thresholded), 1)
+        share = _OF_SLACK * slack
         events: dict[str, Event] = {name: self.events[name] for name in names}
         events |= {name: replace(self.thresholded(name), delta=share) for name in thresholded}
         return replace(self, events=self.events | events, charged=tuple(names))
@@ -119,14 +122,12 @@ def plan_profile(
     requests = [
         BudgetRequest(name=name, count=cells[name], share=share) for name, share in shares.items()
     ]
-    thresholds = _OF_SLACK * slack
-    plan = make_plan(requests, epsilon=epsilon, delta=delta - thresholds)
-    thresholded = [name for name in shares if name in _THRESHOLDED]
+    share = _OF_SLACK * slack
+    plan = make_plan(requests, epsilon=epsilon, delta=delta - len(_THRESHOLDED) * share)
     events: dict[str, Event] = {}
     for name in shares:
         stddev = plan.of(name).stddev
-        if name in thresholded:
-            share = thresholds / len(thresholded)
+        if name in _THRESHOLDED:
             events[name] = ThresholdedGaussian(stddev=stddev, delta=share, count=cells[name])
         else:
             events[name] = DiscreteGaussian(stddev=stddev, count=cells[name])

@@ -91,6 +91,7 @@ NAMES = {
 # What a command needs that its sentence does not say.
 SENTENCES = {
     'sugarbush schema draft --subject "support tickets"': "-S prepare.donated=donated.jsonl",
+    "sugarbush schema draft": "--output drafted.yaml",
     "sugarbush clean --private": "--yes",
 }
 WALKS = (
@@ -396,7 +397,10 @@ def test_python_blocks_of_projects(reader: Reader) -> None:
     """The blocks that read a finished project."""
     project = reader.folder
     card = runnable(ROOT / "docs/how-to/read-the-card.md")
-    code = f"{card}\nassert 0 < epsilon(events, delta=card['promise']['delta']) <= 1\n"
+    code = (  # the card has the bound for several plans; distributions are rounded up
+        f"{card}\nassert 0 < epsilon(events, delta=card['promise']['delta']) <= 1.001\n"
+        "assert 0.99 < card['promise']['epsilon'] <= 1\n"
+    )
     (project / "card.py").write_text(code)
     concepts = run_apart(ROOT / "docs/concepts.md")
     (project.parent / "concepts.py").write_text(f"{concepts}\nprint(project.plan)\n")

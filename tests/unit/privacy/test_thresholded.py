@@ -26,6 +26,7 @@ from sugarbush.privacy.events import (
 )
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
+from sugarbush.profiling.plan import plan_profile
 
 DELTA = 1e-6
 COUNTS = DiscreteGaussian(stddev=40.0, count=3)
@@ -118,6 +119,22 @@ def test_the_total_with_whole_plans_is_what_charging_them_gives(tmp_path: Path) 
     ]
     assert ledger.total() == pytest.approx(expected, rel=1e-9)
     assert ledger.epsilon_with(ids[:2]) < expected
+
+
+def test_the_charges_of_a_profile_fit_a_ledger_that_was_repaired_without_seals(
+    tmp_path: Path,
+) -> None:
+    """Nobody vouches for their plan then, so each is a group of its own."""
+    plan = plan_profile(
+        epsilon=0.2, delta=DELTA, slack=slack_fraction(1) * DELTA, columns=3, by_user=False
+    )
+    made = a_ledger(tmp_path / "made")
+    for event in plan.events.values():
+        made.charge(event, stage="profile", run="r", plan=plan.planned)
+    repaired = a_ledger(tmp_path / "repaired")
+    assert repaired.add_missing(made.entries(), sealed=False) == len(plan.events)
+    assert 0.19 < made.total() <= 0.2
+    assert 0.19 < repaired.total() < 0.21
 
 
 def test_a_later_plan_has_a_later_slack(tmp_path: Path) -> None:
