@@ -32,16 +32,19 @@ _DAMAGED = "Run `sugarbush profile` again; a finished profile costs nothing"
 
 def make_profile(project: Project, console: Console, *, force: bool = False) -> Profile:
     """Draw or restore the profile, write its page, and print both."""
-    ledger = project.ledger(rehearse=False)
-    before = len(ledger.entries())
+    before = len(project.profile_charges)
     profile = profile_of_project(project, forced=force)
-    charged = len(ledger.entries()) > before
+    _show(project, profile, console, charged=len(project.profile_charges) > before)
+    return profile
+
+
+def _show(project: Project, profile: Profile, console: Console, *, charged: bool) -> None:
     path = write_page(project, profile, title=_title(project))
     show_profile(profile, console)
     say(console, f"{path.relative_to(project.base)}: the profile as a page, which may be published")
-    spent = f"charged; epsilon {rounded_up(ledger.total())} of the dataset is spent so far"
+    total = rounded_up(project.ledger(rehearse=False).total())
+    spent = f"charged; epsilon {total} of the dataset is spent so far"
     say(console, f"ledger: {spent if charged else 'the profile was restored, and nothing charged'}")
-    return profile
 
 
 def write_page(project: Project, profile: Profile, *, title: str) -> Path:
@@ -67,11 +70,12 @@ def use_profile(folder: Path, schema: Path, *, subject: str | None, console: Con
     The schema is the draft of a new project, which nobody has edited.
     """
     project = open_project(folder)
+    before = len(project.profile_charges)
     profile = profile_of_project(project)
     named = subject or subject_of_file(Path(project.settings.prepare.file).stem)
     write_schema_of(profile, schema, subject=named, console=console)
     set_lengths(project, profile)
-    make_profile(project, console)
+    _show(project, profile, console, charged=len(project.profile_charges) > before)
 
 
 def set_lengths(project: Project, profile: Profile) -> None:

@@ -9,7 +9,8 @@ import pandas as pd
 
 from sugarbush.data.reading import Row, row_batches
 from sugarbush.data.records import Record, usable, wanted_columns
-from sugarbush.data.remote import source_of
+from sugarbush.data.remote import Source, source_of
+from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.split import ContributionBounder, SplitRecords, Splitter, private_frame
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.public_inputs import PublicInputs, refuse_private_files
@@ -102,6 +103,16 @@ class SplitCorpus:
             yield source, records
 
 
+def file_batches(
+    path: Source, settings: PrepareSettings, wanted: Mapping[str, str]
+) -> Iterator[tuple[str, Sequence[Row]]]:
+    """Yield the rows of the data file with the name of their file, as `row_batches` does."""
+    for file, rows in row_batches(
+        path, setting="prepare.file", wanted=wanted, broken=True, options=settings.read_options
+    ):
+        yield str(file), rows
+
+
 def read_corpus(project: Project) -> SplitCorpus:
     """Open the data file. The rows are read and split while the caller iterates over the parts."""
     settings = project.settings.prepare
@@ -109,18 +120,8 @@ def read_corpus(project: Project) -> SplitCorpus:
     path = source_of(project.base, settings.file, setting="prepare.file")
     wanted = wanted_columns(settings, project.schema, private=True)
 
-    def batches() -> Iterator[tuple[str, Sequence[Row]]]:
-        for file, rows in row_batches(
-            path,
-            setting="prepare.file",
-            wanted=wanted,
-            broken=True,
-            options=settings.read_options,
-        ):
-            yield str(file), rows
-
     return SplitCorpus(
-        batches,
+        lambda: file_batches(path, settings, wanted),
         project,
         donated=project.donated_texts(),
         source=str(path),

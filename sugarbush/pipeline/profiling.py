@@ -18,7 +18,6 @@ from sugarbush.data.reading import (
     digest_of_source,
     reads_keys,
     require_column,
-    row_batches,
     rows_of_frame,
 )
 from sugarbush.data.records import Record, wanted_columns
@@ -29,7 +28,7 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import BudgetExceededError, ParamsError
 from sugarbush.methods.plan import plan_beside
 from sugarbush.paths import atomic_directory
-from sugarbush.pipeline.corpus import SplitCorpus
+from sugarbush.pipeline.corpus import SplitCorpus, file_batches
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.public_inputs import refuse_private_files
@@ -96,7 +95,7 @@ class ProfileRequest:
                 self._require_cap(ledger, plan, waiting)
                 contributions, fingerprint = self._read()
             else:
-                contributions, fingerprint = nothing(self.columns, by_user=by_user), ()
+                contributions, fingerprint = _nothing(self.columns, by_user=by_user), ()
             session = PrivacySession(
                 ledger=ledger,
                 stage=STAGE,
@@ -234,7 +233,7 @@ def _needs_new_slack(
     return not has_slack and plan.deltas(missing) > ledger.next_slack()
 
 
-def nothing(columns: Sequence[str], *, by_user: bool) -> Contributions:
+def _nothing(columns: Sequence[str], *, by_user: bool) -> Contributions:
     """Return contributions without a unit, for a profile that is restored."""
     return Reader(columns, by_user=by_user, key=b"").contributions()
 
@@ -281,20 +280,10 @@ def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
         settings.prepare, Schema(subject=SUBJECT, attributes=(TONE,)), private=True
     )
 
-    def batches() -> Iterator[tuple[str, Sequence[Row]]]:
-        for file, rows in row_batches(
-            path,
-            setting="prepare.file",
-            wanted=wanted,
-            broken=True,
-            options=settings.prepare.read_options,
-        ):
-            yield str(file), rows
-
     return ProfileRequest(
         project=project,
         columns=columns,
-        batches=batches,
+        batches=lambda: file_batches(path, settings.prepare, wanted),
         digest=lambda: digest_of_source(
             path, setting="prepare.file", wanted=wanted, options=settings.prepare.read_options
         ),

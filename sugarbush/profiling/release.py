@@ -93,12 +93,17 @@ class Profile:
 
     def quantiles(self, measure: str) -> tuple[float, ...]:
         """Return QUANTILES of a length, such as `words`, or () if the noise is too large."""
-        if self.stddev["sizes"] > _MOST_NOISE_OF_LENGTHS * max(self.records, 1):
+        if self._is_noisy:
             return ()
         counts = consistent(
             np.array(self.lengths[measure]), total=self.records, stddev=self.stddev["sizes"]
         )
         return LENGTHS.quantiles(counts.tolist(), QUANTILES)
+
+    @property
+    def _is_noisy(self) -> bool:
+        """Whether the noise of a bin is too large for quantiles."""
+        return self.stddev["sizes"] > _MOST_NOISE_OF_LENGTHS * max(self.records, 1)
 
     def is_measured(self, group: str) -> bool:
         """Return whether the noise of a count of `group` is small against the number of records."""
@@ -116,7 +121,7 @@ class Profile:
 
     def records_of_users(self) -> tuple[float, ...]:
         """Return QUANTILES of the number of records of a user."""
-        if self.records_per_user is None or not self.is_measured("sizes"):
+        if self.records_per_user is None or self._is_noisy:
             return ()
         counts = consistent(
             np.array(self.records_per_user), total=self.records, stddev=self.stddev["sizes"]

@@ -14,6 +14,7 @@ from rich.console import Console
 
 import sugarbush as sb
 from sugarbush.cli.drafts import write_draft
+from sugarbush.cli.init import OwnData, create_project
 from sugarbush.cli.profiles import make_profile, read_profile
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.errors import BudgetExceededError, InputError, ParamsError
@@ -477,3 +478,17 @@ def test_a_release_counts_the_profile_of_its_schema(tmp_path: Path) -> None:
     assumed = " ".join(release.card["assumed_public"])
     assert "beside the DP profile" in assumed
     assert json.dumps(release.card)
+
+
+def test_init_says_what_its_profile_charged(tmp_path: Path) -> None:
+    table(300).to_csv(tmp_path / "letters.csv", index=False)
+    console = Console(file=io.StringIO(), width=200)
+    folder = tmp_path / "made"
+    own = OwnData(file=str(tmp_path / "letters.csv"), text_column="message", columns="shop")
+    create_project(folder, own, console, profile=True)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "ledger: charged; epsilon 0.2 of the dataset" in shown
+    assert "restored" not in shown
+    console = Console(file=io.StringIO(), width=200)
+    make_profile(open_project(folder), console)
+    assert "nothing charged" in console.file.getvalue()  # type: ignore[attr-defined]
