@@ -7,9 +7,10 @@ The modes run `--rounds` times in turn, in separate processes. A row of the tabl
 round. The column `micro-batch` includes forward pass, backward pass, clipping and adding up. The
 column `step` also includes noise and AdamW, with one micro-batch per step. One micro-batch per step
 is the worst case, because a real step has many micro-batches. On a GPU, ordinary training uses
-bfloat16 by autocast, and private training computes in float32. Speeds are in samples per CPU-second
-on one thread (on a GPU, per second of wall time). Ratios compare with ordinary training in the same
-run. Memory is the peak minus the memory of the loaded model. Weights and tokens are random.
+bfloat16 by autocast. Private training uses bfloat16 too, except for the modes with float32. Speeds
+are in samples per CPU-second on one thread (on a GPU, per second of wall time). Ratios compare with
+the first mode in the same run. Memory is the peak minus the memory of the loaded model. Weights and
+tokens are random.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import psutil
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from sugarbush.training.dpsgd.clipping import PerRecordClipper
+from sugarbush.training.dpsgd.clipping import Clipper, PerRecordClipper
 from sugarbush.training.dpsgd.language_modelling import TokenBatch, record_losses
 from sugarbush.training.dpsgd.models import with_lora
 from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
@@ -39,8 +41,21 @@ SIZES = {  # layers, width, heads, vocabulary, batch size
     "distil": (6, 768, 12, 50257, 4),
     "gpt2": (12, 768, 12, 50257, 4),
     "gpt2-large": (36, 1280, 20, 50257, 2),
+    "smollm2-135m": (30, 576, 9, 49152, 4),
+    "llama-1.5b": (28, 1536, 12, 151936, 1),
 }
-MODES = ("ordinary", "ours", "ours, checkpointing", "ours, LoRA 8", "Opacus hooks", "Opacus ghost")
+LLAMAS = {"smollm2-135m": (3, 1536), "llama-1.5b": (2, 8960)}  # key heads, width of an MLP
+MODES = (
+    "ordinary",
+    "ordinary, LoRA 8",
+    "ours",
+    "ours, float32",
+    "ours, checkpointing",
+    "ours, LoRA 8",
+    "ours, LoRA 8, float32",
+    "Opacus hooks",
+    "Opacus ghost",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,22 +130,8 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     warnings.simplefilter("ignore")
-    layers, width, heads, vocabulary, usual = SIZES[size]
-    config = GPT2Config(
-        vocab_size=vocabulary,
-        n_positions=max(128, options.length),
-        n_layer=layers,
-        n_embd=width,
-        n_head=heads,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        # Ghost clipping of Opacus refuses a tied embedding.
-        tie_word_embeddings=mode != "Opacus ghost",
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    model = GPT2LMHeadModel(config).to(device).train()
+    vocabulary, usual = SIZES[size][3:]
+    model = new_model(size, mode, options).to(device).train()
     ids = torch.randint(vocabulary, (options.batch or usual, options.length), device=device)
     batch = TokenBatch(ids=ids, mask=torch.ones_like(ids), labels=ids)
     before = memory(device)
@@ -151,17 +152,53 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     }
 
 
-def job_of(mode: str, model: GPT2LMHeadModel, batch: TokenBatch) -> TrainingJob:
-    match mode:
-        case "ordinary":
-            return ordinary(model, batch)
-        case "Opacus ghost":
-            return ghost(model, batch)
-        case "ours, checkpointing":
-            model.activation_checkpointing_enable()
-        case "ours, LoRA 8":
-            model = with_lora(model, rank=8)
-    clipper = (HooksClipper if mode == "Opacus hooks" else PerRecordClipper)(model, clip_norm=1.0)
+def new_model(size: str, mode: str, options: argparse.Namespace) -> Any:
+    layers, width, heads, vocabulary, _ = SIZES[size]
+    if size in LLAMAS:
+        key_heads, inner = LLAMAS[size]
+        llama = LlamaConfig(
+            vocab_size=vocabulary,
+            hidden_size=width,
+            intermediate_size=inner,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            num_key_value_heads=key_heads,
+            max_position_embeddings=max(128, options.length),
+            tie_word_embeddings=True,
+        )
+        return LlamaForCausalLM(llama)
+    config = GPT2Config(
+        vocab_size=vocabulary,
+        n_positions=max(128, options.length),
+        n_layer=layers,
+        n_embd=width,
+        n_head=heads,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        # Ghost clipping of Opacus refuses a tied embedding.
+        tie_word_embeddings=mode != "Opacus ghost",
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return GPT2LMHeadModel(config)
+
+
+def job_of(mode: str, model: Any, batch: TokenBatch) -> TrainingJob:
+    if mode == "ours, checkpointing":
+        model.activation_checkpointing_enable()
+    if "LoRA 8" in mode:
+        model = with_lora(model, rank=8)
+    if mode.startswith("ordinary"):
+        return ordinary(model, batch)
+    if mode == "Opacus ghost":
+        return ghost(model, batch)
+    clipper: Clipper
+    if mode == "Opacus hooks":
+        clipper = HooksClipper(model, clip_norm=1.0)
+    else:
+        fast = batch.ids.device.type == "cuda" and "float32" not in mode
+        clipper = PerRecordClipper(model, clip_norm=1.0, bfloat16=fast)
     trainable = [p for p in model.parameters() if p.requires_grad]
     optimizer = noisy_optimizer(
         torch.optim.AdamW(trainable, lr=1e-4),
@@ -181,8 +218,9 @@ def job_of(mode: str, model: GPT2LMHeadModel, batch: TokenBatch) -> TrainingJob:
     return TrainingJob(add=add, step=step)
 
 
-def ordinary(model: GPT2LMHeadModel, batch: TokenBatch) -> TrainingJob:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+def ordinary(model: Any, batch: TokenBatch) -> TrainingJob:
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trainable, lr=1e-4)
 
     def add() -> None:
         device = batch.ids.device.type
@@ -202,7 +240,7 @@ def ordinary(model: GPT2LMHeadModel, batch: TokenBatch) -> TrainingJob:
     return TrainingJob(add=add, step=step)
 
 
-def ghost(model: GPT2LMHeadModel, batch: TokenBatch) -> TrainingJob:
+def ghost(model: Any, batch: TokenBatch) -> TrainingJob:
     from opacus.grad_sample import GradSampleModuleFastGradientClipping
     from opacus.optimizers import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping

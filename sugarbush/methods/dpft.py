@@ -59,6 +59,8 @@ from sugarbush.training.dpsgd.settings import (
 )
 
 if TYPE_CHECKING:
+    import torch
+
     from sugarbush.training.dpsgd.language_modelling import Example
     from sugarbush.training.dpsgd.sampling import Schedule
     from sugarbush.training.dpsgd.train import Mechanism, Performance
@@ -165,7 +167,7 @@ class DPFT(TrainedMethod):
             self._trainable(model, training),
             probe_examples(len(tokenizer), max_length=settings.max_length),
             clip_norm=settings.clip_norm,
-            performance=_performance(training),
+            performance=_performance(training, device, max_length=settings.max_length),
         )
 
     def final_plan(self, plan: BudgetPlan, privacy: PrivacySettings) -> BudgetPlan:
@@ -350,7 +352,9 @@ class DPFT(TrainedMethod):
                 warmup_steps=settings.warmup_steps,
                 weight_decay=settings.weight_decay,
             ),
-            performance=_performance(inputs.tools.training),
+            performance=_performance(
+                inputs.tools.training, device, max_length=settings.max_length
+            ),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
             checkpoints=checkpoints,
             session=inputs.private.session(stage=STAGE, run=run),
@@ -427,10 +431,15 @@ class DPFT(TrainedMethod):
         )
 
 
-def _performance(training: TrainingSettings) -> Performance:
-    from sugarbush.training.dpsgd.train import Clipping, Performance
+def _performance(
+    training: TrainingSettings, device: torch.device, *, max_length: int
+) -> Performance:
+    from sugarbush.training.dpsgd.train import Clipping, performance_on
 
-    return Performance(
+    return performance_on(
+        device,
+        max_length=max_length,
+        processes=training.processes,
         micro_batch_tokens=training.micro_batch_tokens,
         checkpoint_every=training.checkpoint_every,
         clipping=Clipping(training.clipping),

@@ -110,6 +110,13 @@ def secret_choice(size: int) -> int:
     return secrets.randbelow(size)
 
 
+def secret_order(size: int) -> list[int]:
+    """Draw a uniform order of the indices below `size`. The order must stay secret."""
+    order = list(range(size))
+    secrets.SystemRandom().shuffle(order)
+    return order
+
+
 def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
     """Add N(0, stddev^2) to every number of every tensor, in place.
 

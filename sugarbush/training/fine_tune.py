@@ -16,7 +16,7 @@ from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.data import plain_examples, probe_examples
 from sugarbush.training.dpsgd.sampling import make_schedule
-from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, train
+from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, performance_on, train
 
 _PART = "training"
 
@@ -87,7 +87,12 @@ def fine_tune(
             warmup_steps=0,
             weight_decay=0.0,
         ),
-        performance=Performance(micro_batch_tokens=settings.micro_batch_tokens, checkpoint_every=1),
+        performance=performance_on(
+            device,
+            max_length=settings.max_length,
+            micro_batch_tokens=settings.micro_batch_tokens,
+            checkpoint_every=1,
+        ),
         probe=probe_examples(len(tokenizer), max_length=settings.max_length),
         checkpoints=Checkpoints(checkpoints, counts=counts),
         session=session,

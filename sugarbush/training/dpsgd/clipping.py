@@ -21,8 +21,16 @@ own record alone. Before training, `exactness.check` tests the losses on two rec
 
 The guarantee does not cover two kinds of float32 rounding. First, the sum over records is rounded.
 Second, a long record makes the padding of its micro-batch longer. Longer padding may change the
-last bits of other records' gradients. Lower precision rounds more, so lower precision is refused.
-The guarantee does not cover timing attacks, or attackers who read the memory of the process.
+last bits of other records' gradients. Lower precision rounds more, so a model in lower precision is
+refused. The guarantee does not cover timing attacks, or attackers who read the memory of the
+process.
+
+With `bfloat16`, the clipper itself runs the forward and the backward pass in bfloat16. Then the
+guarantee covers both kinds of rounding: all micro-batches have one of a few fixed shapes, and a
+record moves the *computed* sum by at most `clip_norm`. This needs three facts. The factors of a
+record are the same numbers in each row of a batch, and beside any other records;
+`exactness.require_independent` tests this before training. A secret order puts the records into
+rows. And `clip_norm` pays for the rounding of the sum: gradients are clipped to 15/16 of it.
 
 Source: Bu, Wang, Zha, Karypis 2023, "Differentially Private Optimization on Large Model at Small
 Cost", section 3 (book-keeping). docs/decisions/dp-sgd-clipping.md derives the cross terms and the
@@ -32,23 +40,38 @@ rounding bound.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.pytorch_utils import Conv1D
 
 from sugarbush.errors import InvariantError, PrivacyError
 from sugarbush.float32 import float32_problem
-from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
+from sugarbush.training.dpsgd.record_gradients import (
+    Factors,
+    Norms,
+    RecordGradients,
+    Tokens,
+    Use,
+    Whole,
+    add_scaled,
+    measure,
+)
 
 # This constant is added to a norm before the division, as in Opacus. The constant only makes
 # gradients smaller.
 STABILISER = 1e-6
+
+# In bfloat16, gradients are clipped to this share of the clip norm. Rounding takes the other share.
+EXACT_SHARE = 15 / 16
+# In bfloat16, S is at most this number of clip norms after scaling (S is in record_gradients.py).
+_LARGEST_SIZE = 8.0
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
 _EXACT_ENOUGH = (torch.float32, torch.float64)
@@ -72,13 +95,22 @@ class PerRecordClipper:
         with clipper.recording(records=len(batch)):
             clipper.add_clipped(losses_of(model, batch))      # (records,), each of its own record
 
-    The gradients of all micro-batches of a batch are added up. `usual_length` is a public number of
-    tokens. Gradients of records with this length need the least memory. Raises PrivacyError if no
-    exact rule covers a trainable parameter.
+    The gradients of all micro-batches of a batch are added up. With `bfloat16`, the sum is the
+    float64 tensor `wide_grad` of each parameter, and `grad` stays unchanged. `usual_length` is a
+    public number of tokens. Gradients of records with this length need the least memory. Raises
+    PrivacyError if no exact rule covers a trainable parameter.
     """
 
-    def __init__(self, model: nn.Module, *, clip_norm: float, usual_length: int = 128) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        clip_norm: float,
+        usual_length: int = 128,
+        bfloat16: bool = False,
+    ) -> None:
         self.clip_norm = clip_norm
+        self.bfloat16 = bfloat16
         self._usual_length = usual_length
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._trainable = {id(p) for p in self._parameters}
@@ -108,8 +140,10 @@ class PerRecordClipper:
         }
         for parameter in self._parameters:
             parameter.requires_grad_(False)
+        device = self._parameters[0].device.type
         try:
-            yield
+            with in_bfloat16(device) if self.bfloat16 else nullcontext():
+                yield
         finally:
             self._records, self._gradients = 0, {}
             for parameter in self._parameters:
@@ -120,39 +154,56 @@ class PerRecordClipper:
 
         The norms are private. If a record's norm is not finite, the record adds zero.
         """
+        self._backward(losses)
+        with torch.no_grad(), torch.autocast(losses.device.type, enabled=False):
+            gradients = [self._gradients.pop(id(p)) for p in self._parameters]
+            of = measure(gradients)
+            scales = self._scales(of)
+            # A subnormal scale would lose digits in float32, so the record adds zero.
+            usable = of.bounds.isfinite() & (scales >= torch.finfo(torch.float32).tiny)
+            scales = torch.where(usable, scales, 0.0)
+            if not bool(usable.all()):
+                for of_parameter in gradients:
+                    of_parameter.zero_all_but(usable)
+            outs = [self._sum_of(parameter) for parameter in self._parameters]
+            add_scaled(gradients, scales, outs=outs)
+        return of.norms
+
+    def factors_of(self, losses: Tensor, record: int) -> list[Tensor]:
+        """Backpropagate, and return all numbers from which the gradient of one record is computed.
+
+        Nothing is added to a sum.
+        """
+        self._backward(losses)
+        return [numbers for one in self._gradients.values() for numbers in one.of_record(record)]
+
+    def _backward(self, losses: Tensor) -> None:
         if losses.shape != (self._records,):
             raise InvariantError("there must be one loss per record")
-        losses.sum().backward()  # type: ignore[no-untyped-call]
-        with torch.no_grad():
-            norms, bounds = self._norms(losses.device)
-            scales = (self.clip_norm / (bounds + STABILISER)).clamp(max=1.0)
-            # A subnormal scale would lose digits in float32, so the record adds zero.
-            usable = bounds.isfinite() & (scales >= torch.finfo(torch.float32).tiny)
-            scales = torch.where(usable, scales, 0.0)
-            for parameter in self._parameters:
-                gradients = self._gradients.pop(id(parameter))
-                if not bool(usable.all()):
-                    gradients.zero_all_but(usable)
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                gradients.add_scaled(scales, out=parameter.grad)
-        return norms
+        with torch.autocast(losses.device.type, enabled=False):
+            losses.sum().backward()  # type: ignore[no-untyped-call]
 
-    def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return the computed norms, and upper bounds on the norms of the gradients as added at
-        scale 1."""
-        squared = torch.zeros(self._records, dtype=torch.float64, device=device)
-        squared_bounds = squared.clone()
-        for gradients in self._gradients.values():
-            norms, bounds = gradients.norms()
-            squared += norms**2
-            squared_bounds += bounds**2
-        return squared.sqrt(), squared_bounds.sqrt()
+    def _scales(self, of: Norms) -> Tensor:
+        if not self.bfloat16:
+            return (self.clip_norm / (of.bounds + STABILISER)).clamp(max=1.0)
+        limit = EXACT_SHARE * self.clip_norm
+        larger = torch.maximum(of.bounds, of.sizes / _LARGEST_SIZE)
+        return (limit / (larger + STABILISER)).clamp(max=1.0)
+
+    def _sum_of(self, parameter: Any) -> Tensor:
+        """Return the tensor to which the clipped gradients of a parameter are added."""
+        if self.bfloat16:
+            if getattr(parameter, "wide_grad", None) is None:
+                parameter.wide_grad = torch.zeros_like(parameter, dtype=torch.float64)
+            return cast(Tensor, parameter.wide_grad)
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        return cast(Tensor, parameter.grad)
 
     def _after_forward(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Any:
         if not self._records:
             return None
-        if torch.is_autocast_enabled(output.device.type):
+        if not self.bfloat16 and torch.is_autocast_enabled(output.device.type):
             raise PrivacyError(
                 "the model computes in less than float32 (autocast), so the padding of a batch "
                 "changes the gradients of its records. Turn autocast off."
@@ -193,6 +244,19 @@ class PerRecordClipper:
                     "clipped exactly. Set methods.dpft.model to a GPT-2 or Llama, or train it by "
                     "LoRA."
                 )
+
+
+@contextmanager
+def in_bfloat16(device: str) -> Iterator[None]:
+    """Run forward passes on `device` in bfloat16, by operations whose result for a record does not
+    depend on the time or the order of their threads."""
+    reduced = torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    try:
+        with sdpa_kernel(SDPBackend.MATH), torch.autocast(device, dtype=torch.bfloat16):
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = reduced
 
 
 class _HandOver(torch.autograd.Function):

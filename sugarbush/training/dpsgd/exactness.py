@@ -6,12 +6,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sugarbush.errors import PrivacyError
-from sugarbush.training.dpsgd.clipping import STABILISER, Clipper
-from sugarbush.training.dpsgd.language_modelling import LossFunction
+from sugarbush.randomness import public_rng
+from sugarbush.training.dpsgd.clipping import STABILISER, Clipper, PerRecordClipper
+from sugarbush.training.dpsgd.language_modelling import (
+    Example,
+    LossFunction,
+    pad_together,
+    record_losses,
+)
+from sugarbush.training.dpsgd.sampling import BatchShape
 
 
 def require_exact(
@@ -50,6 +58,46 @@ def require_exact(
                 "this model's gradients cannot be clipped exactly: the gradients of two records "
                 f"in one batch differ from the gradients of each record alone. {advice}"
             )
+
+
+def require_independent(
+    model: nn.Module, clipper: PerRecordClipper, *, shapes: Sequence[BatchShape], vocabulary: int
+) -> None:
+    """Raise PrivacyError if a record's factors depend on its row or on the other rows of a batch.
+
+    For each shape of a micro-batch, a public record is computed in all rows at once, and in some
+    rows beside records of random tokens and beside rows without a record. The factors must be equal
+    in every bit. The check cannot try all records. It detects kernels that choose the order of a
+    sum by the row, or add up in the order in which threads finish.
+    """
+    rng = public_rng(0, "independent")
+    device = next(model.parameters()).device
+    for shape in shapes:
+
+        def of_random_tokens(length: int = shape.length) -> Example:
+            tokens = rng.integers(0, vocabulary, length).astype(np.int32)
+            return Example(tokens=tokens, prompt_length=1)
+
+        def factors(row: int, examples: Sequence[Example], shape: BatchShape = shape) -> Any:
+            batch = pad_together(examples, shape=(shape.records, shape.length)).to(device)
+            with clipper.recording(records=shape.records):
+                return clipper.factors_of(record_losses(model, batch), row)
+
+        record = of_random_tokens(max(2, shape.length - 3))
+        expected = factors(0, [record])
+        rows = sorted({0, 1, shape.records // 2, shape.records - 1} & set(range(shape.records)))
+        alike = [record] * shape.records
+        others = [of_random_tokens() for _ in range(shape.records)]
+        for row in rows:
+            among = [*others[:row], record, *others[row + 1 :]]
+            for examples in (alike, among):
+                found = factors(row, examples)
+                if not all(map(torch.equal, expected, found)):
+                    raise PrivacyError(
+                        "on this device, the gradient of a record depends on the other records of "
+                        f"its batch in bfloat16 ({shape.records} rows of {shape.length} tokens). "
+                        "Set training.device: cpu, which computes in float32."
+                    )
 
 
 def _gradients(

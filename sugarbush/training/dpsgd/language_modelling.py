@@ -50,12 +50,18 @@ class TokenBatch:
 LossFunction = Callable[[nn.Module, Any], Tensor]
 
 
-def pad_together(examples: Sequence[Example]) -> TokenBatch:
-    """Pad examples to one batch, (records, longest). End-of-text tokens keep their loss."""
-    longest = max(len(example.tokens) for example in examples)
-    shape = (len(examples), longest)
+def pad_together(
+    examples: Sequence[Example], *, shape: tuple[int, int] | None = None
+) -> TokenBatch:
+    """Pad examples to one batch, (records, longest) or `shape`. End-of-text tokens keep their loss.
+
+    Rows without an example have one token and no loss, so their gradients are zero.
+    """
+    if shape is None:
+        shape = (len(examples), max(len(example.tokens) for example in examples))
     ids, labels = np.full(shape, _PADDING), np.full(shape, IGNORED)
     mask = np.zeros(shape, dtype=np.int64)
+    mask[len(examples) :, 0] = 1
     for row, example in enumerate(examples):
         length, start = len(example.tokens), example.prompt_length
         ids[row, :length] = example.tokens

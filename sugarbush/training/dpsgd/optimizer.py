@@ -17,17 +17,19 @@ class NoisyOptimizer(DPOptimizerFastGradientClipping):  # type: ignore[misc]
     """Makes a step with (sum of clipped gradients + N(0, (noise_multiplier clip_norm)^2)) / batch
     size.
 
-    `p.grad` must contain the sum over the whole logical batch. The sum of an empty batch is zero.
-    Noise is added once per step. A second step on the same sum is refused. Use a noise multiplier
-    of 0 only for results that are charged as not private.
+    `p.wide_grad` (float64) or `p.grad` must contain the sum over the whole logical batch. The sum
+    of an empty batch is zero. Noise is added once per step, before a float64 sum is rounded to the
+    type of the parameter. A second step on the same sum is refused. Use a noise multiplier of 0
+    only for results that are charged as not private.
     """
 
     def accumulate(self) -> None:
         """Take the sums unchanged: the clipper has added all micro-batches into `p.grad`."""
         for parameter in self.params:
-            if parameter.grad is None:
+            wide = getattr(parameter, "wide_grad", None)
+            if parameter.grad is None and wide is None:
                 raise InvariantError("the gradient of an empty batch must be zeros, not None")
-            parameter.summed_grad = parameter.grad
+            parameter.summed_grad = parameter.grad if wide is None else wide
 
     def add_noise(self) -> None:
         """Add the project's noise to every sum, once, in place."""
@@ -36,8 +38,14 @@ class NoisyOptimizer(DPOptimizerFastGradientClipping):  # type: ignore[misc]
             _check_processed_flag(summed)
         if self.noise_multiplier > 0:
             add_gaussian(sums, stddev=self.noise_multiplier * self.max_grad_norm)
-        for summed in sums:
+        for parameter, summed in zip(self.params, sums, strict=True):
             _mark_as_processed(summed)
+            parameter.grad = summed.to(parameter.dtype)
+
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        super().zero_grad(set_to_none)
+        for parameter in self.params:
+            parameter.wide_grad = None
 
 
 class DistributedNoisyOptimizer(

@@ -5,8 +5,8 @@ one-hot token ids. Inner products between the forms give the norms, including cr
 is stored only if it is not larger than its factors.
 
 If the terms of a squared norm cancel, the rounding error may be larger than the norm. So
-`RecordGradients.norms` also returns an upper bound on the norm of the gradient that `add_scaled`
-adds. The bound includes the rounding errors of `norms` and of `add_scaled`. Let u be the unit
+`measure` also returns an upper bound on the norm of the gradient that `add_scaled`
+adds. The bound includes the rounding errors of `measure` and of `add_scaled`. Let u be the unit
 roundoff, and L_t and R_t the rows of the factors. The size S is sum_t |L_t| |R_t|. For a whole
 gradient, S is its norm. For several forms, S is the sum of their sizes.
 
@@ -22,10 +22,17 @@ gradient, S is its norm. For several forms, S is the sum of their sizes.
 Positions count only if their rows are not zero. So the bound of a record does not depend on its
 padding. A whole gradient is added as it is stored, so its norm has no error of 1 to 4. The
 derivation, with underflow, is in docs/decisions/dp-sgd-clipping.md.
+
+Factors in bfloat16 have exact products in float32. These products are added up in float32, in
+blocks of 1,024 terms. A matrix unit of a GPU may truncate in place of rounding, and may align all
+terms with the largest term (Fasi et al. 2021). So u is 2^-22, four times the u of float32. The
+scaled rows are rounded to bfloat16 again, which adds 1.01 * 2^-8 S to the bound.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -33,10 +40,29 @@ from torch import Tensor
 
 from sugarbush.errors import InvariantError
 
-_BLOCK = 256  # b: number of terms that a product adds up at once
 _OTHER_ROUNDINGS = 8  # the number 8 in the formula of kappa
+
+
+@dataclass(frozen=True)
+class _Arithmetic:
+    """The addition of products of two numbers of one type: `block` is b, and `unit` is u."""
+
+    block: int
+    unit: float
+
+
+_ARITHMETIC = {
+    torch.float64: _Arithmetic(256, 2.0**-53),
+    torch.float32: _Arithmetic(256, 2.0**-24),
+    torch.bfloat16: _Arithmetic(1024, 2.0**-22),
+}
 # The square of a row's length is increased by 4 b 2^-126 / 2^-24, because products may underflow.
-_UNDERFLOW = 4 * _BLOCK * 2.0**-102
+_UNDERFLOW = 4 * max(a.block for a in _ARITHMETIC.values()) * 2.0**-102
+_ROUNDED_ROW = 1.01 * 2.0**-8  # relative error of a row that is rounded to bfloat16
+
+# K records are added up in float32 at once. With T positions each, K^2 T is at most this number.
+_RECORDS_AT_ONCE = 8192
+_JOINED = 2**24  # whole gradients of more numbers are not copied side by side
 
 
 @dataclass(frozen=True)
@@ -80,7 +106,7 @@ class RecordGradients:
 
     def __init__(self, *, records: int, usual_length: int, device: torch.device) -> None:
         self._usual_length = usual_length
-        self._none = torch.zeros(records, dtype=torch.float64, device=device)
+        self.none = torch.zeros(records, dtype=torch.float64, device=device)
         self._whole: list[Whole] = []
         self._factors: list[Factors] = []
         self._tokens: list[Tokens] = []
@@ -98,30 +124,40 @@ class RecordGradients:
             case Whole():
                 self._whole = [use]
 
-    def norms(self) -> tuple[Tensor, Tensor]:
-        """Compute |G_i|, and an upper bound on the norm of the gradient that `add_scaled` adds at
-        scale 1.
+    @property
+    def only_whole(self) -> Tensor | None:
+        """Return the gradients in full, (records, numbers), if there is no other form."""
+        if not self._whole or self._factors or self._tokens:
+            return None
+        return self._whole[0].gradients.flatten(1)
 
-        The norms and the bounds are (records,) float64. A value is not finite if the gradient is
-        not finite.
-        """
-        forms, squares = self._forms(), self._none
-        sizes = positions = self._none
+    def measured(self) -> _Measured:
+        """Measure the sum of all uses."""
+        forms, squares = self._forms(), self.none
+        rows: list[tuple[Tensor, Tensor]] = []
         roundings = 0
         for index, form in enumerate(forms):
-            measured = _measure(form)
-            squares = squares + measured.squares
+            of_form = _measure(form)
+            squares = squares + of_form.squares
             for earlier in forms[:index]:
                 squares = squares + 2 * _inner(earlier, form)
-            sizes, positions = sizes + measured.sizes, positions + measured.positions
-            roundings = max(roundings, measured.roundings)
-        squares = squares.clamp(min=0)
-        if not roundings:
-            return squares.sqrt(), squares.sqrt()
-        unit = max(_unit_roundoff(form) for form in forms)
-        error = (roundings + _OTHER_ROUNDINGS) * unit + positions**2 * 2.0**-53
-        adding = 1.01 * (positions + 4) * unit * sizes
-        return squares.sqrt(), (squares + error * sizes**2).sqrt() + adding
+            rows += of_form.rows
+            roundings = max(roundings, of_form.roundings)
+        whole = bool(self._whole) and bool(rows)
+        return _Measured(
+            squares=squares,
+            rows=rows,
+            roundings=roundings,
+            whole=_inner(forms[0], forms[0]) if whole else None,
+            types=frozenset(map(_type, forms)),
+        )
+
+    def of_record(self, index: int) -> list[Tensor]:
+        """Return the stored numbers of one record."""
+        whole = [use.gradients[index] for use in self._whole]
+        factors = [part[index] for use in self._factors for part in (use.left, use.right)]
+        tokens = [part[index] for use in self._tokens for part in (use.ids, use.right)]
+        return [*whole, *factors, *tokens]
 
     def zero_all_but(self, usable: Tensor) -> None:
         """Set the gradients of all other records to zero; `usable` is (records,) bool.
@@ -137,14 +173,25 @@ class RecordGradients:
         self._tokens = [Tokens(use.ids, kept(use.right)) for use in self._tokens]
 
     def add_scaled(self, scales: Tensor, *, out: Tensor) -> None:
-        """Add sum_i scales_i G_i to `out`, in place; `scales` is (records,) float64."""
+        """Add sum_i scales_i G_i to `out`, in place; `scales` is (records,) float64.
+
+        Factors in bfloat16 are added up in float32 for at most K records at once, and the sums of K
+        records are added to `out`, which should be float64.
+        """
         scales = scales.to(out.dtype)
         for whole in self._whole:
-            out += torch.tensordot(scales, whole.gradients.to(out.dtype), dims=1)
+            if out.dtype is whole.gradients.dtype:
+                out += torch.tensordot(scales, whole.gradients, dims=1)
+            else:
+                each = _scaled(whole.gradients.flatten(1)[:, None], scales.float())
+                out += each.sum(0, dtype=out.dtype).view_as(out)
         for tokens in self._tokens:
             scaled = _scaled(tokens.right, scales)
             out.index_add_(0, tokens.ids.flatten(), scaled.to(out.dtype))
         for factors in self._factors:
+            if factors.left.dtype is torch.bfloat16:
+                _add_blocks(factors, scales, out)
+                continue
             scaled = _scaled(factors.right, scales).to(out.dtype)
             out.addmm_(factors.left.flatten(0, 1).t().to(out.dtype), scaled)
 
@@ -161,50 +208,156 @@ class RecordGradients:
 
 
 @dataclass(frozen=True)
+class Norms:
+    """The measures of each record's gradient of all parameters. Each is (records,) float64.
+
+    `norms` are the computed norms |G|. `bounds` are upper bounds on the norms of the gradients that
+    `add_scaled` adds at scale 1. `sizes` are at least S of all products of factors. A value is not
+    finite if the gradient is not finite.
+    """
+
+    norms: Tensor
+    bounds: Tensor
+    sizes: Tensor
+
+
+def measure(parameters: Sequence[RecordGradients]) -> Norms:
+    """Measure the gradients of all `parameters` together.
+
+    Small parameters are joined, and the last steps run once for all parameters, because each
+    operation has a fixed cost on a GPU.
+    """
+    whole = sum(
+        ((joined * joined).sum(1, dtype=torch.float64) for _, joined in _joined_whole(parameters)),
+        start=torch.zeros_like(parameters[0].none),
+    )
+    measured = [p.measured() for p in parameters if p.only_whole is None]
+    if not measured:
+        return Norms(whole.sqrt(), whole.sqrt(), torch.zeros_like(whole))
+    squares = torch.stack([m.squares for m in measured]).clamp(min=0)  # (parameters, records)
+    sizes, positions = _sizes(measured, like=squares)
+    for index, m in enumerate(measured):
+        if m.whole is not None:
+            sizes[index] += m.whole.sqrt()
+    units = [max(_ARITHMETIC[kind].unit for kind in m.types) if m.rows else 0.0 for m in measured]
+    kappas = [m.roundings + _OTHER_ROUNDINGS for m in measured]
+    products = squares.new_tensor([k * u for k, u in zip(kappas, units, strict=True)])[:, None]
+    narrow = [_ROUNDED_ROW * (bool(m.rows) and torch.bfloat16 in m.types) for m in measured]
+    adding = 1.01 * (positions + 4) * squares.new_tensor(units)[:, None]
+    adding = adding + squares.new_tensor(narrow)[:, None]
+    bounds = (squares + (products + positions**2 * 2.0**-53) * sizes**2).sqrt() + adding * sizes
+    return Norms(
+        (squares.sum(0) + whole).sqrt(),
+        ((bounds**2).sum(0) + whole).sqrt(),
+        (sizes**2).sum(0).sqrt(),
+    )
+
+
+def add_scaled(
+    parameters: Sequence[RecordGradients], scales: Tensor, *, outs: Sequence[Tensor]
+) -> None:
+    """Add sum_i scales_i G_i of each parameter to its tensor of `outs`, in place.
+
+    `scales` are (records,) float64.
+    """
+    for indices, joined in _joined_whole(parameters):
+        kind = outs[indices[0]].dtype
+        if kind is joined.dtype:
+            total = scales.to(kind) @ joined
+        else:
+            total = (joined * scales.to(joined.dtype)[:, None]).sum(0, dtype=kind)
+        targets = [outs[index].view(-1) for index in indices]
+        parts = total.split([len(target) for target in targets])
+        torch._foreach_add_(targets, parts)
+    for parameter, out in zip(parameters, outs, strict=True):
+        if parameter.only_whole is None:
+            parameter.add_scaled(scales, out=out)
+
+
+def _joined_whole(parameters: Sequence[RecordGradients]) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield the indices of parameters that only have whole gradients, and these gradients side by
+    side: (records, numbers)."""
+    indices: list[int] = []
+    parts: list[Tensor] = []
+    numbers = 0
+    for index, parameter in enumerate(parameters):
+        part = parameter.only_whole
+        if part is None:
+            continue
+        if parts and (numbers + part.numel() > _JOINED or part.dtype is not parts[0].dtype):
+            yield indices, torch.cat(parts, dim=1)
+            indices, parts, numbers = [], [], 0
+        indices.append(index)
+        parts.append(part)
+        numbers += part.numel()
+    if parts:
+        yield indices, parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Measured:
-    """Return |G|^2, the size S and the number of nonzero positions. Each result is (records,)
-    float64. G contains the gradients of one form only: whole, factors or tokens. `roundings` is
-    n(rows) + n(columns) of the module's docstring, or 0 for a whole gradient.
+    """The gradients of one parameter, or of one form of it.
+
+    `squares` are |G|^2, (records,) float64. `rows` are the squared lengths of the rows of both
+    factors, (records, positions) each, for each pair of factors. `roundings` is n(rows) +
+    n(columns) of the module's docstring. `whole` are the squares of the whole gradient beside the
+    factors, if there is one.
     """
 
     squares: Tensor
-    sizes: Tensor
-    positions: Tensor
+    rows: list[tuple[Tensor, Tensor]]
     roundings: int
+    whole: Tensor | None = None
+    types: frozenset[torch.dtype] = frozenset()
 
 
 def _measure(form: Use) -> _Measured:
     match form:
         case Whole():
-            squares = _inner(form, form)
-            return _Measured(squares, squares.sqrt(), torch.zeros_like(squares), 0)
+            return _Measured(squares=_inner(form, form), rows=[], roundings=0)
         case Factors(left, right):
             lefts, rights = _kernel(left, left), _kernel(right, right)
-            roundings = _roundings(left.shape[2]) + _roundings(right.shape[2])
+            roundings = sum(_roundings(f.shape[2], f.dtype) for f in (left, right))
             return _measured(_sum(lefts * rights), lefts, rights, roundings)
         case Tokens(ids, right):
             same, rights = ids[:, :, None] == ids[:, None, :], _kernel(right, right)
-            lefts = torch.ones_like(rights)
-            return _measured(_sum(same * rights), lefts, rights, _roundings(right.shape[2]))
+            roundings = _roundings(right.shape[2], right.dtype)
+            return _measured(_sum(same * rights), torch.ones_like(rights), rights, roundings)
 
 
 def _measured(squares: Tensor, lefts: Tensor, rights: Tensor, roundings: int) -> _Measured:
-    """Compute the sizes from the inner products of the rows, `lefts` and `rights` (records, T, T).
-    The diagonals of the inner products are the squared lengths of the rows."""
-    left, right = (kernel.diagonal(dim1=1, dim2=2).double() for kernel in (lefts, rights))
-    sizes = ((left + _UNDERFLOW) * (right + _UNDERFLOW)).sqrt().sum(1)
-    positions = ((left > 0) & (right > 0)).sum(1, dtype=torch.float64)
-    return _Measured(squares, sizes, positions, roundings)
+    """`lefts` and `rights` (records, T, T) are the inner products of the rows. Their diagonals are
+    the squared lengths of the rows."""
+    rows = (lefts.diagonal(dim1=1, dim2=2), rights.diagonal(dim1=1, dim2=2))
+    return _Measured(squares=squares, rows=[rows], roundings=roundings)
 
 
-def _roundings(terms: int) -> int:
+def _sizes(measured: Sequence[_Measured], *, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute S and the number of nonzero positions of all products: (parameters, records)."""
+    sizes, positions = torch.zeros_like(like), torch.zeros_like(like)
+    by_length: dict[int, list[tuple[int, Tensor, Tensor]]] = {}
+    for index, m in enumerate(measured):
+        for left, right in m.rows:
+            by_length.setdefault(left.shape[1], []).append((index, left, right))
+    for pairs in by_length.values():
+        indices = torch.tensor([index for index, _, _ in pairs], device=like.device)
+        left = torch.stack([left for _, left, _ in pairs]).double()
+        right = torch.stack([right for _, _, right in pairs]).double()
+        of_pairs = ((left + _UNDERFLOW) * (right + _UNDERFLOW)).sqrt().sum(2)
+        sizes.index_add_(0, indices, of_pairs)
+        nonzero = ((left > 0) & (right > 0)).sum(2, dtype=torch.float64)
+        positions.index_add_(0, indices, nonzero)
+    return sizes, positions
+
+
+def _roundings(terms: int, dtype: torch.dtype) -> int:
     """Compute n of item 1 in the module's docstring, for a product over `terms` terms."""
-    return min(terms, _BLOCK) + -(-terms // _BLOCK)
+    block = _ARITHMETIC[dtype].block
+    return min(terms, block) + -(-terms // block)
 
 
-def _unit_roundoff(form: Use) -> float:
-    values = form.gradients if isinstance(form, Whole) else form.right
-    return torch.finfo(values.dtype).eps / 2
+def _type(form: Use) -> torch.dtype:
+    return form.gradients.dtype if isinstance(form, Whole) else form.right.dtype
 
 
 def _inner(form: Use, other: Use) -> Tensor:
@@ -231,12 +384,43 @@ def _kernel(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
-    """Multiply batches of matrices. The products are added up in blocks of `_BLOCK` terms."""
-    total = torch.bmm(left[:, :, :_BLOCK], right[:, :_BLOCK])
-    for start in range(_BLOCK, left.shape[2], _BLOCK):
-        block = slice(start, start + _BLOCK)
-        total += torch.bmm(left[:, :, block], right[:, block])
+    """Multiply batches of matrices. The products are added up in blocks. The result of factors in
+    bfloat16 is float32."""
+    size = _ARITHMETIC[left.dtype].block
+    total = _multiply(left[:, :, :size], right[:, :size])
+    for start in range(size, left.shape[2], size):
+        block = slice(start, start + size)
+        total += _multiply(left[:, :, block], right[:, block])
     return total
+
+
+def _multiply(left: Tensor, right: Tensor) -> Tensor:
+    if left.dtype is not torch.bfloat16:
+        return torch.bmm(left, right)
+    if left.device.type == "cuda":
+        return torch.bmm(left, right, out_dtype=torch.float32)
+    return torch.bmm(left.float(), right.float())
+
+
+def _add_blocks(factors: Factors, scales: Tensor, out: Tensor) -> None:
+    """Add sum_i scales_i G_i to `out` from factors in bfloat16, K records at once."""
+    positions = factors.left.shape[1]
+    if positions > _RECORDS_AT_ONCE:
+        raise InvariantError(f"a record has more than {_RECORDS_AT_ONCE} positions")
+    count = math.isqrt(_RECORDS_AT_ONCE // positions)
+    # The product is computed in float32 and rounded once.
+    scaled = torch.empty_like(factors.right)
+    torch.mul(factors.right, scales.float().view(-1, 1, 1), out=scaled)
+    even = len(scaled) // count * count
+    lefts, rights = factors.left, scaled
+    for part in (slice(0, even), slice(even, None)):
+        if not len(lefts[part]):
+            continue
+        blocks = max(1, len(lefts[part]) // count)
+        left = lefts[part].reshape(blocks, -1, lefts.shape[2])
+        right = rights[part].reshape(blocks, -1, rights.shape[2])
+        sums = _multiply(left.transpose(1, 2), right)
+        out += sums[0] if blocks == 1 else sums.sum(0, dtype=out.dtype)
 
 
 def _scaled(values: Tensor, scales: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.data_types import Private
-from sugarbush.privacy.noise import poisson_sample, secret_choice
+from sugarbush.privacy.noise import poisson_sample, secret_choice, secret_order
 
 T = TypeVar("T")
 
@@ -80,3 +80,43 @@ def micro_batches(
         number = max(1, capacity // max(1, size_of(ordered[start])))
         yield ordered[start : start + number]
         start += number
+
+
+@dataclass(frozen=True)
+class BatchShape:
+    """The shape of a micro-batch: the number of records, and the number of tokens of each."""
+
+    records: int
+    length: int
+
+
+def batch_shapes(*, max_length: int, capacity: int) -> tuple[BatchShape, ...]:
+    """Return the shapes of micro-batches for records of up to `max_length` tokens, shortest first.
+
+    The lengths are a quarter, a half and the whole of `max_length`, rounded up to a multiple of 8.
+    Both arguments are public settings. A shape has at most `capacity` tokens, or one record.
+    """
+    lengths = sorted({-(-max_length // (8 * part)) * 8 for part in (4, 2, 1)})
+    return tuple(BatchShape(max(1, capacity // length), length) for length in lengths)
+
+
+def batches_of_fixed_shape(
+    batch: Sequence[T], *, size_of: Callable[[T], int], shapes: Sequence[BatchShape]
+) -> Iterator[tuple[BatchShape, Sequence[T]]]:
+    """Split a batch into micro-batches of public shapes, in a secret uniform order.
+
+    A record is in the shortest shape that holds it, so its shape depends on this record alone. The
+    last micro-batch of a shape may have fewer records.
+
+    Guarantee: one record more changes at most two rows of all micro-batches, if both orders are
+    drawn in a suitable joint way. The record takes a uniform row, and the record of this row moves
+    to the first free row. If the order of n records is uniform, the order of the n + 1 records is
+    also uniform, so this is the distribution that this function draws.
+    """
+    by_shape: dict[BatchShape, list[T]] = {shape: [] for shape in shapes}
+    for example in batch:
+        by_shape[next(s for s in shapes if size_of(example) <= s.length)].append(example)
+    for shape, examples in by_shape.items():
+        order = secret_order(len(examples))
+        for start in range(0, len(examples), shape.records):
+            yield shape, [examples[i] for i in order[start : start + shape.records]]

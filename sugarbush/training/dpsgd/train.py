@@ -47,7 +47,13 @@ from sugarbush.training.dpsgd.language_modelling import (
 )
 from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
-from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
+from sugarbush.training.dpsgd.sampling import (
+    BatchShape,
+    PoissonSampler,
+    batch_shapes,
+    batches_of_fixed_shape,
+    micro_batches,
+)
 from sugarbush.training.processes import broadcast_from_first
 
 _PUBLIC_STEPS = Relation.ADD_OR_REMOVE_ONE  # the relation of runs whose steps are public
@@ -146,11 +152,39 @@ class Clipping(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Performance:
-    """Settings that do not affect the guarantee. `micro_batch_tokens` includes padding."""
+    """Settings that do not affect the guarantee. `micro_batch_tokens` includes padding.
+
+    With `bfloat16_shapes`, the passes run in bfloat16, in micro-batches of these shapes only.
+    Without shapes they run in float32.
+    """
 
     micro_batch_tokens: int
     checkpoint_every: int
     clipping: Clipping = Clipping.BOOK_KEEPING
+    bfloat16_shapes: tuple[BatchShape, ...] = ()
+
+
+def performance_on(
+    device: torch.device,
+    *,
+    max_length: int,
+    micro_batch_tokens: int,
+    checkpoint_every: int,
+    clipping: Clipping = Clipping.BOOK_KEEPING,
+    processes: int = 1,
+) -> Performance:
+    """Return the fastest exact computation on `device`: bfloat16 on one GPU, otherwise float32.
+
+    `max_length` is the maximum number of tokens of a record.
+    """
+    fast = device.type == "cuda" and torch.cuda.is_bf16_supported() and processes == 1
+    shapes = batch_shapes(max_length=max_length, capacity=micro_batch_tokens)
+    return Performance(
+        micro_batch_tokens=micro_batch_tokens,
+        checkpoint_every=checkpoint_every,
+        clipping=clipping,
+        bfloat16_shapes=shapes if fast and clipping is Clipping.BOOK_KEEPING else (),
+    )
 
 
 def train(
@@ -181,7 +215,12 @@ def train(
     """
     rank, processes = _process()
     require_exact_clipping(model, probe, clip_norm=mechanism.clip_norm, performance=performance)
-    with open_clipper(model, mechanism.clip_norm, performance.clipping) as clipper:
+    with open_clipper(
+        model,
+        mechanism.clip_norm,
+        performance.clipping,
+        bfloat16=bool(performance.bfloat16_shapes),
+    ) as clipper:
         optimizer = learning.optimizer(model)
         step = NoisyStep(
             model,
@@ -231,13 +270,18 @@ def train(
 
 
 @contextmanager
-def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Iterator[Clipper]:
+def open_clipper(
+    model: nn.Module, clip_norm: float, clipping: Clipping, *, bfloat16: bool = False
+) -> Iterator[Clipper]:
     """Open the clipper that a setting names.
 
     Raises PrivacyError if a trainable module has no clipping rule.
     """
-    kind = HooksClipper if clipping is Clipping.OPACUS else PerRecordClipper
-    clipper: Clipper = kind(model, clip_norm=clip_norm)
+    clipper: Clipper
+    if clipping is Clipping.OPACUS:
+        clipper = HooksClipper(model, clip_norm=clip_norm)
+    else:
+        clipper = PerRecordClipper(model, clip_norm=clip_norm, bfloat16=bfloat16)
     try:
         yield clipper
     finally:
@@ -250,7 +294,8 @@ def require_exact_clipping(
     """Raise PrivacyError if the run's clipper and autograd disagree on two public records.
 
     The check uses the clipper and the device of the run. The check sets the model to training mode
-    and changes nothing else.
+    and changes nothing else. For bfloat16, the rules are checked in float32, and then
+    `exactness.require_independent` checks the computation in bfloat16.
     """
     model.train()
     clipping = performance.clipping
@@ -268,6 +313,17 @@ def require_exact_clipping(
                 alone=[pad_together([example]).to(device) for example in probe],
                 advice=advice,
             )
+        if performance.bfloat16_shapes:
+            exact = PerRecordClipper(model, clip_norm=clip_norm, bfloat16=True)
+            try:
+                exactness.require_independent(
+                    model,
+                    exact,
+                    shapes=performance.bfloat16_shapes,
+                    vocabulary=1 + max(int(example.tokens.max()) for example in probe),
+                )
+            finally:
+                exact.remove()
     except (SugarbushError, InvariantError):
         raise
     except Exception as error:  # torch and Opacus raise errors of many types
@@ -295,25 +351,36 @@ class NoisyStep:
 
     def take(self) -> None:
         self._optimizer.zero_grad(set_to_none=True)
-        for examples in micro_batches(
-            self._sampler.draw(),
-            size_of=lambda example: len(example.tokens),
-            capacity=self._performance.micro_batch_tokens,
-        ):
+        for batch in self._batches(self._sampler.draw()):
             with enough_memory(
                 self._device,
                 setting="micro_batch_tokens",
                 value=self._performance.micro_batch_tokens,
             ):
-                self._add(pad_together(examples).to(self._device))
+                self._add(batch.to(self._device))
         for parameter in self._optimizer.params:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         self._optimizer.step()
 
+    def _batches(self, sample: Sequence[Example]) -> Iterator[TokenBatch]:
+        shapes = self._performance.bfloat16_shapes
+        if not shapes:
+            for examples in micro_batches(
+                sample, size_of=_length, capacity=self._performance.micro_batch_tokens
+            ):
+                yield pad_together(examples)
+            return
+        for shape, examples in batches_of_fixed_shape(sample, size_of=_length, shapes=shapes):
+            yield pad_together(examples, shape=(shape.records, shape.length))
+
     def _add(self, batch: TokenBatch) -> None:
         with self._clipper.recording(records=len(batch)):
             self._clipper.add_clipped(record_losses(self._model, batch))
+
+
+def _length(example: Example) -> int:
+    return len(example.tokens)
 
 
 def _is_due(step: int, *, first: int, last: int) -> bool:
