@@ -30,10 +30,10 @@ import psutil
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
+from benchmarks.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.clipping import Clipper, PerRecordClipper
 from sugarbush.training.dpsgd.language_modelling import TokenBatch, record_losses
 from sugarbush.training.dpsgd.models import with_lora
-from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.optimizer import noisy_optimizer
 
 SIZES = {  # layers, width, heads, vocabulary, batch size

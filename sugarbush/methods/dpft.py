@@ -140,20 +140,21 @@ class DPFT(TrainedMethod):
     def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check that the model loads, that a text fits its context, and that clipping is exact.
 
-        For the tiny model, the check uses a new GPT-2, because stage `pretrain` may not have run
-        yet. Book-keeping needs no check, because it is exact for every GPT-2.
+        The tiny model on a CPU needs no check, because clipping is exact for every GPT-2. On a GPU,
+        the check uses a new GPT-2, because stage `pretrain` may not have run yet.
         Raises ParamsError and PrivacyError.
         """
         require_extra("train")
         settings = self.training
-        if settings.model == TINY and training.clipping == "book_keeping":
-            return
         from sugarbush.training.device import open_device
+
+        device = open_device(training.device)
+        if settings.model == TINY and device.type == "cpu":
+            return
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.data import probe_examples, refuse_long_codes
         from sugarbush.training.dpsgd.train import require_exact_clipping
 
-        device = open_device(training.device)
         if settings.model == TINY:
             tokenizer = models.train_tokenizer([schema.subject], vocabulary=300)
             shape = models.ModelShape(layers=1, width=16, heads=2, context=settings.max_length)
@@ -352,9 +353,7 @@ class DPFT(TrainedMethod):
                 warmup_steps=settings.warmup_steps,
                 weight_decay=settings.weight_decay,
             ),
-            performance=_performance(
-                inputs.tools.training, device, max_length=settings.max_length
-            ),
+            performance=_performance(inputs.tools.training, device, max_length=settings.max_length),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
             checkpoints=checkpoints,
             session=inputs.private.session(stage=STAGE, run=run),
@@ -434,7 +433,7 @@ class DPFT(TrainedMethod):
 def _performance(
     training: TrainingSettings, device: torch.device, *, max_length: int
 ) -> Performance:
-    from sugarbush.training.dpsgd.train import Clipping, performance_on
+    from sugarbush.training.dpsgd.train import performance_on
 
     return performance_on(
         device,
@@ -442,7 +441,6 @@ def _performance(
         processes=training.processes,
         micro_batch_tokens=training.micro_batch_tokens,
         checkpoint_every=training.checkpoint_every,
-        clipping=Clipping(training.clipping),
     )
 
 

@@ -34,8 +34,9 @@ OVERLAP = (
 )
 DPSGD_NOISE = (
     "The noise of DP-SGD is sampled in floating point from a generator with a seed from "
-    "the operating system. Attacks on its low-order bits are out of scope. Gradients are "
-    "computed in float32. Clipping accounts for the rounding of a record's own gradient. "
-    "The accounting does not include the last bits of other records' gradients, which "
-    "depend on the padding of their batch."
+    "the operating system. Attacks on its low-order bits are out of scope. Clipping accounts "
+    "for the rounding of a record's own gradient. On one GPU, gradients are computed in bfloat16 "
+    "and in batches of fixed shapes, and clipping also accounts for the rounding of sums. "
+    "Otherwise they are computed in float32, and the accounting does not include the last bits of "
+    "other records' gradients, which depend on the padding of their batch."
 )

@@ -35,7 +35,6 @@ __getattr__ = lazy_names(
         "dpsgd.sampling": ("make_schedule",),
         "dpsgd.settings": ("SamplingSettings",),
         "dpsgd.train": (
-            "Clipping",
             "Decay",
             "Learning",
             "Mechanism",

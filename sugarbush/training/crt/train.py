@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from sugarbush.errors import InvariantError, ParamsError, PrivacyError
+from sugarbush.errors import InvariantError, PrivacyError
 from sugarbush.privacy.accounting import Relation
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.session import PrivacySession
@@ -25,7 +25,7 @@ from sugarbush.randomness import seed_of
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.language_modelling import Example
 from sugarbush.training.dpsgd.ordinary import train_on_public
-from sugarbush.training.dpsgd.train import Clipping, Learning, Mechanism, Performance, train
+from sugarbush.training.dpsgd.train import Learning, Mechanism, Performance, train
 
 Units = Private[Sequence[Example]]
 
@@ -66,11 +66,6 @@ def train_by_crt(
     if mechanism.relation is not Relation.REPLACE_ONE:
         raise InvariantError(
             "CRT needs the relation REPLACE_ONE, because confidentiality replaces a secret"
-        )
-    if performance.clipping is not Clipping.BOOK_KEEPING:
-        raise ParamsError(
-            "CRT alternates DP-SGD with ordinary training, which Opacus' hooks would record. Use "
-            "clipping: book_keeping"
         )
     if not private._per_unit:
         raise PrivacyError(

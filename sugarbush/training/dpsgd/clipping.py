@@ -78,7 +78,7 @@ _EXACT_ENOUGH = (torch.float32, torch.float64)
 
 
 class Clipper(Protocol):
-    """Adds clipped per-record gradients to `p.grad`: `PerRecordClipper` or `HooksClipper`."""
+    """Adds clipped per-record gradients to `p.grad`."""
 
     clip_norm: float
 
@@ -184,10 +184,10 @@ class PerRecordClipper:
             losses.sum().backward()  # type: ignore[no-untyped-call]
 
     def _scales(self, of: Norms) -> Tensor:
-        if not self.bfloat16:
-            return (self.clip_norm / (of.bounds + STABILISER)).clamp(max=1.0)
-        limit = EXACT_SHARE * self.clip_norm
-        larger = torch.maximum(of.bounds, of.sizes / _LARGEST_SIZE)
+        limit, larger = self.clip_norm, of.bounds
+        if self.bfloat16:
+            limit = EXACT_SHARE * self.clip_norm
+            larger = torch.maximum(of.bounds, of.sizes / _LARGEST_SIZE)
         return (limit / (larger + STABILISER)).clamp(max=1.0)
 
     def _sum_of(self, parameter: Any) -> Tensor:

@@ -29,7 +29,6 @@ def require_exact(
     *,
     together: Any,
     alone: Sequence[Any],
-    advice: str = "Set methods.dpft.model to another model.",
 ) -> None:
     """Raise PrivacyError if norms or clipped sum differ from the results of a loop over the
     records.
@@ -56,12 +55,13 @@ def require_exact(
         if not (exact and bool(error <= tolerance * (1 + _norm(expected)))):
             raise PrivacyError(
                 "this model's gradients cannot be clipped exactly: the gradients of two records "
-                f"in one batch differ from the gradients of each record alone. {advice}"
+                "in one batch differ from the gradients of each record alone. Set "
+                "methods.dpft.model to another model."
             )
 
 
 def require_independent(
-    model: nn.Module, clipper: PerRecordClipper, *, shapes: Sequence[BatchShape], vocabulary: int
+    model: Any, clipper: PerRecordClipper, *, shapes: Sequence[BatchShape]
 ) -> None:
     """Raise PrivacyError if a record's factors depend on its row or on the other rows of a batch.
 
@@ -72,6 +72,7 @@ def require_independent(
     """
     rng = public_rng(0, "independent")
     device = next(model.parameters()).device
+    vocabulary = model.get_input_embeddings().num_embeddings
     for shape in shapes:
 
         def of_random_tokens(length: int = shape.length) -> Example:

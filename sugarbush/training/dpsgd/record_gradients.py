@@ -267,7 +267,7 @@ def add_scaled(
         else:
             total = (joined * scales.to(joined.dtype)[:, None]).sum(0, dtype=kind)
         targets = [outs[index].view(-1) for index in indices]
-        parts = total.split([len(target) for target in targets])
+        parts = torch.split(total, [len(target) for target in targets])
         torch._foreach_add_(targets, parts)
     for parameter, out in zip(parameters, outs, strict=True):
         if parameter.only_whole is None:

@@ -51,8 +51,6 @@ class TrainingSettings(Section):
     """auto, cpu or cuda."""
     processes: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
     """Number of processes of dpft, one GPU each, which torchrun starts."""
-    clipping: Annotated[Literal["book_keeping", "opacus"], NOT_IN_OUTPUT] = "book_keeping"
-    """Code that clips gradients of dpft: book_keeping (fast), or opacus (slow)."""
     activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
     """Whether dpft computes activations again to save memory."""
     micro_batch_tokens: Annotated[Tokens, NOT_IN_OUTPUT] = 4096

@@ -45,7 +45,6 @@ from sugarbush.training.dpsgd.language_modelling import (
     pad_together,
     record_losses,
 )
-from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import (
     BatchShape,
@@ -143,13 +142,6 @@ class Learning:
         return torch.optim.AdamW(groups, lr=self.learning_rate)
 
 
-class Clipping(StrEnum):
-    """The code that clips gradients: `PerRecordClipper` (fast) or `HooksClipper` (slow)."""
-
-    BOOK_KEEPING = "book_keeping"
-    OPACUS = "opacus"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Performance:
     """Settings that do not affect the guarantee. `micro_batch_tokens` includes padding.
@@ -160,7 +152,6 @@ class Performance:
 
     micro_batch_tokens: int
     checkpoint_every: int
-    clipping: Clipping = Clipping.BOOK_KEEPING
     bfloat16_shapes: tuple[BatchShape, ...] = ()
 
 
@@ -170,7 +161,6 @@ def performance_on(
     max_length: int,
     micro_batch_tokens: int,
     checkpoint_every: int,
-    clipping: Clipping = Clipping.BOOK_KEEPING,
     processes: int = 1,
 ) -> Performance:
     """Return the fastest exact computation on `device`: bfloat16 on one GPU, otherwise float32.
@@ -182,8 +172,7 @@ def performance_on(
     return Performance(
         micro_batch_tokens=micro_batch_tokens,
         checkpoint_every=checkpoint_every,
-        clipping=clipping,
-        bfloat16_shapes=shapes if fast and clipping is Clipping.BOOK_KEEPING else (),
+        bfloat16_shapes=shapes if fast else (),
     )
 
 
@@ -215,12 +204,8 @@ def train(
     """
     rank, processes = _process()
     require_exact_clipping(model, probe, clip_norm=mechanism.clip_norm, performance=performance)
-    with open_clipper(
-        model,
-        mechanism.clip_norm,
-        performance.clipping,
-        bfloat16=bool(performance.bfloat16_shapes),
-    ) as clipper:
+    bfloat16 = bool(performance.bfloat16_shapes)
+    with open_clipper(model, mechanism.clip_norm, bfloat16=bfloat16) as clipper:
         optimizer = learning.optimizer(model)
         step = NoisyStep(
             model,
@@ -271,17 +256,13 @@ def train(
 
 @contextmanager
 def open_clipper(
-    model: nn.Module, clip_norm: float, clipping: Clipping, *, bfloat16: bool = False
-) -> Iterator[Clipper]:
-    """Open the clipper that a setting names.
+    model: nn.Module, clip_norm: float, *, bfloat16: bool = False
+) -> Iterator[PerRecordClipper]:
+    """Open a clipper for the trainable weights of `model`, and remove it at the end.
 
     Raises PrivacyError if a trainable module has no clipping rule.
     """
-    clipper: Clipper
-    if clipping is Clipping.OPACUS:
-        clipper = HooksClipper(model, clip_norm=clip_norm)
-    else:
-        clipper = PerRecordClipper(model, clip_norm=clip_norm, bfloat16=bfloat16)
+    clipper = PerRecordClipper(model, clip_norm=clip_norm, bfloat16=bfloat16)
     try:
         yield clipper
     finally:
@@ -298,38 +279,25 @@ def require_exact_clipping(
     `exactness.require_independent` checks the computation in bfloat16.
     """
     model.train()
-    clipping = performance.clipping
     device = next(model.parameters()).device
-    advice = "Set methods.dpft.model to another model."
-    if clipping is not Clipping.BOOK_KEEPING:
-        advice = f"Set `training.clipping: {Clipping.BOOK_KEEPING.value}`."
     try:
-        with open_clipper(model, clip_norm, clipping) as clipper:
+        with open_clipper(model, clip_norm) as clipper:
             exactness.require_exact(
                 model,
                 clipper,
                 record_losses,
                 together=pad_together(probe).to(device),
                 alone=[pad_together([example]).to(device) for example in probe],
-                advice=advice,
             )
         if performance.bfloat16_shapes:
-            exact = PerRecordClipper(model, clip_norm=clip_norm, bfloat16=True)
-            try:
-                exactness.require_independent(
-                    model,
-                    exact,
-                    shapes=performance.bfloat16_shapes,
-                    vocabulary=1 + max(int(example.tokens.max()) for example in probe),
-                )
-            finally:
-                exact.remove()
+            with open_clipper(model, clip_norm, bfloat16=True) as clipper:
+                exactness.require_independent(model, clipper, shapes=performance.bfloat16_shapes)
     except (SugarbushError, InvariantError):
         raise
-    except Exception as error:  # torch and Opacus raise errors of many types
+    except Exception as error:  # torch raises errors of many types
         raise PrivacyError(
-            f"`training.clipping: {clipping.value}` cannot clip this model: a trial on two public "
-            f"records failed ({type(error).__name__}). {advice}"
+            f"this model cannot be clipped: a trial on two public records failed "
+            f"({type(error).__name__}). Set methods.dpft.model to another model."
         ) from error
 
 

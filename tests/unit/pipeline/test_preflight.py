@@ -32,11 +32,10 @@ def folder_of(folder: Path, kind: str) -> str:
 
 
 @pytest.mark.parametrize("rank", [0, 2])
-@pytest.mark.parametrize("clipping", ["book_keeping", "opacus"])
-def test_a_model_that_can_be_clipped_is_ready(tmp_path: Path, rank: int, clipping: str) -> None:
+def test_a_model_that_can_be_clipped_is_ready(tmp_path: Path, rank: int) -> None:
     ready = params(
         methods=["dpft"], methods__dpft__model=folder_of(tmp_path, "gpt2"),
-        methods__dpft__max_length=64, methods__dpft__lora_rank=rank, training__clipping=clipping,
+        methods__dpft__max_length=64, methods__dpft__lora_rank=rank,
     )  # fmt: skip
     ready.method("dpft").preflight(SCHEMA, ready.training)
 
@@ -48,8 +47,3 @@ def test_a_model_that_has_no_clipping_rule_is_refused(tmp_path: Path) -> None:
     )  # fmt: skip
     with pytest.raises(PrivacyError, match=r"no clipping rule.*methods\.dpft\.model"):
         bert.method("dpft").preflight(SCHEMA, bert.training)
-
-
-def test_opacus_is_ready_for_the_tiny_model() -> None:
-    own = params(methods=["dpft"], training__clipping="opacus")
-    own.method("dpft").preflight(SCHEMA, own.training)

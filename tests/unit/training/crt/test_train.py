@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sugarbush.errors import BudgetExceededError, InvariantError, ParamsError, PrivacyError
+from sugarbush.errors import BudgetExceededError, InvariantError, PrivacyError
 from sugarbush.privacy.accounting import Relation
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import ConfidentialTraining
@@ -14,7 +14,7 @@ from sugarbush.training.crt.lstm import LstmModel
 from sugarbush.training.crt.train import PublicPass, train_by_crt
 from sugarbush.training.dpsgd import train as train_module
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
-from sugarbush.training.dpsgd.train import Clipping, Mechanism
+from sugarbush.training.dpsgd.train import Mechanism
 from tests.unit.training.dpsgd import small_runs
 from tests.unit.training.dpsgd.small_runs import ledger_in, session_of
 from tests.unit.training.dpsgd.tiny import relative_error, some_examples, tiny_gpt2, trainable
@@ -161,8 +161,3 @@ def test_a_corpus_that_is_all_public_is_refused(tmp_path):
 def test_accounting_by_adding_or_removing_is_refused(tmp_path):
     with pytest.raises(InvariantError, match="REPLACE_ONE"):
         run(tmp_path, mechanism=replace(MECHANISM, relation=Relation.ADD_OR_REMOVE_ONE))
-
-
-def test_opacus_hooks_are_refused(tmp_path):
-    with pytest.raises(ParamsError, match="book_keeping"):
-        run(tmp_path, performance=replace(PERFORMANCE, clipping=Clipping.OPACUS))
