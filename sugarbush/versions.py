@@ -8,5 +8,6 @@ EXTRACTION = 2  # 2: case and spaces around a listed value do not matter
 METADATA = 3
 EVOLUTION = 1
 TRAINING = 1
+GENERATION = 1
 CRT = 4
 PROFILE = 1

@@ -46,7 +46,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.parts import Candidates, Encode, Records, Scorer
 from sugarbush.evolution.starts import LABELS, METADATA
-from sugarbush.methods.interface import TRAINING, Method
+from sugarbush.methods.interface import TRAINING, Method, TrainedMethod
 from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.methods.plan import plan_for
 from sugarbush.privacy.accounting import Relation, gaussian_mu
@@ -129,8 +129,8 @@ def is_auditable(method: Method) -> bool:
         return True
     names = {request.name for request in method.budget_requests()}
     attacked = {METADATA, LABELS, TRAINING}
-    if isinstance(method, PartsMethod):
-        attacked.add(method.mechanism)
+    if isinstance(method, PartsMethod | TrainedMethod) and method.record_scorer is not None:
+        attacked.add(method.scores_name)
     return bool(names - {METADATA, LABELS}) and names <= attacked
 
 
@@ -285,8 +285,8 @@ class _Run:
     def _votes(
         self, attacker: Attacker, stddev: float | None, rounds: int, session: PrivacySession
     ) -> None:
-        assert isinstance(self.method, PartsMethod)
-        scorer = self.method.parts().scorer
+        assert isinstance(self.method, PartsMethod | TrainedMethod)
+        scorer = self.method.record_scorer
         assert scorer is not None
         records = Records(self.records.vectors, self.records.codes, self._label_codes()[0])
         audited = records[slice(self.records.canaries)]

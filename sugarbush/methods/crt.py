@@ -200,7 +200,7 @@ class CRT(CrtSettings, TrainedMethod):
             internal={"confidentiality": card},
         )
 
-    def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
+    def generate(self, inputs: MethodInputs, model: Released[Path], *, forced: bool) -> FinalSet:
         """Generate texts with the trained model. The texts have no attribute values."""
         from sugarbush.training.crt.start import load_trained
         from sugarbush.training.device import open_device

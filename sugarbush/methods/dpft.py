@@ -3,12 +3,18 @@
 A control code before each text contains the attribute values of the text. The codes for generation
 are rows of the DP table. Source: Yue et al. 2023, "Synthetic Text Generation with Differential
 Privacy".
+
+With `candidates`, half of the budget pays for scores in place of training: the model writes more
+texts than are released, every record scores each text once, and kernel herding chooses the release,
+as in `mosaic` (measurements: docs/log/dpsgd.md).
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -18,10 +24,16 @@ from pydantic import Field
 from sugarbush import versions
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
+from sugarbush.evolution.enlargers import ByPredictedScores
+from sugarbush.evolution.evolve import Scoring, score_once
 from sugarbush.evolution.inputs import MetadataRelease
+from sugarbush.evolution.parts import Lineage, Records
+from sugarbush.evolution.population import load_population, save_population
+from sugarbush.evolution.scorers import KernelScorer
 from sugarbush.evolution.starts import METADATA, TABLE
 from sugarbush.evolution.targets import targets_by_rows
 from sugarbush.extras import require_extra
+from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import (
     TRAINING,
     FinalSet,
@@ -40,14 +52,14 @@ from sugarbush.privacy.budget import (
     with_bound,
     with_subsampling,
 )
-from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.data_types import Private, Released, merge_ids
 from sugarbush.privacy.events import DpSgdBound
 from sugarbush.privacy.remarks import DPSGD_NOISE
 from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
-from sugarbush.settings import Count, Positive
+from sugarbush.settings import AtLeastOne, Count, Positive
 from sugarbush.training.dpsgd.settings import (
     PRESETS,
     TINY,
@@ -70,6 +82,7 @@ STAGE = "finetune"  # this name is in ledgers and result stores
 # percent larger than for steps that are fixed in advance.
 _MANY_UNITS = 1e7
 _MODEL, _STEPS = "model", "steps.json"
+_CANDIDATES = "candidates"
 
 
 class DPFT(TrainedMethod):
@@ -99,13 +112,15 @@ class DPFT(TrainedMethod):
     """Rank of the low-rank factors that are trained; 0: all weights; null: the preset's."""
     repeatable_steps: Count | None = None
     """Number of steps that may run twice after a crash; charged beforehand; null: the preset's."""
+    candidates: AtLeastOne | None = None
+    """Number of texts that the records score once to choose the release; null: no scores."""
 
     @property
     def training(self) -> DpSgdSettings:
         """All values of training: those of the preset, and the settings that are not null."""
         given = {
             name: value
-            for name, value in self.model_dump(exclude={"preset"}).items()
+            for name, value in self.model_dump(exclude={"preset", "candidates"}).items()
             if value is not None
         }
         if given.get("lora_rank") == 0:
@@ -122,11 +137,27 @@ class DPFT(TrainedMethod):
 
     def output_settings(self) -> dict[str, Any]:
         """Return all values of training. So a setting with the preset's value changes nothing."""
-        return self.training.output_settings()
+        return {**self.training.output_settings(), "candidates": self.candidates}
+
+    @property
+    def record_scorer(self) -> KernelScorer | None:
+        return None if self.candidates is None else KernelScorer()
 
     def budget_requests(self) -> tuple[BudgetRequest, ...]:
+        """Return the DP table and training, and one noisy sum if the records score texts.
+
+        Training and the sum get equal parts of mu^2.
+        """
         training = BudgetRequest(name=TRAINING, count=0, remarks=(DPSGD_NOISE,))
-        return (TABLE, training)
+        if self.record_scorer is None:
+            return (TABLE, training)
+        sums = BudgetRequest(
+            name=self.scores_name,
+            count=1,
+            record_l2_sensitivity=self.record_scorer.unit,
+            remarks=self.record_scorer.remarks,
+        )
+        return (TABLE, sums, training)
 
     @property
     def facts(self) -> MethodFacts:
@@ -134,7 +165,12 @@ class DPFT(TrainedMethod):
         return MethodFacts(
             starts_from=model,
             pretrained=TINY if self.training.model == TINY else None,
-            card_settings=self.training.model_dump(mode="json") | {"model": model},
+            uses_encoder=self.record_scorer is not None,
+            card_settings={
+                **self.training.model_dump(mode="json"),
+                "model": model,
+                "candidates": self.candidates,
+            },
         )
 
     def preflight(self, schema: Schema, training: TrainingSettings) -> None:
@@ -212,14 +248,74 @@ class DPFT(TrainedMethod):
                 assert finished is not None
                 return self._trained(inputs, mechanism, finished, run=store.run, internal=internal)
 
-    def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
+    def generate(self, inputs: MethodInputs, model: Released[Path], *, forced: bool) -> FinalSet:
+        """Generate texts. With `candidates`, each record scores them once, and herding chooses.
+
+        Guarantee: the scores are one noisy sum with L2 sensitivity `scorer.unit` per record. All
+        else is post-processing of the model and of the DP table.
+        """
+        if self.record_scorer is None:
+            return self._written(inputs, model, count=inputs.public.texts)
+        key = self._scores_key(inputs, model.ledger_ids)
+        with inputs.private.open_store("generate", key, forced=forced) as store:
+            first = self._stored_candidates(inputs, model, store)
+            scoring = Scoring(
+                scorer=self.record_scorer,
+                records=inputs.private.embeddings.map_batch(Records.without_codes),
+                stddev=inputs.private.budget.of(self.scores_name).stddev,
+                session=inputs.private.session(stage=f"generate@{self.name}", run=store.run),
+                store=store,
+                encode=inputs.tools.encode,
+            )
+            first_ids = first.lineage.ledger_ids
+            lineage = score_once(Released(first.lineage.final, first_ids), scoring=scoring)
+        count, herding = inputs.public.texts, ByPredictedScores()
+        chosen = herding.choose(lineage, lineage.final, count=count, encode=inputs.tools.encode)
+        lineage = replace(lineage, final=lineage.final.take(chosen), usage=first.lineage.usage)
+        return FinalSet(lineage=lineage, run=store.run)
+
+    def _stored_candidates(
+        self, inputs: MethodInputs, model: Released[Path], store: ResultStore
+    ) -> FinalSet:
+        """Write the candidates, or restore them. A repeated run on a GPU may write other texts."""
+        names, done = inputs.public.schema.names, store.finished(_CANDIDATES)
+        if done is None:
+            count = max(inputs.public.texts, self.candidates or 0)
+            written = self._written(inputs, model, count=count)
+            with store.writing(_CANDIDATES) as folder:
+                save_population(written.lineage.final, names, folder / "candidates.parquet")
+                (folder / "usage.json").write_text(json.dumps(asdict(written.lineage.usage)))
+            return written
+        usage = Usage(**json.loads((done / "usage.json").read_text()))
+        ids = merge_ids(model, Released(None, inputs.public.metadata.ledger_ids))
+        final = load_population(done / "candidates.parquet", names)
+        return FinalSet(lineage=Lineage(final=final, usage=usage, ledger_ids=ids), run=store.run)
+
+    def _scores_key(self, inputs: MethodInputs, model_ids: Sequence[str]) -> dict[str, Any]:
+        """Return all values that affect a candidate or its score."""
+        public = inputs.public
+        return {
+            "version": versions.GENERATION,
+            **inputs.private.cache_key(),
+            "model": list(model_ids),
+            "metadata": list(public.metadata.ledger_ids),
+            "schema": public.schema.model_dump(mode="json"),
+            "candidates": max(public.texts, self.candidates or 0),
+            "sampling": inputs.tools.training.sampling.model_dump(mode="json"),
+            "seed": public.seed,
+            "embedding": public.embedding,
+            "privacy": inputs.private.privacy.promise,
+            "stddev": inputs.private.budget.of(self.scores_name).stddev,
+        }
+
+    def _written(self, inputs: MethodInputs, model: Released[Path], *, count: int) -> FinalSet:
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.data import control_codes
         from sugarbush.training.dpsgd.generate import generate
 
         schema, training = inputs.public.schema, inputs.tools.training
-        codes = self._codes(inputs)
+        codes = self._codes(inputs, count=count)
         network, tokenizer = models.load(str(model.value), device=open_device(training.device))
         prompts = codes.map(
             lambda table: [control_codes(schema.decode(tuple(row))) for row in table.tolist()]
@@ -235,7 +331,7 @@ class DPFT(TrainedMethod):
         run = digest_of(seed=inputs.public.seed, ids=list(made.ledger_ids))
         return FinalSet.without_rounds(made, codes=codes.value, run=run)
 
-    def _codes(self, inputs: MethodInputs) -> Released[np.ndarray]:
+    def _codes(self, inputs: MethodInputs, *, count: int) -> Released[np.ndarray]:
         """Choose the codes (n, d) of the texts from the rows of the DP table.
 
         Every row is used once before any row is used again.
@@ -243,9 +339,7 @@ class DPFT(TrainedMethod):
         rows = inputs.public.metadata.rows
         if rows is None:
             raise InvariantError("dpft needs the codes of a DP table")
-        drawn = targets_by_rows(
-            inputs.public.texts, rows, rng=public_rng(inputs.public.seed, "codes")
-        )
+        drawn = targets_by_rows(count, rows, rng=public_rng(inputs.public.seed, "codes"))
         return Released(drawn.codes, inputs.public.metadata.ledger_ids)
 
     def _units_of(self, metadata: MetadataRelease, *, records_per_user: int) -> float:

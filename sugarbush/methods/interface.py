@@ -35,7 +35,7 @@ from sugarbush.settings import Section
 if TYPE_CHECKING:
     from sugarbush.attributes.reader import LabelReader
     from sugarbush.data.private_store import PrivateCorpus
-    from sugarbush.evolution.parts import Encode, Lineage
+    from sugarbush.evolution.parts import Encode, Lineage, Scorer
     from sugarbush.evolution.population import Population
     from sugarbush.evolution.settings import FirstLength
     from sugarbush.evolution.writer import Writer
@@ -319,13 +319,26 @@ class TrainedMethod(Method):
 
     stages: ClassVar[tuple[str, ...]] = ("finetune", "generate")
 
+    @property
+    def record_scorer(self) -> Scorer | None:
+        """How each record scores texts, or None if the records score none."""
+        return None
+
+    @property
+    def scores_name(self) -> str:
+        """The name of the noisy sums of scores in the budget plan."""
+        return f"votes:{self.name}"
+
     @abstractmethod
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """Train a model on the private texts. Processes other than the first return None."""
 
     @abstractmethod
-    def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
-        """Generate texts with the trained model in the folder `model`."""
+    def generate(self, inputs: MethodInputs, model: Released[Path], *, forced: bool) -> FinalSet:
+        """Generate texts with the trained model in the folder `model`.
+
+        With `forced`, draw scores again; otherwise restore finished scores.
+        """
 
 
 def card_remarks(method: Method, schema: Schema) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.evolution.enlarge import BATCH, Requests, without_repeated_texts, write_further
 from sugarbush.evolution.evolve import Rounds, Scoring, score_once
 from sugarbush.evolution.initialisation import contradicted, first_population, first_requests
-from sugarbush.evolution.parts import Lineage, Parts, Records
+from sugarbush.evolution.parts import Lineage, Parts, Records, Scorer
 from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.evolution.targets import Targets
 from sugarbush.generators.interface import Answer, RandomRequest, Request, Usage, usage_of
@@ -58,8 +58,13 @@ class PartsMethod(OneStageMethod):
         )
 
     @property
-    def mechanism(self) -> str:
-        """The name of the noisy sums in the budget plan."""
+    def record_scorer(self) -> Scorer | None:
+        """How each record scores texts, or None if the records score none."""
+        return self.parts().scorer
+
+    @property
+    def scores_name(self) -> str:
+        """The name of the noisy sums of scores in the budget plan."""
         return f"votes:{self.name}"
 
     def budget_requests(self) -> tuple[BudgetRequest, ...]:
@@ -67,7 +72,7 @@ class PartsMethod(OneStageMethod):
         if parts.scorer is None or not parts.draws:
             return parts.start.budget_requests()
         sums = BudgetRequest(
-            name=self.mechanism,
+            name=self.scores_name,
             count=parts.draws,
             record_l2_sensitivity=parts.scorer.unit,
             setting=f"methods.{self.name}.rounds={parts.rounds}" if parts.rounds else None,
@@ -253,7 +258,7 @@ class PartsMethod(OneStageMethod):
 
     def _stddev(self, inputs: MethodInputs) -> float | None:
         """Return the noise of the scores, or None without noise."""
-        return inputs.private.budget.of(self.mechanism).stddev
+        return inputs.private.budget.of(self.scores_name).stddev
 
     def _session(self, inputs: MethodInputs, run: str) -> PrivacySession:
         return inputs.private.session(stage=f"evolve@{self.name}", run=run)
@@ -269,7 +274,7 @@ class PartsMethod(OneStageMethod):
     def cache_key(self, inputs: MethodInputs, first: Population) -> dict[str, Any]:
         """Return all values that affect a score. If a value changes, new scores are drawn."""
         plan, public = inputs.private.budget, inputs.public
-        stddev = plan.of(self.mechanism).stddev if plan.holds(self.mechanism) else None
+        stddev = plan.of(self.scores_name).stddev if plan.holds(self.scores_name) else None
         return {
             "version": versions.EVOLUTION,
             "method": self.name,

@@ -157,10 +157,15 @@ STAGES = (
     Stage(
         name="generate",
         description="write texts with the trained model",
-        inputs=("data/released/finetune/{method}", _METADATA, _DONATED, _SCHEMA),
-        settings=(_METHOD, "seed", "training", "release", "embedding", "extract_metadata"),
-        code=_code("attributes.reader", "pipeline.stages.generate", "training.dpsgd.generate"),
+        inputs=("data/released/finetune/{method}", _TEXTS, _METADATA, _DONATED, _SCHEMA),
+        settings=(
+            *(_METHOD, "seed", "training", "release", "embedding", "extract_metadata"),
+            *_PROMISE,
+        ),
+        plan=(_METHOD,),
+        version=versions.GENERATION,
         outputs=(Output(path="data/released/generate/{method}", persist=True),),
+        spends=True,
         by_method=True,
     ),
     Stage(

@@ -7,6 +7,7 @@ forget one, so the charges of the stage's sessions are added here.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import Population
@@ -15,6 +16,7 @@ from sugarbush.methods.interface import (
     Initial,
     MethodInputs,
     OneStageMethod,
+    TrainedMethod,
     with_every_charge,
 )
 from sugarbush.methods.of_parts import PartsMethod
@@ -40,3 +42,11 @@ def evolved(
     if not isinstance(final, FinalSet):
         raise ParamsError(f"method {method.name}: evolve must return a FinalSet")
     return with_every_charge(inputs, final, of_run=not isinstance(method, PartsMethod))
+
+
+def generated(
+    method: TrainedMethod, inputs: MethodInputs, model: Released[Path], *, forced: bool
+) -> FinalSet:
+    """Return the texts of stage generate, with the ids of every charge of this stage."""
+    final = method.generate(inputs, model, forced=forced)
+    return with_every_charge(inputs, final, of_run=True)

@@ -21,7 +21,7 @@ from sugarbush.pipeline.finished_run import FinishedRun, metadata_files
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject
 from sugarbush.pipeline.judging import judge
 from sugarbush.pipeline.metadata import MetadataRequest
-from sugarbush.pipeline.method_stages import evolved, first_candidates
+from sugarbush.pipeline.method_stages import evolved, first_candidates, generated
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.rehearsal import alternatives, rehearse
 from sugarbush.pipeline.settings import ProjectSettings
@@ -99,7 +99,8 @@ def _trained(method: TrainedMethod, inputs: MethodInputs, *, new_draw: bool) -> 
     folder = Path(tempfile.mkdtemp(prefix="sugarbush-model-"))
     try:
         trained.save(folder)
-        return method.generate(inputs, Released(folder, trained.ledger_ids))
+        model = Released(folder, trained.ledger_ids)
+        return generated(method, inputs, model, forced=new_draw)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,9 +1,11 @@
 """Writes texts with a trained model.
 
-Reads    data/released/finetune/<method>/, data/released/metadata/
+Reads    data/released/finetune/<method>/, data/released/metadata/; with `candidates`, the
+         embeddings of data/private/prepared/train.parquet
 Writes   data/released/generate/<method>/  synthetic.jsonl, lineage.parquet, labels.parquet,
                                            labels.json, usage.json, release.json
-Spends   nothing. The texts are post-processing of released values
+Spends   nothing without `candidates`. With `candidates`, the share of one noisy sum of scores. The
+         rest is post-processing of released values
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 from sugarbush.methods.interface import TrainedMethod
 from sugarbush.paths import require
 from sugarbush.pipeline.method_output import write_final_set
+from sugarbush.pipeline.method_stages import generated
+from sugarbush.pipeline.new_draw import wants_new_draw
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import (
     FILE,
@@ -27,5 +31,6 @@ def run(project: Project, method: TrainedMethod) -> None:
     folder = method_folder(project.roots, method, "finetune")
     require(folder / FILE, left_by=f"finetune@{method.name}")
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
-    final = method.generate(inputs, restored(folder, folder))
+    model = restored(folder, folder)
+    final = generated(method, inputs, model, forced=wants_new_draw())
     write_final_set(project, method, NAME, final)

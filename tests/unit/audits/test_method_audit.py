@@ -36,6 +36,7 @@ METHODS: dict[str, Method] = {
     "nearest few": Maple(votes=5),
     "kernel scores": Maple(scorer="kernel"),
     "dpft": DPFT(),
+    "dpft with scores": DPFT(candidates=400),
     "crt": CRT(),
 }
 SCHEMA = Schema(
@@ -72,7 +73,7 @@ def audited(
     name: str, *, epsilon: float, fault: Fault | None = None, runs: int = 10, alike: float = 0.0
 ) -> AuditFinding:
     method = METHODS[name]
-    own = records(30 if name in {"dpft", "crt"} else 100, alike=alike)
+    own = records(30 if name in {"dpft", "dpft with scores", "crt"} else 100, alike=alike)
     return audit(
         name,
         epsilon=epsilon,
@@ -98,7 +99,10 @@ def test_missing_noise_is_caught_among_records_that_are_much_alike() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "fault"), [("dpft", Fault.NO_NOISE), ("crt", Fault.KNOWN_SEED)])
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("dpft", Fault.NO_NOISE), ("dpft with scores", Fault.NO_NOISE), ("crt", Fault.KNOWN_SEED)],
+)
 def test_coarse_faults_of_training_are_caught(name: str, fault: Fault) -> None:
     found = audited(name, epsilon=1.0, fault=fault)
     assert found.lower_epsilon > found.claimed_epsilon

@@ -152,7 +152,7 @@ def test_requests_draws_calls_and_remarks_of_a_method_follow_from_its_parts(case
     assert [type(part) for part in named if part is not None] == kinds
     assert method.facts.asks_generator and method.facts.uses_encoder
     if not method.stays_private:
-        assert parts.draws == sum(r.count for r in requests if r.name == method.mechanism)
+        assert parts.draws == sum(r.count for r in requests if r.name == method.scores_name)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,11 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "mosaic": {"methods": ["mosaic"], "methods__mosaic__candidates": 16, "release__texts": 30},
     "dpft": {"methods": ["dpft"], "release__texts": 12},
+    "dpft_scored": {
+        "methods": ["dpft"],
+        "methods__dpft__candidates": 24,
+        "release__texts": 12,
+    },
 }
 # Sections that are not arguments of `synthesize`.
 FURTHER = ("release", "initialise", "synthesize_metadata", "embedding", "pretrain")
