@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import webbrowser
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -129,14 +130,14 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         kind: str,
         status: HTTPStatus = HTTPStatus.OK,
         policy: str | None = None,
-        **headers: str,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send an answer with headers such as `Location`."""
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Content-Security-Policy", policy or self.policy)
-        for name, value in (_HEADERS | headers).items():
+        for name, value in (_HEADERS | dict(headers or {})).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
