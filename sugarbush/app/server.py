@@ -106,6 +106,7 @@ class _Handler(LoopbackHandler):
         try:
             form = Form.of_body(body)
             with self.server.lock:
+                app.jobs.require_none()  # a job reads the settings
                 result = step.submit(app, form)
         except Exception as error:  # the message of an unknown error is hidden
             self._show(step, form, error=error)

@@ -196,7 +196,6 @@ class ProfileStep(Step):
         }
 
     def submit(self, app: App, form: Form) -> str | Question | None:
-        app.jobs.require_none()
         project = app.project()
         epsilon = _required(form, "profile.epsilon")
         if epsilon != project.settings.profile.epsilon:

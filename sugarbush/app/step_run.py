@@ -46,7 +46,6 @@ class RunStep(Step):
         }
 
     def submit(self, app: App, form: Form) -> str | Question | None:
-        app.jobs.require_none()
         project = app.project()
         (button,) = _run_buttons(project)
         accept = form.text("accept_poor")
@@ -134,7 +133,6 @@ class PublishStep(Step):
         }
 
     def submit(self, app: App, form: Form) -> str | Question | None:
-        app.jobs.require_none()
         if form.text("action") == "save":
             save(app.base, {"publication": dict(_submitted(form))})
             return self.name

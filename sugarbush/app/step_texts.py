@@ -44,7 +44,6 @@ class SchemaStep(Step):
         }
 
     def submit(self, app: App, form: Form) -> str | Question | None:
-        app.jobs.require_none()
         name = app.project().settings.prepare.schema_
         path = app.base / name
         if not path.parent.is_dir():
@@ -89,7 +88,6 @@ class GeneratorStep(Step):
         }
 
     def submit(self, app: App, form: Form) -> str | Question | None:
-        app.jobs.require_none()
         settings = app.project().settings
         provider = form.text("generator.provider")
         changes: dict[str, Any] = {"provider": provider}
