@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from sugarbush.errors import FailureError, printable
+from sugarbush.errors import FailureError, PoorReleaseError, printable
 from sugarbush.pipeline import run_with_parent
 from sugarbush.progress import read_line
 
@@ -33,6 +33,7 @@ class JobState(StrEnum):
 
     RUNNING = "running"
     FINISHED = "finished"
+    POOR = "poor"  # finished with a release that is poor
     FAILED = "failed"
     STOPPED = "stopped"
 
@@ -86,19 +87,22 @@ class Job:
         self._thread.join()
 
     def _run(self) -> None:
-        state = JobState.FAILED
+        code = 1
         try:
-            if all(self._run_command(command) for command in self._commands):
-                state = JobState.FINISHED
+            for command in self._commands:
+                if (code := self._run_command(command)) != 0:
+                    break
         finally:
+            ended = {0: JobState.FINISHED, PoorReleaseError.exit_code: JobState.POOR}
             with self._lock:
-                self.state = JobState.STOPPED if self._stopped else state
+                self.state = JobState.STOPPED if self._stopped else ended.get(code, JobState.FAILED)
 
-    def _run_command(self, command: Sequence[str]) -> bool:
+    def _run_command(self, command: Sequence[str]) -> int:
+        """Run a command, and return its exit code."""
         self._hear(f"$ sugarbush {' '.join(command)}")
         with self._lock:
             if self._stopped:
-                return False
+                return 1
             self._process = subprocess.Popen(
                 run_with_parent.command("sugarbush.cli.main", *command),
                 cwd=self._base,
@@ -113,7 +117,7 @@ class Job:
             assert process.stdout is not None
             for line in process.stdout:
                 self._hear(line.rstrip())
-        return process.returncode == 0
+        return process.returncode
 
     def _hear(self, line: str) -> None:
         with self._lock:

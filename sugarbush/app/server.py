@@ -35,6 +35,13 @@ _LOADER = PackageLoader("sugarbush.app", "templates")
 _TEMPLATES = Environment(
     loader=_LOADER, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
+_STATUS = {
+    JobState.RUNNING: "running",
+    JobState.FINISHED: "finished",
+    JobState.POOR: "finished, and the release is poor",
+    JobState.FAILED: "stopped with an error. The last lines say why",
+    JobState.STOPPED: "stopped. Another start continues from the finished results",
+}
 _KINDS = {
     ".html": "text/html",
     ".md": "text/plain",
@@ -217,24 +224,18 @@ def _job_fields(job: Job | None) -> Mapping[str, Any]:
         charged = job.charges()
     except SugarbushError as error:
         charged = str(error)
-    status = {
-        JobState.RUNNING: f"`sugarbush {job.title}` is running.",
-        JobState.FINISHED: f"`sugarbush {job.title}` has finished.",
-        JobState.FAILED: f"`sugarbush {job.title}` stopped with an error. Its last lines say why.",
-        JobState.STOPPED: f"`sugarbush {job.title}` was stopped. Finished results are stored, and "
-        "another start continues from there.",
-    }[job.state]
+    status = _STATUS[job.state]
     if job.state is JobState.RUNNING and job.total:
-        status = f"{status[:-1]}: stage {job.done + 1} of {job.total}."
+        status = f"running, stage {job.done + 1} of {job.total}"
     return {
         "state": job.state.value,
         "step": job.step,
         "title": job.title,
         "lines": "\n".join(job.lines),
-        "done": job.total if job.state is JobState.FINISHED else job.done,
+        "done": job.total if job.state in (JobState.FINISHED, JobState.POOR) else job.done,
         "total": job.total,
         "charged": charged,
-        "status": status,
+        "status": f"sugarbush {job.title}: {status}",
     }
 
 

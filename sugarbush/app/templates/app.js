@@ -2,10 +2,11 @@
 // Shows the lines of a running job, and loads the page again when it has ended.
 (() => {
   const panel = document.getElementById("job");
-  if (!panel || panel.dataset.state !== "running") return;
+  if (!panel) return;
   const at = (id) => document.getElementById(id);
   const lines = at("job-lines");
   lines.scrollTop = lines.scrollHeight;
+  if (panel.dataset.state !== "running") return;
   async function look() {
     try {
       const answer = await fetch("job.json");
