@@ -7,13 +7,17 @@ import http.client
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pandas as pd
+import psutil
 import pytest
 import yaml
 
@@ -96,6 +100,15 @@ def server(folder: Path) -> Iterator[AppServer]:
         thread.join()
 
 
+class Address:
+    """The address of a form in another process."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.port is not None
+        self.server_port, self.token = parts.port, parts.path.strip("/")
+
+
 class Answer:
     def __init__(self, answer: http.client.HTTPResponse) -> None:
         self.status, self.headers = answer.status, dict(answer.getheaders())
@@ -110,7 +123,9 @@ class Answer:
         return found[1]
 
 
-def asked(server: AppServer, path: str, *, body: str | None = None, **headers: str) -> Answer:
+def asked(
+    server: AppServer | Address, path: str, *, body: str | None = None, **headers: str
+) -> Answer:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=300)
     connection.request("GET" if body is None else "POST", path, body, headers)
     answer = Answer(connection.getresponse())
@@ -118,11 +133,11 @@ def asked(server: AppServer, path: str, *, body: str | None = None, **headers: s
     return answer
 
 
-def shown(server: AppServer, step: str) -> Answer:
+def shown(server: AppServer | Address, step: str) -> Answer:
     return asked(server, f"/{server.token}/{step}")
 
 
-def sent(server: AppServer, step: str, fields: dict[str, str | list[str]]) -> Answer:
+def sent(server: AppServer | Address, step: str, fields: dict[str, str | list[str]]) -> Answer:
     """Submit a form as a browser does."""
     return asked(
         server,
@@ -135,7 +150,7 @@ def sent(server: AppServer, step: str, fields: dict[str, str | list[str]]) -> An
     )
 
 
-def made(server: AppServer, **fields: str) -> Path:
+def made(server: AppServer | Address) -> Path:
     """Make the project by the form."""
     answer = sent(
         server,
@@ -149,12 +164,11 @@ def made(server: AppServer, **fields: str) -> Path:
             "prepare.donated": "donated.csv",
             "subject": "letters to a shop",
             "action": "create",
-            **fields,
         },
     )
     assert answer.status == 303, answer.text
     assert answer.headers["Location"].endswith("/privacy")
-    return server.app.base
+    return Path("project").absolute()
 
 
 def params(base: Path) -> dict[str, dict[str, object]]:
@@ -384,8 +398,6 @@ def test_a_button_that_charges_asks_once_and_names_its_epsilon(server: AppServer
 
 
 def test_two_runs_at_once_are_refused_and_a_stop_ends_all_processes(server: AppServer) -> None:
-    import psutil
-
     base = made(server)
     confirmed: dict[str, str | list[str]] = {"confirmed": "Run: charges epsilon 1 at most"}
     assert sent(server, "estimate", {}).status == 303  # `sugarbush check`, which takes seconds
@@ -459,6 +471,62 @@ def test_every_field_has_a_label(server: AppServer) -> None:
         assert sorted(ids) == sorted(labelled), step.name
         free = re.findall(r"<input(?![^>]* id=)[^>]*>", page)
         assert all("hidden" in each or "radio" in each or "checkbox" in each for each in free)
+
+
+def test_a_run_ends_with_the_program(folder: Path) -> None:
+    with AppServer(folder / "project", folder=folder) as server:
+        made_by = threading.Thread(target=server.serve_forever, daemon=True)
+        made_by.start()
+        made(server)
+        sent(server, "estimate", {})
+        server.shutdown()
+    assert not psutil.Process().children(recursive=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_the_command_prints_its_address_and_ends_with_its_run(
+    folder: Path, end: signal.Signals
+) -> None:
+    command = [sys.executable, "-m", "sugarbush.cli.main", "app", "project"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().removeprefix("Open ").strip()
+        server = Address(url)
+        made(server)
+        assert server.token not in " ".join(psutil.Process(process.pid).cmdline())
+        assert sent(server, "estimate", {}).status == 303
+        deadline = time.monotonic() + 60
+        while not (children := psutil.Process(process.pid).children(recursive=True)):
+            assert time.monotonic() < deadline
+        process.send_signal(end)
+        process.wait(timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert not alive
+    assert process.returncode == (0 if end is signal.SIGINT else -end)
+
+
+@pytest.mark.slow
+def test_a_profile_writes_the_schema_and_its_page(server: AppServer) -> None:
+    base = made(server)
+    make_small(base)
+    write_settings(base, changed_settings(base, changes={"privacy": {"epsilon": 20, "cap": 50}}))
+    schema = base / "data" / "public" / "schema.yaml"
+    schema.write_text("subject: texts\nattributes: [{name: tone, values: [first value, b]}]\n")
+    before = schema.read_text()
+    button = "Draw the profile: charges epsilon 15"
+    fields: dict[str, str | list[str]] = {"profile.epsilon": "15", "subject": "letters to a shop"}
+    assert f"{button}</button>" in sent(server, "profile", fields).text
+    assert sent(server, "profile", fields | {"confirmed": button}).status == 303
+    job = server.app.jobs.last
+    assert job is not None
+    job.join()
+    page = shown(server, "profile").text
+    assert "sugarbush schema: finished" in page or "sugarbush profile: finished" in page, page
+    assert "Charged since the start: epsilon 15" in page
+    assert schema.read_text() != before
+    assert "subject: letters to a shop" in schema.read_text()
+    assert shown(server, "files/public/profile.html").status == 200
 
 
 needs_chromium = pytest.mark.skipif(chromium() is None, reason="no Chromium")
