@@ -19,6 +19,7 @@ from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, value_at
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.entries import composed_epsilon
+from sugarbush.settings import has_secret
 
 _WIDTH = 88
 
@@ -76,7 +77,8 @@ class Values:
 
     def __call__(self, name: str) -> str:
         if self._form is not None:
-            return self._form.raw(name)
+            text = self._form.raw(name)
+            return "" if "\n" not in text and has_secret(text) else text  # a URL with a password
         return as_yaml(self.setting(name))
 
     def setting(self, name: str) -> Any:

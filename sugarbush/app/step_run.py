@@ -26,7 +26,7 @@ from sugarbush.pipeline.stages.fingerprint import has_old_card
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.templating import upper_bound
-from sugarbush.settings import meanings
+from sugarbush.settings import SECRET, has_secret, meanings
 
 
 class RunStep(Step):
@@ -142,6 +142,8 @@ class PublishStep(Step):
         if not (folder := form.text("folder")):
             raise ParamsError("folder: name a new folder for the dataset, for example letters")
         to, another = form.text("to"), form.text("another")
+        if has_secret(to):
+            raise ParamsError(f"to: {SECRET}")
         if form.text("confirmed") != folder + to:
             where = f"the folder {folder}" + (f", and uploads it to {to}" if to else "")
             return Question(
