@@ -132,7 +132,6 @@ def _create(app: App, form: Form, user_column: str | None) -> None:
         "id_column": form.optional(_ID),
         "user_column": user_column,
         "donated": None if donated is None else Path(donated),
-        "subject": form.optional("subject"),
         "columns": ",".join(columns) or None,
     }
     create_project(app.base, own_data(form.text(_FILE), given), quiet_console())

@@ -28,6 +28,10 @@ from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.templating import upper_bound
 from sugarbush.settings import SECRET, has_secret, meanings
 
+_LABELS = {"url": "URL", "source_access": "Access to the private texts",
+           "source_retention": "Retention of the private texts",
+           "exploration": "Exploration before the run"}  # fmt: skip
+
 
 class RunStep(Step):
     """Runs `sugarbush run`. Its button says what it charges, and asks once."""
@@ -175,8 +179,9 @@ def _answers() -> Iterator[_Answer]:
             kind = "list"
         elif date in options:
             kind = "date"
-        label = name.replace("_", " ").capitalize()
-        yield _Answer(name, label, texts[name], kind, get_args(literal) if literal else ())
+        label = _LABELS.get(name, name.replace("_", " ").capitalize())
+        meaning = texts[name].replace("null: ", "empty: ")
+        yield _Answer(name, label, meaning, kind, get_args(literal) if literal else ())
 
 
 def _submitted(form: Form) -> Iterator[tuple[str, Any]]:

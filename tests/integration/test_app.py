@@ -162,7 +162,6 @@ def made(server: AppServer | Address) -> Path:
             "unit": "record",
             "profile.columns": ["product"],
             "prepare.donated": "donated.csv",
-            "subject": "letters to a shop",
             "action": "create",
         },
     )
@@ -302,8 +301,7 @@ def test_the_form_writes_what_init_writes(server: AppServer, folder: Path) -> No
 
     base = made(server)
     options = ["--from=letters.csv", "--id=id", "--donated=donated.csv", "--columns=product"]
-    arguments = ["init", "by_command", *options, "--subject=letters to a shop"]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert CliRunner().invoke(app, ["init", "by_command", *options]).exit_code == 0
     assert contents(base) == contents(folder / "by_command")
 
 
@@ -452,6 +450,24 @@ def test_no_page_and_no_output_has_the_key_or_the_token(
         assert b"sk-very-secret" not in text
 
 
+def test_a_password_in_an_address_is_neither_shown_nor_stored(server: AppServer) -> None:
+    base = made(server)
+    address = "postgresql://ann:pass-7731@db.example/shop"
+    data: dict[str, str | list[str]] = {"prepare.file": address, "action": "create"}
+    upload: dict[str, str | list[str]] = {
+        "to": "s3://key:pass-7731@bucket/folder",
+        "folder": "published",
+        "action": "publish",
+    }
+    answers = {f"publication.{name}": text for name, text in PUBLICATION.items()}
+    assert sent(server, "publish", answers | {"action": "save"}).status == 303
+    for step, fields in (("data", data), ("publish", upload)):
+        answer = sent(server, step, fields)
+        assert answer.status == 422, step
+        assert "pass-7731" not in answer.text
+        assert not any(b"pass-7731" in content for content in contents(base).values())
+
+
 def test_broken_settings_are_a_page_with_the_message(server: AppServer) -> None:
     base = made(server)
     (base / "params.yaml").write_text("privacy: {epsilon: [}")
@@ -512,7 +528,6 @@ def test_a_profile_writes_the_schema_and_its_page(server: AppServer) -> None:
     make_small(base)
     write_settings(base, changed_settings(base, changes={"privacy": {"epsilon": 20, "cap": 50}}))
     schema = base / "data" / "public" / "schema.yaml"
-    schema.write_text("subject: texts\nattributes: [{name: tone, values: [first value, b]}]\n")
     before = schema.read_text()
     button = "Draw the profile: charges epsilon 15"
     fields: dict[str, str | list[str]] = {"profile.epsilon": "15", "subject": "letters to a shop"}
@@ -653,7 +668,6 @@ def test_from_a_csv_file_to_a_published_folder(
         hands.choose("prepare.id_column", "id")
         hands.tick("profile.columns", "product")
         hands.write("prepare.donated", "donated.csv")
-        hands.write("subject", "letters to a shop")
         look()
         hands.push("[value=create]", then=hands.at("privacy"))
         make_small(base)
