@@ -468,6 +468,35 @@ def test_a_password_in_an_address_is_neither_shown_nor_stored(server: AppServer)
         assert not any(b"pass-7731" in content for content in contents(base).values())
 
 
+def test_the_unit_changes_in_both_directions(server: AppServer) -> None:
+    base = made(server)
+    fields: dict[str, str | list[str]] = {
+        "prepare.file": "../letters.csv",
+        "prepare.text_column": "text",
+        "prepare.id_column": "id",
+        "prepare.user_column": "product",
+        "prepare.donated": "",
+        "action": "create",
+    }
+    assert sent(server, "data", fields | {"unit": "user"}).status == 303
+    assert params(base)["privacy"]["unit"] == "user"
+    assert params(base)["prepare"]["user_column"] == "product"
+    assert params(base)["prepare"]["donated"] is None
+    page = shown(server, "privacy").text
+    assert "one person with all of their records" in page
+    assert 'name="privacy.records_per_user"' in page
+    assert sent(server, "data", fields | {"unit": "record"}).status == 303
+    assert params(base)["privacy"]["unit"] == "record"
+    assert params(base)["prepare"]["user_column"] is None
+
+
+def test_the_example_needs_one_button(server: AppServer) -> None:
+    assert sent(server, "data", {"action": "example"}).status == 303
+    for step in STEPS:
+        assert shown(server, step.name).status == 200, step.name
+    assert "Run: charges epsilon 1 at most</button>" in sent(server, "run", {}).text
+
+
 def test_broken_settings_are_a_page_with_the_message(server: AppServer) -> None:
     base = made(server)
     (base / "params.yaml").write_text("privacy: {epsilon: [}")
