@@ -76,8 +76,9 @@ class Form:
         return [line.strip() for line in self.raw(name).splitlines() if line.strip()]
 
     @property
-    def has(self) -> Mapping[str, Sequence[str]]:
-        return self._fields
+    def names(self) -> tuple[str, ...]:
+        """The names of all fields."""
+        return tuple(self._fields)
 
 
 def save(base: Path, changes: Mapping[str, Any]) -> tuple[str, ...]:
@@ -96,11 +97,11 @@ def messages_by_field(message: str, fields: Sequence[str]) -> dict[str, str]:
     >>> messages_by_field("params.yaml: privacy.epsilon: too small.", ["privacy.epsilon"])
     {'privacy.epsilon': 'params.yaml: privacy.epsilon: too small.'}
     """
-    found: dict[str, str] = {}
+    messages: dict[str, str] = {}
     for line in message.splitlines():
         field = _field_of(line, fields)
-        found[field] = f"{found[field]}\n{line}" if field in found else line
-    return found
+        messages[field] = f"{messages[field]}\n{line}" if field in messages else line
+    return messages
 
 
 def _field_of(line: str, fields: Sequence[str]) -> str:

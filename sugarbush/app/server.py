@@ -130,7 +130,7 @@ class _Handler(LoopbackHandler):
     ) -> None:
         """Show a step, with the message of an error beside its field."""
         message, status = _message_and_status(error)
-        fields = tuple(form.has) if form is not None else ()
+        fields = form.names if form is not None else ()
         try:
             context = step.context(self.server.app, form)
         except Exception as problem:  # for example, params.yaml is broken

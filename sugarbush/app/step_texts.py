@@ -139,7 +139,7 @@ def _sources(settings: ProjectSettings) -> list[dict[str, Any]]:
 def _submitted_rows(form: Form | None) -> int:
     if form is None:
         return 0
-    return sum(1 for name in form.has if name.startswith(_SOURCES) and name.endswith(".file"))
+    return sum(1 for name in form.names if name.startswith(_SOURCES) and name.endswith(".file"))
 
 
 def _chosen_sources(settings: ProjectSettings, form: Form) -> list[dict[str, Any]]:

@@ -181,7 +181,7 @@ def parameters_of(card: Mapping[str, Any]) -> dict[str, str]:
 def figures_of(card: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, float]:
     """Return the public numbers of a release: of its card and of reports/public/metrics.json."""
     promise, budget = card["promise"], card["budget"]
-    found = {
+    numbers = {
         "epsilon": promise["epsilon"],
         "delta": promise["delta"],
         "dataset_total_epsilon": budget["dataset_total_epsilon"],
@@ -190,7 +190,7 @@ def figures_of(card: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str,
     }
     return {
         name: float(value)
-        for name, value in found.items()
+        for name, value in numbers.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
 

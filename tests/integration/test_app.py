@@ -123,7 +123,7 @@ class Answer:
         return found[1]
 
 
-def asked(
+def request(
     server: AppServer | Address, path: str, *, body: str | None = None, **headers: str
 ) -> Answer:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=300)
@@ -133,13 +133,13 @@ def asked(
     return answer
 
 
-def shown(server: AppServer | Address, step: str) -> Answer:
-    return asked(server, f"/{server.token}/{step}")
+def page_of(server: AppServer | Address, step: str) -> Answer:
+    return request(server, f"/{server.token}/{step}")
 
 
-def sent(server: AppServer | Address, step: str, fields: dict[str, str | list[str]]) -> Answer:
+def submit(server: AppServer | Address, step: str, fields: dict[str, str | list[str]]) -> Answer:
     """Submit a form as a browser does."""
-    return asked(
+    return request(
         server,
         f"/{server.token}/{step}",
         body=urlencode(fields, doseq=True),
@@ -150,9 +150,9 @@ def sent(server: AppServer | Address, step: str, fields: dict[str, str | list[st
     )
 
 
-def made(server: AppServer | Address) -> Path:
+def make_project(server: AppServer | Address) -> Path:
     """Make the project by the form."""
-    answer = sent(
+    answer = submit(
         server,
         "data",
         {
@@ -194,35 +194,37 @@ def test_a_request_needs_the_token_the_host_and_the_origin_of_this_start(
     origin = {"Origin": f"http://127.0.0.1:{server.server_port}"}
     page = f"/{server.token}/data"
     example = "action=example"
-    assert shown(server, "data").status == 200
-    assert asked(server, f"/{'0' * 48}/data").status == 403
-    assert asked(server, "/data").status == asked(server, "/").status == 403
-    assert asked(server, page, Host="attacker.example").status == 403
-    assert asked(server, page, Host=f"localhost:{server.server_port}").status == 403
+    assert page_of(server, "data").status == 200
+    assert request(server, f"/{'0' * 48}/data").status == 403
+    assert request(server, "/data").status == request(server, "/").status == 403
+    assert request(server, page, Host="attacker.example").status == 403
+    assert request(server, page, Host=f"localhost:{server.server_port}").status == 403
     for foreign in ({"Origin": "http://attacker.example"}, {"Origin": "null"}, {}):
-        assert asked(server, page, body=example, **form_type, **foreign).status == 403
+        assert request(server, page, body=example, **form_type, **foreign).status == 403
     wrong = f"/{'0' * 48}/data"
-    assert asked(server, wrong, body=example, **form_type, **origin).status == 403
+    assert request(server, wrong, body=example, **form_type, **origin).status == 403
     json_type = {"Content-Type": "application/json"}
-    assert asked(server, page, body=example, **json_type, **origin).status == 400
+    assert request(server, page, body=example, **json_type, **origin).status == 400
     assert not server.app.base.exists()
     assert server.server_address[0] == "127.0.0.1"
-    policy = shown(server, "data").headers["Content-Security-Policy"]
+    policy = page_of(server, "data").headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
 
 
 def test_no_file_outside_the_reports_is_sent(server: AppServer, folder: Path) -> None:
-    base = made(server)
+    base = make_project(server)
     public, internal = base / "reports" / "public", base / "reports" / "internal"
     for reports in (public, internal):
         reports.mkdir(parents=True)
         (reports / "index.html").write_text("the page")
     (internal / "errors.log").write_text("row 3")
     (public / "link.html").symlink_to(folder / "letters.csv")
-    assert shown(server, "files/public/index.html").text == "the page"
-    assert "sandbox" in shown(server, "files/public/index.html").headers["Content-Security-Policy"]
-    assert shown(server, "files/internal/index.html").status == 200
+    assert page_of(server, "files/public/index.html").text == "the page"
+    assert (
+        "sandbox" in page_of(server, "files/public/index.html").headers["Content-Security-Policy"]
+    )
+    assert page_of(server, "files/internal/index.html").status == 200
     for path in (
         "files/public/../../params.yaml",
         "files/public/..%2f..%2fparams.yaml",
@@ -237,12 +239,12 @@ def test_no_file_outside_the_reports_is_sent(server: AppServer, folder: Path) ->
         "../params.yaml",
         "templates/base.html.jinja",
     ):
-        assert shown(server, path).status == 404, path
+        assert page_of(server, path).status == 404, path
 
 
 def test_the_first_page_reads_column_names_and_no_value(server: AppServer) -> None:
     fields: dict[str, str | list[str]] = {"prepare.file": "letters.csv", "action": "columns"}
-    answer = sent(server, "data", fields | {"prepare.text_column": "text"})
+    answer = submit(server, "data", fields | {"prepare.text_column": "text"})
     assert answer.status == 200
     assert "<option>product</option>" in answer.text
     assert "Dear shop" not in answer.text
@@ -256,7 +258,7 @@ def test_a_first_record_without_a_header_is_not_shown(server: AppServer, folder:
         "prepare.text_column": "text",
         "action": "columns",
     }
-    answer = sent(server, "data", fields)
+    answer = submit(server, "data", fields)
     assert answer.status == 422
     assert "has no column" in answer.message("prepare.text_column")
     assert "Dear shop" not in answer.text
@@ -287,7 +289,7 @@ def test_a_wrong_answer_makes_no_project(
         "unit": "record",
         "action": "create",
     }
-    answer = sent(server, "data", whole | fields)
+    answer = submit(server, "data", whole | fields)
     assert answer.status == 422
     assert message in answer.message(field)
     assert 'aria-invalid="true"' in answer.text
@@ -299,7 +301,7 @@ def test_the_form_writes_what_init_writes(server: AppServer, folder: Path) -> No
 
     from sugarbush.cli.main import app
 
-    base = made(server)
+    base = make_project(server)
     options = ["--from=letters.csv", "--id=id", "--donated=donated.csv", "--columns=product"]
     assert CliRunner().invoke(app, ["init", "by_command", *options]).exit_code == 0
     assert contents(base) == contents(folder / "by_command")
@@ -337,7 +339,7 @@ def test_the_form_writes_what_init_writes(server: AppServer, folder: Path) -> No
 def test_a_wrong_answer_changes_no_file(
     server: AppServer, step: str, fields: dict[str, str], field: str, message: str
 ) -> None:
-    base = made(server)
+    base = make_project(server)
     whole: dict[str, str | list[str]] = {
         "privacy": {
             "privacy.dataset": "letters",
@@ -354,7 +356,7 @@ def test_a_wrong_answer_changes_no_file(
         },
     }.get(step, {})  # type: ignore[assignment]
     before = contents(base)
-    answer = sent(server, step, whole | fields)
+    answer = submit(server, step, whole | fields)
     assert answer.status == 422, answer.text
     assert message in (answer.message(field) if field else answer.text)
     assert "a:b@" not in answer.message(field) if field else True
@@ -363,7 +365,7 @@ def test_a_wrong_answer_changes_no_file(
 
 
 def test_settings_keep_their_comments(server: AppServer) -> None:
-    base = made(server)
+    base = make_project(server)
     path = base / "params.yaml"
     comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
     fields: dict[str, str | list[str]] = {
@@ -373,53 +375,53 @@ def test_settings_keep_their_comments(server: AppServer) -> None:
         "release.texts": "",
         "action": "stay",
     }
-    assert sent(server, "privacy", fields).status == 303
+    assert submit(server, "privacy", fields).status == 303
     assert params(base)["privacy"]["epsilon"] == 2
     assert params(base)["release"]["texts"] is None
     assert [line for line in path.read_text().splitlines() if line.startswith("#")] == comments
-    page = shown(server, "privacy").text
+    page = page_of(server, "privacy").text
     assert "89%" in page
     assert "epsilon 0 of a cap of 4 is spent" in page
 
 
 def test_a_button_that_charges_asks_once_and_names_its_epsilon(server: AppServer) -> None:
-    made(server)
-    answer = sent(server, "run", {})
+    make_project(server)
+    answer = submit(server, "run", {})
     assert answer.status == 200
     assert "Run: charges epsilon 1 at most</button>" in answer.text
     assert server.app.jobs.last is None
     old: dict[str, str | list[str]] = {"confirmed": "Run: charges epsilon 0.5 at most"}
-    assert "Please confirm" in sent(server, "run", old).text  # of a page with other settings
-    answer = sent(server, "profile", {"profile.epsilon": "0.1"})
+    assert "Please confirm" in submit(server, "run", old).text  # of a page with other settings
+    answer = submit(server, "profile", {"profile.epsilon": "0.1"})
     assert "Draw the profile: charges epsilon 0.1</button>" in answer.text
     assert server.app.jobs.last is None
 
 
 def test_two_runs_at_once_are_refused_and_a_stop_ends_all_processes(server: AppServer) -> None:
-    base = made(server)
+    base = make_project(server)
     confirmed: dict[str, str | list[str]] = {"confirmed": "Run: charges epsilon 1 at most"}
-    assert sent(server, "estimate", {}).status == 303  # `sugarbush check`, which takes seconds
-    answer = sent(server, "run", confirmed)
+    assert submit(server, "estimate", {}).status == 303  # `sugarbush check`, which takes seconds
+    answer = submit(server, "run", confirmed)
     assert answer.status == 409
     assert "has not ended" in answer.text
     before = contents(base)
     privacy: dict[str, str | list[str]] = {"privacy.epsilon": "2"}
     for step, fields in (("estimate", {}), ("schema", {"schema": SCHEMA}), ("privacy", privacy)):
-        assert sent(server, step, fields).status == 409, step  # type: ignore[arg-type]
+        assert submit(server, step, fields).status == 409, step  # type: ignore[arg-type]
     assert contents(base)["params.yaml"] == before["params.yaml"]
-    assert json.loads(shown(server, "job.json").text)["state"] == "running"
-    assert sent(server, "stop", {}).status == 303
-    assert "sugarbush check: stopped" in shown(server, "estimate").text
+    assert json.loads(page_of(server, "job.json").text)["state"] == "running"
+    assert submit(server, "stop", {}).status == 303
+    assert "sugarbush check: stopped" in page_of(server, "estimate").text
     assert not psutil.Process().children(recursive=True)
 
 
 def test_a_failed_command_shows_its_message(server: AppServer) -> None:
-    base = made(server)
+    base = make_project(server)
     (base / "data" / "public" / "schema.yaml").write_text("subject: texts\nattributes: []\n")
-    assert sent(server, "estimate", {}).status == 303
+    assert submit(server, "estimate", {}).status == 303
     assert server.app.jobs.last is not None
     server.app.jobs.last.join()
-    page = shown(server, "estimate").text
+    page = page_of(server, "estimate").text
     assert "stopped with an error" in page
     assert "schema.yaml: attributes" in page
 
@@ -428,7 +430,7 @@ def test_no_page_and_no_output_has_the_key_or_the_token(
     server: AppServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SHOP_KEY", "sk-very-secret")
-    base = made(server)
+    base = make_project(server)
     fields: dict[str, str | list[str]] = {
         "generator.provider": "openai",
         "generator.openai.base_url": "http://127.0.0.1:9/v1",
@@ -436,10 +438,10 @@ def test_no_page_and_no_output_has_the_key_or_the_token(
         "generator.openai.key_variable": "SHOP_KEY",
         "generator.openai.max_tokens": "100",
     }
-    assert sent(server, "generator", fields).status == 303
-    assert "SHOP_KEY is set." in shown(server, "generator").text
+    assert submit(server, "generator", fields).status == 303
+    assert "SHOP_KEY is set." in page_of(server, "generator").text
     for step in STEPS:
-        page = shown(server, step.name)
+        page = page_of(server, step.name)
         assert page.status == 200
         assert "sk-very-secret" not in page.text
         assert server.token not in page.text
@@ -451,7 +453,7 @@ def test_no_page_and_no_output_has_the_key_or_the_token(
 
 
 def test_a_password_in_an_address_is_neither_shown_nor_stored(server: AppServer) -> None:
-    base = made(server)
+    base = make_project(server)
     address = "postgresql://ann:pass-7731@db.example/shop"
     data: dict[str, str | list[str]] = {"prepare.file": address, "action": "create"}
     upload: dict[str, str | list[str]] = {
@@ -460,16 +462,16 @@ def test_a_password_in_an_address_is_neither_shown_nor_stored(server: AppServer)
         "action": "publish",
     }
     answers = {f"publication.{name}": text for name, text in PUBLICATION.items()}
-    assert sent(server, "publish", answers | {"action": "save"}).status == 303
+    assert submit(server, "publish", answers | {"action": "save"}).status == 303
     for step, fields in (("data", data), ("publish", upload)):
-        answer = sent(server, step, fields)
+        answer = submit(server, step, fields)
         assert answer.status == 422, step
         assert "pass-7731" not in answer.text
         assert not any(b"pass-7731" in content for content in contents(base).values())
 
 
 def test_the_unit_changes_in_both_directions(server: AppServer) -> None:
-    base = made(server)
+    base = make_project(server)
     fields: dict[str, str | list[str]] = {
         "prepare.file": "../letters.csv",
         "prepare.text_column": "text",
@@ -478,39 +480,39 @@ def test_the_unit_changes_in_both_directions(server: AppServer) -> None:
         "prepare.donated": "",
         "action": "create",
     }
-    assert sent(server, "data", fields | {"unit": "user"}).status == 303
+    assert submit(server, "data", fields | {"unit": "user"}).status == 303
     assert params(base)["privacy"]["unit"] == "user"
     assert params(base)["prepare"]["user_column"] == "product"
     assert params(base)["prepare"]["donated"] is None
-    page = shown(server, "privacy").text
+    page = page_of(server, "privacy").text
     assert "one person with all of their records" in page
     assert 'name="privacy.records_per_user"' in page
-    assert sent(server, "data", fields | {"unit": "record"}).status == 303
+    assert submit(server, "data", fields | {"unit": "record"}).status == 303
     assert params(base)["privacy"]["unit"] == "record"
     assert params(base)["prepare"]["user_column"] is None
 
 
 def test_the_example_needs_one_button(server: AppServer) -> None:
-    assert sent(server, "data", {"action": "example"}).status == 303
+    assert submit(server, "data", {"action": "example"}).status == 303
     for step in STEPS:
-        assert shown(server, step.name).status == 200, step.name
-    assert "Run: charges epsilon 1 at most</button>" in sent(server, "run", {}).text
+        assert page_of(server, step.name).status == 200, step.name
+    assert "Run: charges epsilon 1 at most</button>" in submit(server, "run", {}).text
 
 
 def test_broken_settings_are_a_page_with_the_message(server: AppServer) -> None:
-    base = made(server)
+    base = make_project(server)
     (base / "params.yaml").write_text("privacy: {epsilon: [}")
     for step in STEPS:
-        answer = shown(server, step.name)
+        answer = page_of(server, step.name)
         if step.name != "report":
             assert answer.status == 422, step.name
             assert "is not YAML" in answer.text
 
 
 def test_every_field_has_a_label(server: AppServer) -> None:
-    made(server)
+    make_project(server)
     for step in STEPS:
-        page = shown(server, step.name).text
+        page = page_of(server, step.name).text
         ids = re.findall(r'<(?:input|select|textarea)[^>]* id="([^"]+)"', page)
         labelled = re.findall(r'<label for="([^"]+)"', page)
         assert sorted(ids) == sorted(labelled), step.name
@@ -522,8 +524,8 @@ def test_a_run_ends_with_the_program(folder: Path) -> None:
     with AppServer(folder / "project", folder=folder) as server:
         made_by = threading.Thread(target=server.serve_forever, daemon=True)
         made_by.start()
-        made(server)
-        sent(server, "estimate", {})
+        make_project(server)
+        submit(server, "estimate", {})
         server.shutdown()
     assert not psutil.Process().children(recursive=True)
 
@@ -538,9 +540,9 @@ def test_the_command_prints_its_address_and_ends_with_its_run(
         assert process.stdout is not None
         url = process.stdout.readline().removeprefix("Open ").strip()
         server = Address(url)
-        made(server)
+        make_project(server)
         assert server.token not in " ".join(psutil.Process(process.pid).cmdline())
-        assert sent(server, "estimate", {}).status == 303
+        assert submit(server, "estimate", {}).status == 303
         deadline = time.monotonic() + 60
         while not (children := psutil.Process(process.pid).children(recursive=True)):
             assert time.monotonic() < deadline
@@ -553,24 +555,26 @@ def test_the_command_prints_its_address_and_ends_with_its_run(
 
 @pytest.mark.slow
 def test_a_profile_writes_the_schema_and_its_page(server: AppServer) -> None:
-    base = made(server)
+    base = make_project(server)
     make_small(base)
     write_settings(base, changed_settings(base, changes={"privacy": {"epsilon": 20, "cap": 50}}))
     schema = base / "data" / "public" / "schema.yaml"
     before = schema.read_text()
     button = "Draw the profile: charges epsilon 15"
     fields: dict[str, str | list[str]] = {"profile.epsilon": "15", "subject": "letters to a shop"}
-    assert f"{button}</button>" in sent(server, "profile", fields).text
-    assert sent(server, "profile", fields | {"confirmed": button}).status == 303
+    assert f"{button}</button>" in submit(server, "profile", fields).text
+    assert submit(server, "profile", fields | {"confirmed": button}).status == 303
     job = server.app.jobs.last
     assert job is not None
     job.join()
-    page = shown(server, "profile").text
-    assert "sugarbush schema: finished" in page or "sugarbush profile: finished" in page, page
-    assert "Charged since the start: epsilon 15" in page
+    page = page_of(server, "profile").text
+    assert "sugarbush profile: finished" in page, page
+    charged = re.search(r"Charged since the start: epsilon ([\d.]+)\. Total", page)
+    assert charged is not None
+    assert 14 < float(charged[1]) <= 15
     assert schema.read_text() != before
     assert "subject: letters to a shop" in schema.read_text()
-    assert shown(server, "files/public/profile.html").status == 200
+    assert page_of(server, "files/public/profile.html").status == 200
 
 
 needs_chromium = pytest.mark.skipif(chromium() is None, reason="no Chromium")
