@@ -83,6 +83,7 @@ NAMES = {
     "dvc exp run": "in dvc-and-prefect.md with a setting",
     "dvc pull": "needs a remote; test_dvc_remotes.py",
     "dvc push": "needs a remote; test_dvc_remotes.py",
+    "sugarbush app": "runs until it is stopped; test_app.py",
     "sugarbush budget --raise-cap": "needs a number",
     "sugarbush publish": "in publish.md with a folder",
     "sugarbush redact": "in redact.md with a file",
