@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 
@@ -18,7 +19,7 @@ from sugarbush.app.step import (
     or_message,
 )
 from sugarbush.cli.profiles import PAGE
-from sugarbush.errors import ParamsError
+from sugarbush.errors import ParamsError, SugarbushError
 from sugarbush.paths import Roots
 from sugarbush.pipeline.judging import read_verdicts
 from sugarbush.pipeline.project import Project
@@ -40,10 +41,12 @@ class RunStep(Step):
     title: ClassVar[str] = "Run"
 
     def context(self, app: App, form: Form | None) -> dict[str, Any]:
-        project = app.project()
+        project, button = app.project(), ""
+        with suppress(SugarbushError):  # `budget` has the message
+            button = _run_button(project)
         return {
             "value": Values(project.settings, form),
-            "button": (or_message(_run_buttons, project) or [""])[0],
+            "button": button,
             "methods": ", ".join(project.settings.methods.by_name),
             "texts": project.settings.release.texts,
             "budget": or_message(budget_lines, project),
@@ -51,7 +54,7 @@ class RunStep(Step):
 
     def submit(self, app: App, form: Form) -> str | Question | None:
         project = app.project()
-        (button,) = _run_buttons(project)
+        button = _run_button(project)
         accept = form.text("accept_poor")
         if form.text("confirmed") != button:
             line = budget_lines(project)
@@ -66,9 +69,9 @@ class RunStep(Step):
         return self.name
 
 
-def _run_buttons(project: Project) -> Iterator[str]:
+def _run_button(project: Project) -> str:
     _ = project.dataset
-    yield f"Run: charges epsilon {rounded_up(project.plan.epsilon)} at most"
+    return f"Run: charges epsilon {rounded_up(project.plan.epsilon)} at most"
 
 
 class ReportStep(Step):

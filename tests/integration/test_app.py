@@ -492,6 +492,22 @@ def test_the_unit_changes_in_both_directions(server: AppServer) -> None:
     assert params(base)["prepare"]["user_column"] is None
 
 
+def test_without_a_name_of_the_dataset_no_run_can_start(server: AppServer) -> None:
+    make_project(server)
+    fields: dict[str, str | list[str]] = {
+        "privacy.dataset": "",
+        "privacy.epsilon": "1",
+        "privacy.delta": "1e-6",
+    }
+    assert submit(server, "privacy", fields).status == 303
+    page = page_of(server, "run").text
+    assert "privacy.dataset is not set" in page
+    assert "charges epsilon" not in page
+    confirmed: dict[str, str | list[str]] = {"confirmed": "Run: charges epsilon 1 at most"}
+    assert submit(server, "run", confirmed).status == 422
+    assert server.app.jobs.last is None
+
+
 def test_the_example_needs_one_button(server: AppServer) -> None:
     assert submit(server, "data", {"action": "example"}).status == 303
     for step in STEPS:
