@@ -60,7 +60,7 @@ class DataStep(Step):
             "columns": columns,
             "problem": problem,
             "is_example": is_example,
-            "unit": values("unit") if form is not None else values("privacy.unit"),
+            "unit": values("privacy.unit" if form is None else "unit") or Unit.RECORD.value,
         }
 
     def submit(self, app: App, form: Form) -> str | Question | None:

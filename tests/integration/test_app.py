@@ -247,6 +247,7 @@ def test_the_first_page_reads_column_names_and_no_value(server: AppServer) -> No
     answer = submit(server, "data", fields | {"prepare.text_column": "text"})
     assert answer.status == 200
     assert "<option>product</option>" in answer.text
+    assert 'value="record" checked' in answer.text
     assert "Dear shop" not in answer.text
     assert not server.app.base.exists()
 
