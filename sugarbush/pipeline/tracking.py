@@ -50,7 +50,8 @@ _QUIET: Final = {
 
 def uses_lineage(base: Path) -> bool:
     """Return whether the environment or a file names a receiver of OpenLineage events."""
-    files = (base / _FILE, Path.home() / ".openlineage" / _FILE)
+    home = os.environ.get("HOME", base)  # a container may have no home
+    files = (base / _FILE, Path(home) / ".openlineage" / _FILE)
     named = any(name.startswith(_LINEAGE) and value for name, value in os.environ.items())
     return named or any(map(Path.is_file, files))
 
