@@ -16,6 +16,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sql": ("a database", ("sqlalchemy", "psycopg")),
     "cluster": ("a cluster of workers", ("distributed",)),
     "gguf": ("a GGUF file", ("gguf",)),
+    "track": ("events for MLflow or OpenLineage", ("mlflow", "openlineage")),
     "smartnoise": ("the engine smartnoise", ("snsynth",)),
 }
 

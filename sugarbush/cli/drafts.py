@@ -29,7 +29,7 @@ def write_draft(
     ParamsError, InputError or SchemaError."""
     settings, profile = project.settings.prepare, read_profile(project.base)
     unedited = project.find(settings.schema_)
-    if output is None and profile is not None and _is_unedited(unedited):
+    if output is None and profile is not None and is_unedited(unedited):
         named = subject or subject_of_file(Path(settings.file).stem)
         write_schema_of(profile, unedited, subject=named, console=console)
         set_lengths(project, profile)
@@ -68,7 +68,8 @@ def write_draft(
     )
 
 
-def _is_unedited(schema: Path) -> bool:
+def is_unedited(schema: Path) -> bool:
+    """Return whether a schema is a draft that nobody has edited."""
     return schema.exists() and bool(placeholders(load_schema(schema)))
 
 

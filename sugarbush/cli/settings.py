@@ -42,12 +42,16 @@ class Changed:
 
 
 def changed_settings(
-    base: Path, *, overlay: Path | None = None, assignments: Sequence[str] = ()
+    base: Path,
+    *,
+    overlay: Path | None = None,
+    assignments: Sequence[str] = (),
+    changes: Mapping[str, Any] | None = None,
 ) -> Changed:
-    """Return the settings of params.yaml after changes by an overlay file and `key=value`
-    assignments. No file is written. New settings are added to the text if they differ from their
-    default. A new value of `methods` names all methods to run. A method that stays chosen keeps its
-    settings. Raises ParamsError if the result is invalid."""
+    """Return the settings of params.yaml after changes by an overlay file, `key=value` assignments
+    and a mapping `changes`. No file is written. New settings are added to the text if they differ
+    from their default. A new value of `methods` names all methods to run. A method that stays
+    chosen keeps its settings. Raises ParamsError if the result is invalid."""
     path = base / FILE
     if not path.is_file():
         raise ParamsError(
@@ -55,23 +59,25 @@ def changed_settings(
             "with: sugarbush init"
         )
     yaml, settings = _yaml(), _loaded(_yaml(), path)
-    changes: list[Any] = []
+    layers: list[Any] = []
     if overlay is not None:
         if not overlay.is_file():
             raise ParamsError(f"{overlay}: not found (--settings)")
-        changes.append(_loaded(yaml, overlay))
+        layers.append(_loaded(yaml, overlay))
     for assignment in assignments:
         name, mark, value = assignment.partition("=")
         if not mark:
             raise ParamsError("-S: expected key=value")
         parsed, parts = _parsed(yaml, name, value), name.strip().split(".")
         if parts[0] == METHODS and len(parts) > 1:
-            parsed = _of_chosen(parts, parsed, [settings, *changes])
+            parsed = _of_chosen(parts, parsed, [settings, *layers])
             parts = parts[:1]
         for part in reversed(parts):
             parsed = {part: parsed}
-        changes.append(parsed)
-    return _changed(yaml, settings, changes)
+        layers.append(parsed)
+    if changes is not None:
+        layers.append(changes)
+    return _changed(yaml, settings, layers)
 
 
 def _of_chosen(parts: Sequence[str], value: Any, settings: Sequence[Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sugarbush.pipeline.dvc_lock import copy_lock
 from sugarbush.pipeline.stage import Stage
+from sugarbush.pipeline.tracking import tracked
 
 if TYPE_CHECKING:  # slow imports
     from sugarbush.methods.interface import Method
@@ -31,10 +32,11 @@ def execute(stage: Stage, project: Project, method: Method | None = None) -> Non
     if stage.reads_records:
         project.require_prepared()
     function = import_module(stage.module).run
-    if stage.by_method:
-        function(project, method)
-    else:
-        function(project)
+    with tracked(stage, project, method):
+        if stage.by_method:
+            function(project, method)
+        else:
+            function(project)
 
 
 def run_stage(name: str) -> None:

@@ -74,8 +74,8 @@ def statement(release: ReleaseFacts) -> str:
     if not release.entries:
         return "No private text was used: epsilon is 0."
     return (
-        f"If {_unit(release)} is added or removed, the probability of any outcome changes by at "
-        f"most a factor of {rounded_up(math.exp(spent), 3)}, the exponential of epsilon = "
+        f"If {_unit(release.unit)} is added or removed, the probability of any outcome changes by "
+        f"at most a factor of {rounded_up(math.exp(spent), 3)}, the exponential of epsilon = "
         f"{rounded_up(spent, 3)}, and "
         f"an additive delta of {rounded_up(release.delta)}."
     )
@@ -90,15 +90,29 @@ def in_other_words(release: ReleaseFacts) -> str | None:
     spent = release_epsilon(release)
     if math.isinf(spent) or not release.entries:
         return None
+    return belief(spent, unit=release.unit)
+
+
+def belief(epsilon: float, *, unit: Unit) -> str:
+    """Say what a finite epsilon means for an observer, by Bayes' rule and without delta.
+
+    >>> belief(1.0, unit=Unit.RECORD).rpartition("After")[2][:63]
+    ' this release the observer can give a chance of at most 74%. Th'
+    """
     return (
         "Example: an observer knows everything else and gives a 50% chance beforehand that "
-        f"{_unit(release)} is in the corpus. After this release the observer can give a chance of "
-        f"at most {math.ceil(100 / (1 + math.exp(-spent)))}%. This number does not include delta."
+        f"{_unit(unit)} is in the corpus. After this release the observer can give a chance of "
+        f"at most {highest_chance(epsilon)}%. This number does not include delta."
     )
 
 
-def _unit(release: ReleaseFacts) -> str:
-    if release.unit is Unit.RECORD:
+def highest_chance(epsilon: float) -> int:
+    """Return the percentage in `belief`, rounded up."""
+    return math.ceil(100 / (1 + math.exp(-epsilon)))
+
+
+def _unit(unit: Unit) -> str:
+    if unit is Unit.RECORD:
         return "one record"
     return "one person with all of their records"
 

@@ -71,7 +71,13 @@ class Page:
     def press(self, key: str, *, text: str = "") -> None:
         codes = {"Tab": 9, "Enter": 13, "Escape": 27, "PageUp": 33, "PageDown": 34, "End": 35}
         codes |= {"Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
-        fields = {"key": key, "code": key, "windowsVirtualKeyCode": codes.get(key, 0)}
+        codes |= {"Space": 32}
+        code = codes.get(key, ord(key.upper()) if len(key) == 1 else 0)
+        fields = {
+            "key": text if key == "Space" else key,
+            "code": key,
+            "windowsVirtualKeyCode": code,
+        }
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **fields)
         self.call("Input.dispatchKeyEvent", type="keyUp", **fields)
 

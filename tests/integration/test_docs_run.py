@@ -54,6 +54,7 @@ EXEMPT = {
     "dask": "runs until it is stopped, on other machines; test_cluster.py",
     "export PGUSER=reader": "needs PostgreSQL; test_formats.py",
     "sugarbush publish": "needs what a person states; test_publish.py",
+    "sugarbush app": "runs until it is stopped; test_app.py",
     "sugarbush label": "runs until it is stopped; test_label_page.py",
     "sugarbush train-redactor": "trains for minutes; tests/unit/training/redactor/test_training.py",
 }
@@ -82,6 +83,7 @@ NAMES = {
     "dvc exp run": "in dvc-and-prefect.md with a setting",
     "dvc pull": "needs a remote; test_dvc_remotes.py",
     "dvc push": "needs a remote; test_dvc_remotes.py",
+    "sugarbush app": "runs until it is stopped; test_app.py",
     "sugarbush budget --raise-cap": "needs a number",
     "sugarbush publish": "in publish.md with a folder",
     "sugarbush redact": "in redact.md with a file",

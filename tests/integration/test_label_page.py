@@ -50,7 +50,10 @@ def server(tmp_path: Path) -> Iterator[LabelServer]:
 def asked(server: LabelServer, path: str, *, body: str | None = None, **headers: str) -> int:
     """The status of a request with the given headers."""
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
-    connection.request("GET" if body is None else "POST", path, body, headers)
+    method = "GET" if body is None else "POST"
+    if body is not None:
+        headers = {"Origin": f"http://127.0.0.1:{server.server_port}"} | headers
+    connection.request(method, path, body, headers)
     status = connection.getresponse().status
     connection.close()
     return status
@@ -68,6 +71,9 @@ def test_a_request_needs_the_token_the_host_and_the_origin_of_this_start(
     assert asked(server, text, Origin="http://attacker.example") == 403
     assert asked(server, text, body='{"spans": []}') == 400  # a form can send no JSON
     assert asked(server, text, body='{"spans": []}', **json_type) == 200
+    foreign = {"Origin": "http://attacker.example", **json_type}
+    assert asked(server, text, body='{"spans": []}', **foreign) == 403
+    assert asked(server, text, body='{"spans": []}', Origin="null", **json_type) == 403
     assert asked(server, f"/{server.token}/texts/99") == 400
     assert asked(server, f"/{server.token}/../key") == 404
     outside = '{"spans": [{"start": 0, "end": 999, "label": "NAME"}]}'
@@ -125,7 +131,8 @@ def test_an_error_prints_no_text_and_no_traceback(
     monkeypatch.setattr(server.labels, "label", lambda number, spans: time.sleep(0.3))
     body = json.dumps({"spans": ["x" * 2**20]})
     with socket.create_connection(("127.0.0.1", server.server_port)) as connection:
-        host = f"Host: 127.0.0.1:{server.server_port}\r\nContent-Type: application/json"
+        address = f"127.0.0.1:{server.server_port}"
+        host = f"Host: {address}\r\nOrigin: http://{address}\r\nContent-Type: application/json"
         head = f"POST /{server.token}/texts/0 HTTP/1.1\r\n{host}\r\nContent-Length: {len(body)}"
         connection.sendall(f"{head}\r\n\r\n{body}".encode())
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

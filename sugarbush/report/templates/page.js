@@ -44,7 +44,8 @@
   const code = document.getElementById("code");
   const copy = document.getElementById("copy");
   const file = document.querySelector(".button.main");
-  if (code && file && !file.getAttribute("href").startsWith("data:")) {
+  // The address of `sugarbush app` contains a token, so its page keeps the name of the file.
+  if (code && file && !file.getAttribute("href").startsWith("data:") && location.hostname !== "127.0.0.1") {
     const {protocol, pathname, href} = new URL(file.href);
     const path = decodeURIComponent(pathname).replace(/^\/(?=[A-Za-z]:)/, "");
     const address = protocol === "file:" ? path : href;

@@ -1,0 +1,193 @@
+"""The steps that decide what is written: the schema, the generator, and the estimate."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar
+
+from sugarbush.app.forms import Form, save
+from sugarbush.app.step import App, Question, Step, Values, text_console
+from sugarbush.attributes.placeholders import placeholders
+from sugarbush.cli.checks import example_is_made
+from sugarbush.cli.estimates import show_estimate
+from sugarbush.data.schema import load_schema
+from sugarbush.data.settings import EXAMPLE_FILE
+from sugarbush.errors import ParamsError, SchemaError, SugarbushError
+from sugarbush.generators.openai.settings import OpenAI
+from sugarbush.paths import atomic_file
+from sugarbush.pipeline.settings import ProjectSettings
+
+_SOURCES = "generator.pool.sources"
+_FIELDS = {
+    "openai": ("base_url", "model", "key_variable", "max_tokens"),
+    "huggingface": ("model", "max_tokens"),
+}
+_NUMBERS = {"max_tokens"}
+_OPTIONAL = {"key_variable"}
+
+
+class SchemaStep(Step):
+    """The schema as YAML. It is checked before it is written."""
+
+    name: ClassVar[str] = "schema"
+    title: ClassVar[str] = "Schema"
+
+    def context(self, app: App, form: Form | None) -> dict[str, Any]:
+        project = app.project()
+        path = project.find(project.settings.prepare.schema_)
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        return {
+            "value": Values(None, form, schema=text),
+            "file": project.settings.prepare.schema_,
+            "has_schema": path.exists(),
+            "notes": _notes(text, path) if form is None else [],
+        }
+
+    def submit(self, app: App, form: Form) -> str | Question | None:
+        name = app.project().settings.prepare.schema_
+        path = app.base / name
+        if not path.parent.is_dir():
+            raise SchemaError(f"schema: the folder of {name} does not exist")
+        with atomic_file(path, public=True) as temporary:
+            temporary.write_text(form.raw("schema").rstrip() + "\n", encoding="utf-8")
+            try:
+                load_schema(temporary)
+            except SchemaError as error:
+                raise SchemaError(str(error).replace(str(temporary), f"schema: {name}")) from None
+        return "generator" if form.text("action") == "next" else self.name
+
+
+def _notes(text: str, path: Any) -> list[str]:
+    """Return what is still to do in a schema, for example its placeholders."""
+    if not text:
+        return []
+    try:
+        return list(placeholders(load_schema(path)))
+    except SchemaError as error:
+        return str(error).splitlines()
+
+
+class GeneratorStep(Step):
+    """The generator with its few settings. A key is named by its variable and never shown."""
+
+    name: ClassVar[str] = "generator"
+    title: ClassVar[str] = "Generator"
+
+    def context(self, app: App, form: Form | None) -> dict[str, Any]:
+        settings = app.project().settings
+        values = _generator_values(settings, form)
+        variable = values("generator.openai.key_variable")
+        rows = max(len(_sources(settings)), _submitted_rows(form)) + (form is None)
+        return {
+            "value": values,
+            "provider": values("generator.provider"),
+            "rows": range(rows or 1),
+            "is_example": settings.prepare.file == EXAMPLE_FILE,
+            "variable": variable,
+            "variable_is_set": bool(variable and os.environ.get(variable)),
+        }
+
+    def submit(self, app: App, form: Form) -> str | Question | None:
+        settings = app.project().settings
+        provider = form.text("generator.provider")
+        changes: dict[str, Any] = {"provider": provider}
+        if provider == "pool":
+            changes["pool"] = {"sources": _chosen_sources(settings, form)}
+        elif provider == "simulator":
+            allowed = form.text("generator.simulator.any_texts") == "true"
+            if allowed or settings.prepare.file != EXAMPLE_FILE:
+                changes["simulator"] = {"any_texts": allowed}
+        elif provider in _FIELDS:
+            section: dict[str, Any] = {}
+            for name in _FIELDS[provider]:
+                field = f"generator.{provider}.{name}"
+                value = form.number(field) if name in _NUMBERS else form.optional(field)
+                if value is None and name not in _OPTIONAL:
+                    raise ParamsError(f"{field}: has no value")
+                section[name] = value
+            changes[provider] = section
+        save(app.base, {"generator": changes})
+        return "estimate" if form.text("action") == "next" else self.name
+
+
+def _generator_values(settings: ProjectSettings, form: Form | None) -> Values:
+    """Return the settings of every generator in the form, with the defaults of a new one."""
+    others: dict[str, Any] = {}
+    sections = settings.generator.__pydantic_extra__ or {}
+    for provider, names in _FIELDS.items():
+        section = sections.get(provider)
+        for name in names:
+            default = OpenAI.model_fields[name].default if provider == "openai" else None
+            default = 256 if (provider, name) == ("huggingface", "max_tokens") else default
+            given = None if section is None else getattr(section, name)
+            listed = list(given) if isinstance(given, tuple) else given
+            empty = "" if name == "model" else default
+            others[f"generator.{provider}.{name}"] = empty if section is None else listed
+    for number, source in enumerate(_sources(settings)):
+        for name, value in source.items():
+            others[f"{_SOURCES}.{number}.{name}"] = value
+    simulator = sections.get("simulator")
+    others["generator.simulator.any_texts"] = bool(getattr(simulator, "any_texts", False))
+    return Values(settings, form, **others)
+
+
+def _sources(settings: ProjectSettings) -> list[dict[str, Any]]:
+    pool = (settings.generator.__pydantic_extra__ or {}).get("pool")
+    return [] if pool is None else [source.model_dump(mode="json") for source in pool.sources]
+
+
+def _submitted_rows(form: Form | None) -> int:
+    if form is None:
+        return 0
+    return sum(1 for name in form.names if name.startswith(_SOURCES) and name.endswith(".file"))
+
+
+def _chosen_sources(settings: ProjectSettings, form: Form) -> list[dict[str, Any]]:
+    """Return the public files of the form. Other settings of a file that stays are kept."""
+    before = {source["file"]: source for source in _sources(settings)}
+    chosen = []
+    for number in range(_submitted_rows(form)):
+        field = f"{_SOURCES}.{number}"
+        if not (file := form.text(f"{field}.file")):
+            continue
+        if not (column := form.text(f"{field}.text_column")):
+            raise ParamsError(f"{field}.text_column: has no value. Name the column with the text")
+        source = before.get(file, {}) | {
+            "file": file,
+            "text_column": column,
+            "licence": form.optional(f"{field}.licence"),
+        }
+        chosen.append({name: value for name, value in source.items() if value is not None})
+    if not chosen:
+        raise ParamsError(f"{_SOURCES}.0.file: the pool needs at least one public file")
+    return chosen
+
+
+class EstimateStep(Step):
+    """The calls, cost and time of a run, and the rehearsal. Charges nothing."""
+
+    name: ClassVar[str] = "estimate"
+    title: ClassVar[str] = "Estimate"
+
+    def context(self, app: App, form: Form | None) -> dict[str, Any]:
+        project = app.project()
+        problem, text = "", ""
+        if example_is_made(project):
+            console, output = text_console()
+            try:
+                show_estimate(project, console)
+                text = output.getvalue().rstrip()
+            except SugarbushError as error:
+                problem = str(error)
+        generator = project.settings.generator
+        return {
+            "provider": generator.provider,
+            "endpoint": getattr(generator.chosen.endpoint, "address", None),
+            "estimate": text,
+            "problem": problem,
+            "is_made": example_is_made(project),
+        }
+
+    def submit(self, app: App, form: Form) -> str | Question | None:
+        app.jobs.start(app.base, [["check"]], step=self.name)
+        return self.name
