@@ -39,3 +39,8 @@ DPSGD_NOISE = (
     "The accounting does not include the last bits of other records' gradients, which "
     "depend on the padding of their batch."
 )
+
+FIGURES = (
+    "The public figures are measured on both parts of the records, training and held-out. A record "
+    "is in one part only, but the charges are added up as if it were in both."
+)

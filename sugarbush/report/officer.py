@@ -122,6 +122,12 @@ def tuning(release: ReleaseFacts) -> str:
         if runs
         else "No run showed exact figures on real texts."
     )
+    if (quality := release.quality) is not None and quality.rules:
+        shown += (
+            f" The release was accepted or refused by a rule on public figures: "
+            f"{' and '.join(quality.rules)}. The charges of {quality.refused} refused releases are "
+            "counted in epsilon."
+        )
     return (
         "Every run on the dataset is counted in its total epsilon, also a run that was not "
         "released. The epsilon of this release does not include other runs. Settings must not be "

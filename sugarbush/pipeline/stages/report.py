@@ -37,6 +37,7 @@ from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.judging import FILE as VERDICTS
 from sugarbush.pipeline.judging import judge
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.public_quality import charges_of_quality, quality_of, read_figures
 from sugarbush.pipeline.release_facts import release_facts, text_counts
 from sugarbush.pipeline.released import (
     charges_of_releases,
@@ -262,7 +263,11 @@ def public_data(project: Project) -> PublicData:
     donated = tuple(donated_frame(project.roots)["text"])
     ledger, table = project.ledger(), dp_table_of(project.base)
     ids = [*ledger.profiles(), *ids]
-    ids += _ids_of_earlier_runs(project, ids, known={entry.id for entry in ledger.entries()})
+    figures, metadata = read_figures(project.roots), read_metadata(project.roots)
+    charged = charges_of_quality(project.settings, figures, state=project.state)
+    known = {entry.id for entry in ledger.entries()}
+    ids += [i for i in charged if i in known and i not in ids]
+    ids += _ids_of_earlier_runs(project, ids, known=known)
     return PublicData(
         release=release_facts(
             project.settings,
@@ -274,6 +279,17 @@ def public_data(project: Project) -> PublicData:
             plan=project.plan,
             texts={m.name: _text_counts(project, m) for m in project.settings.released},
             earlier=_methods_of_earlier_runs(project),
+            quality=quality_of(
+                project.settings,
+                project.schema,
+                figures,
+                labels={
+                    method.name: load_labels(final_folder(project.roots, method), project.schema)
+                    for method in project.settings.released
+                },
+                counts=metadata.counts_of(project.schema),
+                state=project.state,
+            ),
         ),
         methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
         metadata=dp_counts_of(project.base, project.schema),
