@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEVEL = 0.95
-COVERAGE, KERNEL, ACCURACY, GAIN = "coverage", "kernel_distance", "accuracy", "gain"
+COVERAGE, TOPICS, ACCURACY, GAIN = "coverage", "topics", "accuracy", "gain"
 MARGINALS, PAIRS = "marginals", "pairs"
-NAMES = (COVERAGE, KERNEL, MARGINALS, PAIRS, ACCURACY, GAIN)
+NAMES = (COVERAGE, TOPICS, MARGINALS, PAIRS, ACCURACY, GAIN)
 BY_ATTRIBUTE = (MARGINALS, ACCURACY, GAIN)
 CELLS_OF_COVERAGE, CELLS_OF_ATTRIBUTE = 2, 4
 _Z = 1.959964  # two-sided 95%
@@ -58,20 +58,18 @@ class NoisyNumbers:
     `records` are the numbers of `noisy_histogram_distances`: all training records, then for each
     attribute the records to move, then the mean of all pairs (if there are pairs). `heldout` are
     the counts of `noisy_counts`: covered or not, then for each attribute neither right, the most
-    common value right, the classifier right, both right. `kernel` is the result of
-    `noisy_mean_distance` in the unit of one record. A stddev is the noise of one number.
-    `measured` says for each attribute whether the release has labels for it. The reference is a
-    sample of `reference_records` released texts with a mean score of norm `reference_norm`.
+    common value right, the classifier right, both right. `topics` (1,) is the number of held-out
+    records to move to another of `number_of_topics` topics. A stddev is the noise of one number.
+    `measured` says for each attribute whether the release has labels for it.
     """
 
     records: NDArray[np.int64]
     records_stddev: float
     heldout: NDArray[np.int64]
     heldout_stddev: float
-    kernel: float
-    kernel_stddev: float
-    reference_records: int
-    reference_norm: float
+    topics: NDArray[np.int64]
+    topics_stddev: float
+    number_of_topics: int
     attributes: tuple[str, ...]
     measured: tuple[bool, ...]
     pairs_measured: bool
@@ -80,7 +78,7 @@ class NoisyNumbers:
 
 def estimate(numbers: NoisyNumbers) -> tuple[PublicFigure, ...]:
     """Return all figures. The order is that of `NAMES`, and of the attributes in each."""
-    found = [*_heldout_figures(numbers), *_marginals(numbers), _kernel_distance(numbers)]
+    found = [*_heldout_figures(numbers), *_marginals(numbers), _topics(numbers)]
     return tuple(sorted(found, key=lambda figure: NAMES.index(figure.name)))
 
 
@@ -179,40 +177,29 @@ def _marginals(numbers: NoisyNumbers) -> Iterator[PublicFigure]:
         yield figure(PAIRS, float(moved[-1]), 1, None)
 
 
-def _kernel_distance(numbers: NoisyNumbers) -> PublicFigure:
-    """Return the distance of the mean kernel scores of held-out records and released texts.
+def _topics(numbers: NoisyNumbers) -> PublicFigure:
+    """Return the total variation distance between the topics of held-out records and of the texts.
 
-    *Estimate.* The squared distance of two sample means of n and k scores with norm 1 exceeds that
-    of the true means by (1 - |mean|^2)(1/n + 1/k) on average, so this is subtracted.
-    *Upper end.* The distance is at least the difference of the means along the line between the
-    true means. Scores are not negative and have norm 1, so their range along any line is at most
-    sqrt(2), and their variance at most 1/2 (Popoviciu 1935). The mean of n scores is taken to be
-    normal. *Lower end.* A sample mean of n scores is farther than 1/sqrt(n) + sqrt(2 log(1/a)/n)
-    from the true mean with probability at most a (McDiarmid 1989). Users with m records count as
-    n/m independent records.
+    *Upper end.* The distance is p(A) - q(A) for the best set A of topics, and the distance of the
+    held-out records is at least their share in A minus q(A). A share of n records is taken to be
+    normal, with variance at most 1/4n. *Lower end.* The shares of n records in k topics are on
+    average at most sqrt(k/n)/2 away, and farther by sqrt(log(1/a)/2n) with probability at most a
+    (McDiarmid 1989). Users with m records count as n/m independent records. Noise and sampling get
+    half of the error probability each.
     """
-    count, reference = heldout_count(numbers), max(numbers.reference_records, 1)
+    moved, whole = float(numbers.topics[0]), float(numbers.heldout[:CELLS_OF_COVERAGE].sum())
 
-    def spread(distance: NDArray[np.float64]) -> NDArray[np.float64]:
-        noise = CELLS_OF_COVERAGE * numbers.heldout_stddev**2 * distance**2
-        return np.sqrt(numbers.kernel_stddev**2 + noise)
+    def spread(share: NDArray[np.float64]) -> NDArray[np.float64]:
+        count = CELLS_OF_COVERAGE * numbers.heldout_stddev**2
+        return np.sqrt(numbers.topics_stddev**2 + count * share**2)
 
-    whole = float(numbers.heldout[:CELLS_OF_COVERAGE].sum())
-    most = math.sqrt(2)
-    noisy = _ratio(
-        KERNEL, numbers.kernel, whole, spread=spread, attribute=None, most=most, z=_Z_OF_TWO
-    )
-    people = max(count / numbers.records_per_unit, 1.0)
-    spare = 1 - min(numbers.reference_norm, 1.0) ** 2
-    corrected = noisy.value**2 - spare * (1 / count + 1 / reference)
-    line = _Z_OF_TWO * math.sqrt(0.5) * math.sqrt(1 / people + 1 / reference)
-    ball = sum((1 + math.sqrt(2 * _LOG_OF_TWO)) / math.sqrt(n) for n in (people, reference))
-    value = math.sqrt(max(corrected, 0.0))
-    return PublicFigure(
-        name=KERNEL,
-        value=value,
-        low=min(max(noisy.low - ball, 0.0), value),
-        high=max(min(noisy.high + line, most), value),
+    noisy = _ratio(TOPICS, moved, whole, spread=spread, attribute=None, z=_Z_OF_TWO)
+    people = max(heldout_count(numbers) / numbers.records_per_unit, 1.0)
+    below = math.sqrt(numbers.number_of_topics) / 2 + math.sqrt(_LOG_OF_TWO / 2)
+    return replace(
+        noisy,
+        low=max(noisy.low - below / math.sqrt(people), 0.0),
+        high=min(noisy.high + _Z_OF_TWO / (2 * math.sqrt(people)), 1.0),
     )
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sugarbush.data.schema import Schema
-from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.privacy.budget import BudgetRequest
-from sugarbush.privacy.distances import distance_sensitivity
 
-RECORDS, HELDOUT_COUNTS, KERNEL = "records", "heldout", "kernel"
-PARTS = (RECORDS, HELDOUT_COUNTS, KERNEL)
+RECORDS, HELDOUT_COUNTS, TOPICS = "records", "heldout", "topics"
+PARTS = (RECORDS, HELDOUT_COUNTS, TOPICS)
 # Held-out records are few, so their counts need most of the budget (docs/log/evaluation.md).
-_SHARES = {RECORDS: 0.2, HELDOUT_COUNTS: 0.55, KERNEL: 0.25}
+_SHARES = {RECORDS: 0.2, HELDOUT_COUNTS: 0.6, TOPICS: 0.2}
 
 
 def request_name(method: str, part: str) -> str:
@@ -31,13 +29,12 @@ def figure_requests(
         return ()
     attributes = len(schema.names)
     pairs = 1 if attributes > 1 else 0
-    counts = {RECORDS: 1 + attributes + pairs, HELDOUT_COUNTS: 1 + attributes, KERNEL: 1}
+    counts = {RECORDS: 1 + attributes + pairs, HELDOUT_COUNTS: 1 + attributes, TOPICS: 1}
     return tuple(
         BudgetRequest(
             name=request_name(method, part),
             count=counts[part],
             share=share * _SHARES[part] / len(methods),
-            record_l2_sensitivity=distance_sensitivity(RESOLUTION) if part == KERNEL else 1,
             pool="figures",
             setting="evaluate.public",
         )

@@ -7,7 +7,7 @@ and classifiers compute in integers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -21,14 +21,11 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation.downstream import train_classifier
 from sugarbush.evaluation.public_figures import CELLS_OF_ATTRIBUTE, CELLS_OF_COVERAGE
-from sugarbush.evolution.kernel_scores import RESOLUTION, KernelScores
 from sugarbush.evolution.nearest import nearest, nearest_few
 from sugarbush.generators.interface import Embed
-from sugarbush.randomness import public_rng
 
 COVERED = 0.95  # share of the released texts with another released text within the distance
-_WIDTH = 0.2  # of the kernel, as in Mosaic
-_MOST_ANCHORS, _MOST_REFERENCE = 1000, 2000
+_MOST_TOPICS, _TEXTS_OF_A_TOPIC = 10, 20
 _WEIGHT_STEPS = 1000  # parts of the weight of a text in a public histogram
 _GRID, _BITS = 4000, 20  # of embeddings, and of the weights of a classifier
 _EXACT = 2**52
@@ -131,7 +128,7 @@ class Instruments:
 
     def prepare(self) -> None:
         """Compute all instruments. This happens before the first charge."""
-        _ = self.distance, self._classifiers, self._common, self.kernel
+        _ = self.distance, self._classifiers, self._common, self.topics
 
     def cells_of_heldout(
         self, embeddings: NDArray[np.float32], codes: NDArray[np.int64]
@@ -149,36 +146,34 @@ class Instruments:
                 cells[:, 1 + j] = np.where(codes[:, j] >= 0, start + 2 * right + common, -1)
         return cells
 
+    @property
+    def number_of_topics(self) -> int:
+        """One topic for 20 different texts, at most 10."""
+        different = len(np.unique(self.embeddings, axis=0))
+        return max(1, min(_MOST_TOPICS, different // _TEXTS_OF_A_TOPIC))
+
     @cached_property
-    def kernel(self) -> KernelReference:
-        """The texts of the kernel. Anchors and reference texts are different, because the score of
-        a text for itself is larger than that of any record."""
-        order = public_rng(self.seed, "kernel distance").permutation(len(self.embeddings))
-        half = max(1, len(order) // 2)
-        anchors = np.sort(order[: min(half, _MOST_ANCHORS)])
-        reference = np.sort(order[half:][:_MOST_REFERENCE])
-        if not len(reference):
-            reference = anchors
-        scores = KernelScores(self.embeddings[anchors], width=_WIDTH)
-        sums = scores(self.embeddings[reference]).sum(axis=0, dtype=np.int64)
-        return KernelReference(scores=scores, sums=sums, records=len(reference))
+    def topics(self) -> Topics:
+        """The topics of the release: its texts in clusters, and the number of texts in each."""
+        from sklearn.cluster import KMeans  # slow to import
+
+        number = self.number_of_topics
+        clusters = KMeans(number, n_init=1, random_state=self.seed % 2**32).fit(self.embeddings)
+        centres = np.asarray(clusters.cluster_centers_, dtype=np.float32)
+        sizes = np.bincount(nearest(self.embeddings, centres), minlength=number)
+        return Topics(centres=centres, texts=sizes.astype(np.int64))
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelReference:
-    """Kernel scores for released texts, and the `sums` (m,) of the scores of `records` others."""
+class Topics:
+    """The centres (k, d) of the topics of a release, and the number of `texts` (k,) in each."""
 
-    scores: KernelScores
-    sums: NDArray[np.int64]
-    records: int
+    centres: NDArray[np.float32]
+    texts: NDArray[np.int64]
 
-    @property
-    def norm(self) -> float:
-        """The L2 norm of the mean score, where one record has at most 1."""
-        return float(np.linalg.norm(self.sums / (self.records * RESOLUTION)))
-
-    def scores_of(self, batch: NDArray[np.float32]) -> Iterator[NDArray[np.int32]]:
-        return self.scores.by_rows(batch)
+    def cells(self, embeddings: NDArray[np.float32]) -> NDArray[np.int32]:
+        """Return the nearest topic of each record, `(n, 1)`."""
+        return nearest(embeddings, self.centres)[:, None].astype(np.int32)
 
 
 @dataclass(frozen=True, kw_only=True)

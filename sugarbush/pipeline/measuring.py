@@ -2,7 +2,7 @@
 
     records    training records: their number, and their distance from the release's labels
     heldout    held-out records: covered or not, and right answers of classifiers
-    kernel     held-out records: the distance of their mean kernel score from released texts
+    topics     held-out records: the distance of their topics from those of the released texts
 
 The instruments come from the release alone (`pipeline.instruments`). Each mechanism is charged
 before its draw. A record is in the training part or in the held-out part, and so are all records of
@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +30,11 @@ from sugarbush.evaluation.public_figures import (
     estimate,
     heldout_count,
 )
-from sugarbush.evolution.kernel_scores import RESOLUTION
-from sugarbush.pipeline.figures_plan import HELDOUT_COUNTS, KERNEL, PARTS, RECORDS, request_name
+from sugarbush.pipeline.figures_plan import HELDOUT_COUNTS, PARTS, RECORDS, TOPICS, request_name
 from sugarbush.pipeline.instruments import COVERED, Instruments
 from sugarbush.pipeline.project import Project
-from sugarbush.privacy.data_types import Released
-from sugarbush.privacy.distances import noisy_histogram_distances, noisy_mean_distance
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.distances import noisy_histogram_distances
 from sugarbush.privacy.mechanisms import noisy_counts
 from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.privacy.session import PrivacySession
@@ -129,10 +129,10 @@ def measure(
         names = [request_name(name, part) for name in releases for part in PARTS]
         waiting = [name for name in names if store.finished(name) is None]
         session.check([project.plan.of(name).event for name in waiting])
-        drawn = {
-            name: _Measurement(project, name, release).draw(store, session)
-            for name, release in releases.items()
-        }
+        measurements = [_Measurement(project, name, release) for name, release in releases.items()]
+        for measurement in measurements if waiting else ():
+            measurement.prepare()  # what can fail comes before the first charge
+        drawn = {each.method: each.draw(store, session) for each in measurements}
     ids = [i for numbers in drawn.values() for i in numbers.ledger_ids]
     return MeasuredFigures(
         by_method={name: estimate(numbers.value) for name, numbers in drawn.items()},
@@ -166,17 +166,27 @@ class _Measurement:
     """The three mechanisms on the records of a project, for the texts of one method."""
 
     def __init__(self, project: Project, method: str, release: MeasuredRelease) -> None:
-        self._project, self._method = project, method
+        self._project, self.method = project, method
         self._instruments = _instruments(project, release)
+
+    def prepare(self) -> None:
+        """Build the instruments, and embed the held-out records."""
+        self._instruments.prepare()
+        _ = self._embeddings
+
+    @cached_property
+    def _embeddings(self) -> Private[Any]:
+        encode = self._project.encoder(private=True).encode
+        return self._project.corpus.embeddings(encode, part=HELDOUT)
 
     def draw(self, store: ResultStore, session: PrivacySession) -> Released[NoisyNumbers]:
         draws: dict[str, Callable[[PrivacySession], Released[NDArray[np.int64]]]] = {
             RECORDS: self._records,
             HELDOUT_COUNTS: self._heldout,
-            KERNEL: self._kernel,
+            TOPICS: self._topics,
         }
         found = {
-            part: store.array(request_name(self._method, part), partial(draws[part], session))
+            part: store.array(request_name(self.method, part), partial(draws[part], session))
             for part in PARTS
         }
         instruments, project = self._instruments, self._project
@@ -185,10 +195,9 @@ class _Measurement:
             records_stddev=self._stddev(RECORDS),
             heldout=found[HELDOUT_COUNTS].value,
             heldout_stddev=self._stddev(HELDOUT_COUNTS),
-            kernel=float(found[KERNEL].value[0]) / RESOLUTION,
-            kernel_stddev=self._stddev(KERNEL) / RESOLUTION,
-            reference_records=instruments.kernel.records,
-            reference_norm=instruments.kernel.norm,
+            topics=found[TOPICS].value,
+            topics_stddev=self._stddev(TOPICS),
+            number_of_topics=instruments.number_of_topics,
             attributes=project.schema.names,
             measured=instruments.measured,
             pairs_measured=bool(instruments.pairs),
@@ -198,41 +207,35 @@ class _Measurement:
         return Released(numbers, tuple(dict.fromkeys(ids)))
 
     def _stddev(self, part: str) -> float:
-        return self._project.plan.of(request_name(self._method, part)).stddev
+        return self._project.plan.of(request_name(self.method, part)).stddev
 
     def _records(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
         codes = self._project.corpus.codes(self._project.schema.names)
         return noisy_histogram_distances(
             codes.map_batch(self._instruments.cells_of_records),
             queries=self._instruments.queries(),
+            counted=True,
             stddev=self._stddev(RECORDS),
             session=session,
         )
 
     def _heldout(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
         instruments, names = self._instruments, self._project.schema.names
-        instruments.prepare()
-        corpus = self._project.corpus
-        embeddings = corpus.embeddings(self._project.encoder(private=True).encode, part=HELDOUT)
+        codes = self._project.corpus.codes(names, part=HELDOUT)
         return noisy_counts(
-            embeddings.zip_batch(corpus.codes(names, part=HELDOUT), instruments.cells_of_heldout),
+            self._embeddings.zip_batch(codes, instruments.cells_of_heldout),
             size=instruments.heldout_size,
             cells_per_record=instruments.heldout_cells,
             stddev=self._stddev(HELDOUT_COUNTS),
             session=session,
         )
 
-    def _kernel(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
-        kernel = self._instruments.kernel
-        embeddings = self._project.corpus.embeddings(
-            self._project.encoder(private=True).encode, part=HELDOUT
-        )
-        return noisy_mean_distance(
-            embeddings,
-            scores=kernel.scores_of,
-            reference=kernel.sums,
-            reference_records=kernel.records,
-            record_l2_norm=RESOLUTION,
-            stddev=self._stddev(KERNEL),
+    def _topics(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
+        topics = self._instruments.topics
+        return noisy_histogram_distances(
+            self._embeddings.map_batch(topics.cells),
+            queries=[[topics.texts]],
+            counted=False,
+            stddev=self._stddev(TOPICS),
             session=session,
         )

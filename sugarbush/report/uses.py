@@ -9,10 +9,10 @@ from sugarbush.evaluation.public_figures import (
     ACCURACY,
     COVERAGE,
     GAIN,
-    KERNEL,
     LEVEL,
     MARGINALS,
     PAIRS,
+    TOPICS,
     PublicFigure,
 )
 from sugarbush.report.model import PublicQuality
@@ -24,7 +24,7 @@ NOT_MEASURED = (
 _MOST_VALUES = 5  # missing values of an attribute that are listed
 TITLES = {
     COVERAGE: "coverage of held-out records",
-    KERNEL: "kernel distance from held-out records",
+    TOPICS: "error of the shares of topics, against held-out records",
     MARGINALS: "error of the shares of values",
     PAIRS: "error of the shares of pairs of values",
     ACCURACY: "right answers of a classifier that learned from the texts",
@@ -92,9 +92,14 @@ def uses(
         )
     if (coverage := by_title.get(COVERAGE)) is not None:
         yield (
-            f"Topics: {_percent(coverage)} of held-out records have a released text nearby (95% "
-            "would be like the released texts among themselves). The rest is not represented. Do "
-            "not conclude from a missing topic that nobody wrote about it."
+            f"{_percent(coverage)} of held-out records have a released text nearby (95% would be "
+            "like the released texts among themselves). The rest is not represented. Do not "
+            "conclude from a missing subject that nobody wrote about it."
+        )
+    if (topics := by_title.get(TOPICS)) is not None:
+        yield (
+            f"The shares of topics (clusters of the texts) are wrong by {_percent(topics)} for new "
+            "records."
         )
     shares = [f for f in figures if f.name == MARGINALS and f.attribute is not None]
     if shares:
