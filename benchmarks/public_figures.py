@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 import sugarbush as sb
 from research.real_sets import PUBLIC_SHARE, SHARED, donated
@@ -149,7 +150,9 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
     lines += ["", "| set | share | MAUVE | difference from share 0 |", "|---|---|---|---|"]
     for (name, share), values in mauve.items():
         change = np.array(values) - np.array(mauve[name, 0.0])
-        half = 2.776 * change.std(ddof=1) / np.sqrt(len(change)) if len(change) > 1 else np.nan
+        half = float(
+            stdtrit(max(len(change) - 1, 1), 0.975) * change.std() / max(len(change) - 1, 1) ** 0.5
+        )
         lines.append(
             f"| {name} | {share} | {np.mean(values):.3f} | {change.mean():+.3f} ± {half:.3f} |"
         )

@@ -240,14 +240,14 @@ class Rule:
 
     figure: str
     sign: Literal[">=", "<="]
-    limit: float
+    number: float
 
     @classmethod
     def of(cls, figure: str, condition: str) -> Rule:
         """Read a rule. Raises ValueError for another form, or an unknown figure.
 
         >>> Rule.of("coverage", ">= .8")
-        Rule(figure='coverage', sign='>=', limit=0.8)
+        Rule(figure='coverage', sign='>=', number=0.8)
         """
         name, _, attribute = figure.partition(".")
         if name not in NAMES or (attribute and name not in BY_ATTRIBUTE):
@@ -257,12 +257,12 @@ class Rule:
         match = _RULE.fullmatch(condition.strip())
         if match is None:
             raise ValueError(f"accept_if: '{figure}' needs a condition such as '>= 0.8'")
-        return cls(figure=figure, sign=match[1], limit=float(match[2]))  # type: ignore[arg-type]
+        return cls(figure=figure, sign=match[1], number=float(match[2]))  # type: ignore[arg-type]
 
     def holds(self, figures: Mapping[str, float]) -> bool:
         """Return whether the rule holds. A figure that was not measured fails it."""
         value = figures.get(self.figure)
-        return value is not None and bool(_OPERATORS[self.sign](value, self.limit))
+        return value is not None and bool(_OPERATORS[self.sign](value, self.number))
 
     def __str__(self) -> str:
-        return f"{self.figure} {self.sign} {self.limit:g}"
+        return f"{self.figure} {self.sign} {self.number:g}"

@@ -77,6 +77,7 @@ from sugarbush.report.tables import (
 from sugarbush.report.verdict import Verdict
 
 NAME = "report"
+MOST_SHOWN = 5000  # texts per method on the pages; 5,000 texts of 100 words need about 4 MB
 
 
 def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
@@ -92,7 +93,7 @@ def method_of(project: Project, method: Method, *, encode: Embed) -> MethodData:
     ids = read_ledger_ids(folder)
     lineage, labels = read_lineage(folder, schema), load_labels(folder, schema)
     final, rounds = lineage.final, lineage.rounds
-    texts = _texts(lineage, labels, project.settings.report.texts)
+    texts = _texts(lineage, labels, MOST_SHOWN)
     return MethodData(
         name=method.name,
         final_texts=len(final),
@@ -266,7 +267,7 @@ def public_data(project: Project) -> PublicData:
     figures, metadata = read_figures(project.roots), read_metadata(project.roots)
     charged = charges_of_quality(project.settings, figures, state=project.state)
     known = {entry.id for entry in ledger.entries()}
-    ids += [i for i in charged if i in known and i not in ids]
+    ids += [each for each in charged if each in known and each not in ids]
     ids += _ids_of_earlier_runs(project, ids, known=known)
     return PublicData(
         release=release_facts(

@@ -53,8 +53,6 @@ class TrainingSettings(Section):
     """Number of processes of dpft, one GPU each, which torchrun starts."""
     clipping: Annotated[Literal["book_keeping", "opacus"], NOT_IN_OUTPUT] = "book_keeping"
     """Code that clips gradients of dpft: book_keeping (fast), or opacus (slow)."""
-    activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
-    """Whether dpft computes activations again to save memory."""
     micro_batch_tokens: Annotated[Tokens, NOT_IN_OUTPUT] = 4096
     """Number of tokens computed at once. A larger number needs more memory and less time."""
     checkpoint_every: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
