@@ -71,13 +71,19 @@ class FinishedRun:
     figures: MeasuredFigures | None = field(repr=False)
 
     @property
-    def ledger_ids(self) -> tuple[str, ...]:
-        """The ids of the entries that were charged for the texts, without repetition."""
+    def own_charges(self) -> tuple[str, ...]:
+        """The entries that were charged for the texts and their figures, without repetition."""
         run = (*self.metadata_ids, *self.final.lineage.ledger_ids)
+        figures = () if self.figures is None else self.figures.ledger_ids
+        return tuple(dict.fromkeys((*self.ledger.profiles(), *run, *figures)))
+
+    @property
+    def ledger_ids(self) -> tuple[str, ...]:
+        """The entries on the card: `own_charges`, and those of releases that the rule refused."""
         known = {entry.id for entry in self.ledger.entries()}
         measured = charges_of_quality(self.settings, self.figures, state=self.ledger.state)
-        counted = (i for i in measured if i in known)
-        return tuple(dict.fromkeys((*self.ledger.profiles(), *run, *counted)))
+        refused = (i for i in measured if i in known)
+        return tuple(dict.fromkeys((*self.own_charges, *refused)))
 
     def card(self) -> Mapping[str, Any] | None:
         """Return the release card, or None if the method has no DP guarantee."""

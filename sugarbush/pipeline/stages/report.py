@@ -199,6 +199,9 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
             "completion_tokens": sum(u.completion_tokens for u in usage),
             "unusable_answers": sum(sum(u.problems.values()) for u in usage),
         }
+        if (quality := data.release.quality) is not None:
+            figures = quality.figures.value.get(method.name, ())
+            found[method.name]["figures"] = {f.title: round(f.value, 4) for f in figures}
         if method.verdict is not None:
             verdict = method.verdict.value
             found[method.name] |= {"verdict": verdict.grade, **verdict.figures}

@@ -233,4 +233,4 @@ def test_a_release_in_memory_has_the_same_figures_and_counts_refusals(state: Pat
     assert release.card["public_figures"]["refused_before"] == 1
     assert set(refused.ledger_ids) < set(release.ledger_ids)
     assert release.epsilon > 1.2
-    assert "coverage" in str(release.report())
+    assert "coverage" in release.report().html
