@@ -22,7 +22,6 @@ import pandas as pd
 from scipy.special import stdtrit
 
 import sugarbush as sb
-from research.real_sets import PUBLIC_SHARE, SHARED, donated
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.evaluation import mauve_score
 from sugarbush.evaluation.public_figures import NoisyNumbers, PublicFigure, estimate
@@ -34,24 +33,26 @@ SETS = ("airline_tweets", "it_tickets", "yelp", "cfpb_complaints")
 SHARES = (0.0, 0.05, 0.1, 0.2)
 _OTHERS = ("it_tickets", "airline_tweets", "mts_dialog")
 _RECORDS, _TEXTS, _CANDIDATES = 3000, 500, 1000
+_PUBLIC_SHARE, _DONATED = 0.1, 50  # the texts with the smallest hashes are public
+_SHARED = Path("../shared/data")
 _MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 def prepared(name: str, state: Path) -> sb.Corpus:
     """Prepare a sample of a set. Its public 10% and texts of other sets are the pool."""
-    frame = pd.read_parquet(SHARED / name / f"{name}.parquet")
+    frame = pd.read_parquet(_SHARED / name / f"{name}.parquet")
     share = frame["text"].map(hash_share)
-    pool = [*frame["text"][share < PUBLIC_SHARE]]
+    pool = [*frame["text"][share < _PUBLIC_SHARE]]
     for other in _OTHERS:
         if other != name:
-            pool += [*pd.read_parquet(SHARED / other / f"{other}.parquet")["text"][:500]]
-    private = frame[share >= PUBLIC_SHARE]
+            pool += [*pd.read_parquet(_SHARED / other / f"{other}.parquet")["text"][:500]]
+    private = frame[share >= _PUBLIC_SHARE]
     rows = public_rng(1, name, "records").permutation(len(private))[:_RECORDS]
     return sb.prepare(
         private.iloc[np.sort(rows)].reset_index(drop=True),
         text="text",
         schema=f"research/settings/{name}.schema.yaml",
-        donated=donated(name),
+        donated=frame.assign(share=share).nsmallest(_DONATED, "share").drop(columns="share"),
         privacy=sb.Privacy(
             epsilon=1, dataset=name.replace("_", "-"), cap=1000, purpose="benchmark"
         ),

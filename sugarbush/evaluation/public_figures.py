@@ -17,6 +17,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.errors import ParamsError
+
 LEVEL = 0.95
 COVERAGE, TOPICS, ACCURACY, GAIN = "coverage", "topics", "accuracy", "gain"
 MARGINALS, PAIRS = "marginals", "pairs"
@@ -258,6 +260,17 @@ class Rule:
         if match is None:
             raise ValueError(f"accept_if: '{figure}' needs a condition such as '>= 0.8'")
         return cls(figure=figure, sign=match[1], number=float(match[2]))  # type: ignore[arg-type]
+
+    def require_measured(self, attributes: Sequence[str]) -> None:
+        """Raise ParamsError if a schema with these attributes has no such figure."""
+        _, _, attribute = self.figure.partition(".")
+        if (attribute and attribute not in attributes) or (
+            self.figure == PAIRS and len(attributes) < 2
+        ):
+            raise ParamsError(
+                f"params.yaml: release.accept_if: the schema has no figure '{self.figure}'. Its "
+                f"attributes: {', '.join(attributes)}"
+            )
 
     def holds(self, figures: Mapping[str, float]) -> bool:
         """Return whether the rule holds. A figure that was not measured fails it."""

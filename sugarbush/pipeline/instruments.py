@@ -79,7 +79,7 @@ class Instruments:
     def queries(self) -> list[list[NDArray[np.int64]]]:
         """Return the histograms of `noisy_histogram_distances`: one query for each attribute, then
         one for all pairs. An attribute without labels has a histogram that no record is in."""
-        weights = np.rint(self.labels.weights * _WEIGHT_STEPS).astype(np.int64)
+        weights = public_weights(self.labels)
         sizes, codes = list(self.schema.domain.values()), self.labels.codes
         queries = [[_histogram(codes[:, j], weights, size)] for j, size in enumerate(sizes)]
         if len(sizes) > 1:
@@ -225,6 +225,11 @@ class IntegerClassifier:
         if not (np.einsum("ij,ij->i", whole, whole) <= (1.04 * _GRID) ** 2).all():
             raise InvariantError("an embedding is not a unit vector")
         return np.asarray(self.codes[(whole @ self.weights + self.offsets).argmax(axis=1)])
+
+
+def public_weights(labels: Labels) -> NDArray[np.int64]:
+    """Return the weights of the texts in thousandths, as the released column has them."""
+    return np.rint(labels.weights * _WEIGHT_STEPS).astype(np.int64)
 
 
 def _histogram(

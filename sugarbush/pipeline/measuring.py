@@ -31,7 +31,7 @@ from sugarbush.evaluation.public_figures import (
     heldout_count,
 )
 from sugarbush.pipeline.figures_plan import HELDOUT_COUNTS, PARTS, RECORDS, TOPICS, request_name
-from sugarbush.pipeline.instruments import COVERED, Instruments
+from sugarbush.pipeline.instruments import COVERED, Instruments, public_weights
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.distances import noisy_histogram_distances
@@ -95,7 +95,7 @@ class MeasuredRelease:
         return digest_of(
             texts=self.texts,
             codes=self.labels.codes.tolist(),
-            weights=self.labels.weights.tolist(),
+            weights=public_weights(self.labels).tolist(),
         )
 
 
@@ -129,10 +129,10 @@ def measure(
         names = [request_name(name, part) for name in releases for part in PARTS]
         waiting = [name for name in names if store.finished(name) is None]
         session.check([project.plan.of(name).event for name in waiting])
-        measurements = [_Measurement(project, name, release) for name, release in releases.items()]
-        for measurement in measurements if waiting else ():
+        measurements = {name: _Measurement(project, name, own) for name, own in releases.items()}
+        for measurement in measurements.values() if waiting else ():
             measurement.prepare()  # what can fail comes before the first charge
-        drawn = {each.method: each.draw(store, session) for each in measurements}
+        drawn = {name: each.draw(store, session) for name, each in measurements.items()}
     ids = [i for numbers in drawn.values() for i in numbers.ledger_ids]
     return MeasuredFigures(
         by_method={name: estimate(numbers.value) for name, numbers in drawn.items()},
@@ -142,7 +142,7 @@ def measure(
                 "training_records": float(numbers.value.records[0]),
                 "heldout_stddev": numbers.value.heldout_stddev,
                 "records_stddev": numbers.value.records_stddev,
-                "covered_within": _instruments(project, releases[name]).distance ** 0.5,
+                "covered_within": measurements[name].instruments.distance ** 0.5,
                 "covered_texts": COVERED,
             }
             for name, numbers in drawn.items()
@@ -152,26 +152,22 @@ def measure(
     )
 
 
-def _instruments(project: Project, release: MeasuredRelease) -> Instruments:
-    return Instruments(
-        texts=release.texts,
-        labels=release.labels,
-        schema=project.schema,
-        embed=project.encoder(private=False).encode,
-        seed=project.settings.seed,
-    )
-
-
 class _Measurement:
     """The three mechanisms on the records of a project, for the texts of one method."""
 
     def __init__(self, project: Project, method: str, release: MeasuredRelease) -> None:
         self._project, self.method = project, method
-        self._instruments = _instruments(project, release)
+        self.instruments = Instruments(
+            texts=release.texts,
+            labels=release.labels,
+            schema=project.schema,
+            embed=project.encoder(private=False).encode,
+            seed=project.settings.seed,
+        )
 
     def prepare(self) -> None:
         """Build the instruments, and embed the held-out records."""
-        self._instruments.prepare()
+        self.instruments.prepare()
         _ = self._embeddings
 
     @cached_property
@@ -189,7 +185,7 @@ class _Measurement:
             part: store.array(request_name(self.method, part), partial(draws[part], session))
             for part in PARTS
         }
-        instruments, project = self._instruments, self._project
+        instruments, project = self.instruments, self._project
         numbers = NoisyNumbers(
             records=found[RECORDS].value,
             records_stddev=self._stddev(RECORDS),
@@ -212,15 +208,15 @@ class _Measurement:
     def _records(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
         codes = self._project.corpus.codes(self._project.schema.names)
         return noisy_histogram_distances(
-            codes.map_batch(self._instruments.cells_of_records),
-            queries=self._instruments.queries(),
+            codes.map_batch(self.instruments.cells_of_records),
+            queries=self.instruments.queries(),
             counted=True,
             stddev=self._stddev(RECORDS),
             session=session,
         )
 
     def _heldout(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
-        instruments, names = self._instruments, self._project.schema.names
+        instruments, names = self.instruments, self._project.schema.names
         codes = self._project.corpus.codes(names, part=HELDOUT)
         return noisy_counts(
             self._embeddings.zip_batch(codes, instruments.cells_of_heldout),
@@ -231,7 +227,7 @@ class _Measurement:
         )
 
     def _topics(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
-        topics = self._instruments.topics
+        topics = self.instruments.topics
         return noisy_histogram_distances(
             self._embeddings.map_batch(topics.cells),
             queries=[[topics.texts]],

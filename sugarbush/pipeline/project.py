@@ -315,10 +315,15 @@ class Project:
 
     @property
     def figure_requests(self) -> tuple[BudgetRequest, ...]:
-        """The mechanisms of the public figures, by the settings and the schema."""
+        """The mechanisms of the public figures, by the settings and the schema.
+
+        Raises ParamsError for a rule about an attribute that the schema lacks.
+        """
         share = self.settings.evaluate.public_share
         if not share:
             return ()
+        for rule in self.settings.rules:
+            rule.require_measured(self.schema.names)
         names = [method.name for method in self.settings.released]
         return figure_requests(self.schema, names, share=share)
 

@@ -13,7 +13,7 @@ import pytest
 
 import sugarbush as sb
 from sugarbush.data.private_store import HELDOUT
-from sugarbush.errors import PrivacyError, RefusedReleaseError
+from sugarbush.errors import ParamsError, PrivacyError, RefusedReleaseError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import measuring, tries
 from sugarbush.pipeline.figures_plan import PARTS, figure_requests, request_name
@@ -93,6 +93,17 @@ def test_the_plan_has_one_event_for_each_number(tmp_path: Path, state: Path) -> 
     whole = sum(allocation.mu**2 for allocation in plan.allocations)
     assert sum(shares) / whole == pytest.approx(0.3, abs=0.001)
     assert plan.epsilon <= 1.0
+
+
+@pytest.mark.parametrize("figure", ["marginals.topics", "gain.nothing"])
+def test_a_rule_about_an_unknown_attribute_is_refused_before_any_charge(
+    tmp_path: Path, state: Path, figure: str
+) -> None:
+    changes = {**MEASURED, "release__accept_if": {figure: ">= 0"}}
+    project = write_project(tmp_path / "own", **changes)
+    with pytest.raises(ParamsError, match=f"no figure '{figure}'"):
+        _ = project.plan
+    assert not list(state.rglob("ledgers"))
 
 
 def test_without_the_setting_nothing_is_planned_or_measured(tmp_path: Path, state: Path) -> None:
