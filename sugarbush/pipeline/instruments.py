@@ -26,6 +26,7 @@ from sugarbush.generators.interface import Embed
 
 COVERED = 0.95  # share of the released texts with another released text within the distance
 _MOST_TOPICS, _TEXTS_OF_A_TOPIC = 10, 20
+_MOST_TEXTS = 5000  # that decide the distance, or teach a classifier
 _WEIGHT_STEPS = 1000  # parts of the weight of a text in a public histogram
 _GRID, _BITS = 4000, 20  # of embeddings, and of the weights of a classifier
 _EXACT = 2**52
@@ -68,10 +69,11 @@ class Instruments:
         """The squared distance within which `COVERED` of the released texts have another text."""
         if len(self.embeddings) < 2:
             return 0.0
-        others = nearest_few(self.embeddings, self.embeddings, count=2)
+        queries = self.embeddings[_thinned(np.arange(len(self.embeddings)))]
+        others = nearest_few(queries, self.embeddings, count=2)[:, 1]
         apart = [
-            _squared(self.embeddings[row], self.embeddings[place])
-            for row, place in enumerate(others[:, 1])
+            _squared(vector, self.embeddings[place])
+            for vector, place in zip(queries, others, strict=True)
             if place >= 0
         ]
         return float(np.quantile(apart, COVERED)) if apart else 0.0
@@ -101,15 +103,15 @@ class Instruments:
 
     @cached_property
     def _classifiers(self) -> tuple[IntegerClassifier | None, ...]:
-        codes = self.labels.codes
-        return tuple(
-            IntegerClassifier.trained(
-                self.embeddings[codes[:, j] >= 0], codes[codes[:, j] >= 0, j], seed=self.seed
+        codes, found = self.labels.codes, []
+        for j, is_measured in enumerate(self.measured):
+            rows = _thinned(np.flatnonzero(codes[:, j] >= 0))
+            found.append(
+                IntegerClassifier.trained(self.embeddings[rows], codes[rows, j], seed=self.seed)
+                if is_measured
+                else None
             )
-            if is_measured
-            else None
-            for j, is_measured in enumerate(self.measured)
-        )
+        return tuple(found)
 
     @cached_property
     def _common(self) -> tuple[int, ...]:
@@ -149,8 +151,7 @@ class Instruments:
     @property
     def number_of_topics(self) -> int:
         """One topic for 20 different texts, at most 10."""
-        different = len(np.unique(self.embeddings, axis=0))
-        return max(1, min(_MOST_TOPICS, different // _TEXTS_OF_A_TOPIC))
+        return max(1, min(_MOST_TOPICS, len(set(self.texts)) // _TEXTS_OF_A_TOPIC))
 
     @cached_property
     def topics(self) -> Topics:
@@ -225,6 +226,13 @@ class IntegerClassifier:
         if not (np.einsum("ij,ij->i", whole, whole) <= (1.04 * _GRID) ** 2).all():
             raise InvariantError("an embedding is not a unit vector")
         return np.asarray(self.codes[(whole @ self.weights + self.offsets).argmax(axis=1)])
+
+
+def _thinned(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return at most `_MOST_TEXTS` of the rows, evenly spaced."""
+    if len(rows) <= _MOST_TEXTS:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, _MOST_TEXTS).astype(np.int64)]
 
 
 def public_weights(labels: Labels) -> NDArray[np.int64]:

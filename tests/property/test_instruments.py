@@ -111,3 +111,28 @@ def test_a_classifier_learns_any_number_of_values(values: int) -> None:
     vectors = unit(VECTORS + 3 * np.eye(16, dtype=np.float32)[codes])
     model = IntegerClassifier.trained(vectors, codes + 1, seed=1)
     assert (model.predict(vectors) == codes + 1).mean() > 0.9
+
+
+@pytest.mark.parametrize("size", [1, 2, 45])
+def test_a_small_release_of_equal_texts_without_labels_can_be_measured(size: int) -> None:
+    codes = np.full((size, 3), -1)
+    labels = Labels(
+        codes=codes, confidence=np.ones(codes.shape), weights=np.ones(size), attributes=()
+    )
+    vectors = np.repeat(VECTORS[:1], size, axis=0)
+    tools = Instruments(
+        texts=("a",) * size, labels=labels, schema=SCHEMA, embed=lambda texts: vectors, seed=1
+    )
+    tools.prepare()
+    cells = tools.cells_of_heldout(VECTORS[:3], CODES[:3])
+    assert cells.tolist() == [[1, -1, -1, -1], [0, -1, -1, -1], [0, -1, -1, -1]]
+    assert (tools.cells_of_records(CODES) == -1).all()
+    assert [len(query) for query in tools.queries()] == [1, 1, 1, 1]
+    assert (tools.topics.cells(VECTORS) == 0).all()
+
+
+def test_a_large_release_is_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sugarbush.pipeline.instruments._MOST_TEXTS", 45)
+    tools = instruments()
+    assert 0.5 * TOOLS.distance < tools.distance < 2 * TOOLS.distance
+    tools.prepare()
