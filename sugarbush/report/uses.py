@@ -112,7 +112,7 @@ def uses(
     if (pairs := by_title.get(PAIRS)) is not None:
         yield f"Pairs of values are wrong by {_percent(pairs)} on average."
     for attribute, values in missing.items():
-        yield f"No text has these values of {attribute}: {_values(values)}."
+        yield f"No text is labelled with these values of {attribute}: {_values(values)}."
 
 
 def _listed(figures: Sequence[PublicFigure]) -> str:
