@@ -10,8 +10,10 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import sugarbush as sb
+from sugarbush.cli.main import app
 from sugarbush.data.private_store import HELDOUT
 from sugarbush.errors import ParamsError, PrivacyError, RefusedReleaseError
 from sugarbush.paths import Roots
@@ -245,3 +247,14 @@ def test_a_release_in_memory_has_the_same_figures_and_counts_refusals(state: Pat
     assert set(refused.ledger_ids) < set(release.ledger_ids)
     assert release.epsilon > 1.2
     assert "coverage" in release.report().html
+
+
+def test_the_plan_of_an_example_that_is_not_written_yet_says_what_to_do(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["init", "demo"]).exit_code == 0
+    monkeypatch.chdir(tmp_path / "demo")
+    done = CliRunner().invoke(app, ["budget", "-S", "evaluate.public=true"])
+    assert done.exit_code == 2
+    assert "the example does not exist yet. Write it with: sugarbush run" in done.output
