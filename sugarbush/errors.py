@@ -14,6 +14,7 @@
           BudgetExceededError  a charge would exceed the cap
           LedgerError          the ledger cannot be read, written or trusted
       PoorReleaseError         exit code 3: a release is finished, and its verdict is poor
+      RefusedReleaseError      exit code 4: a release is finished, and its rule refuses it
     InvariantError             a bug in Sugarbush; not a SugarbushError
 
 A message says what is wrong, where, and what to do. A message may contain a file name, a row number
@@ -85,6 +86,12 @@ class PoorReleaseError(SugarbushError):
     """A release is finished, but its texts are poor."""
 
     exit_code = 3
+
+
+class RefusedReleaseError(SugarbushError):
+    """A release is finished, and the rule `release.accept_if` refuses it."""
+
+    exit_code = 4
 
 
 class InvariantError(AssertionError):

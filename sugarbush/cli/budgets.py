@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sugarbush.cli.checks import example_is_made, would_spend
+from sugarbush.cli.checks import example_is_made, schema_of_project, would_spend
 from sugarbush.errors import LedgerError, ParamsError, UsageError, printable
 from sugarbush.pipeline.corpus_findings import corpus_findings, known_corpus
 from sugarbush.pipeline.dvc import require_current_stages
@@ -32,6 +32,8 @@ _NOISE = {"stddev", "noise_multiplier"}  # fields of events; more noise is less 
 
 def show_budget(project: Project, console: Console) -> None:
     """Print the ledger of `privacy.dataset`, its total, and the plan of the next run."""
+    if project.settings.evaluate.public:
+        schema_of_project(project)  # the plan of public figures needs the schema
     ledger, plan, settings = project.ledger(), project.plan, project.settings
     console.print(f"Ledger of '{ledger.dataset}' ({settings.privacy.purpose}): {ledger.path}")
     if missing := len(ledger.missing_charges()):

@@ -22,7 +22,7 @@ from sugarbush.pipeline import entry_point, run_with_parent
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
-from sugarbush.pipeline.judging import read_verdicts, require_not_poor
+from sugarbush.pipeline.judging import read_verdicts, require_accepted, require_not_poor
 from sugarbush.pipeline.preflight import notices
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
@@ -73,7 +73,8 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
     restore_lock(base)
     project.refuse_foreign_releases()
     require_current_stages(base)
-    _ = project.plan
+    if example_is_made(project) or not settings.evaluate.public:
+        _ = project.plan  # the plan of public figures needs the schema
     if example_is_made(project):
         project.require_usable_inputs()
         for notice in notices(project):
@@ -97,6 +98,7 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
         return int(code)
     print_dropped_rows(project)
     summarise(base, settings, Console())
+    require_accepted(Roots(base))
     require_not_poor(Roots(base), settings)
     return 0
 
@@ -214,6 +216,10 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
             table.add_row("", f"- {reason}")
         for note in verdict.notes:
             table.add_row("", f"! {note}")
+    if (figures := card["public_figures"]) is not None:
+        for name, found in figures["methods"].items():
+            for row, use in enumerate(found["uses"]):
+                table.add_row(f"good for ({name})" if row == 0 else "", f"- {use}")
     table.add_row("release card", str(roots.published / "release_card.md"))
     table.add_row("report", str(roots.published / "index.html"))
     table.add_row("internal report", f"{roots.internal / 'index.html'}  (not DP: do not share)")

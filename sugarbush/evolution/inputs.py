@@ -24,10 +24,12 @@ _TEXTS = 1000  # the size of a release without `release.texts` and without a DP 
 
 
 class ReleaseSettings(Section):
-    """The size of the release."""
+    """The size of the release, and the rule that accepts it."""
 
     texts: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Number of texts of each method; null: about the DP record count, at most 5,000."""
+    accept_if: dict[str, str] = Field(default_factory=dict)
+    """Conditions on public figures, such as {coverage: ">= 0.8"}; else the release is refused."""
 
     def size(self, record_count: float | None) -> int:
         """Return the number of texts to release. The default without a count is 1,000.

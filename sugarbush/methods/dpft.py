@@ -201,7 +201,7 @@ class DPFT(TrainedMethod):
             models.refuse_beyond_context(model, settings.max_length)
             refuse_long_codes(schema, tokenizer, settings.max_length)
         require_exact_clipping(
-            self._trainable(model, training),
+            self._trainable(model),
             probe_examples(len(tokenizer), max_length=settings.max_length),
             clip_norm=settings.clip_norm,
             performance=_performance(training, device, max_length=settings.max_length),
@@ -432,7 +432,7 @@ class DPFT(TrainedMethod):
         settings = self.training
         device = open_device(inputs.tools.training.device)
         model, tokenizer = _load_start(settings, inputs.public.pretrained, device)
-        model = self._trainable(model, inputs.tools.training)
+        model = self._trainable(model)
         units = self._units(inputs, tokenizer)
         checkpoints = Checkpoints(
             inputs.private.scratch(f"{STAGE}/{run}"), counts=None if store is None else store.folder
@@ -461,11 +461,9 @@ class DPFT(TrainedMethod):
         shutil.rmtree(checkpoints.folder, ignore_errors=True)
         return {STAGE: {"texts_cut": truncated(units, end=tokenizer.eos_token_id)}}
 
-    def _trainable(self, model: Any, training: TrainingSettings) -> Any:
+    def _trainable(self, model: Any) -> Any:
         from sugarbush.training.dpsgd import models
 
-        if training.activation_checkpointing:
-            model.activation_checkpointing_enable()
         rank = self.training.lora_rank
         return model if rank is None else models.with_lora(model, rank=rank)
 

@@ -23,24 +23,31 @@ _LARGEST_STDDEV = 1000.0
 _STEPS, _PRECISION = 14, 2e-3  # of the search for a plan beside a profile
 
 
-def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
+def plan_for(
+    privacy: PrivacySettings, methods: Iterable[Method], *, figures: Sequence[BudgetRequest] = ()
+) -> BudgetPlan:
     """Divide the budget of a run among its mechanisms, before the first mechanism runs.
 
     `privacy.metadata_share` divides mu^2 into two shares. Mechanisms of the same pool get equal
     parts of its share. If no mechanism is paid by a pool, its budget goes to the other pool. The
-    cost of every mechanism is final in this plan (`Method.final_plan`). Raises ParamsError if the
-    number of rounds is so large that the counts are only noise.
+    requests `figures` get their own shares, and the methods get the rest. If no method has a
+    mechanism, the figures get everything. The cost of every mechanism is final in this plan
+    (`Method.final_plan`). Raises ParamsError if the number of rounds is so large that the counts
+    are only noise.
     """
     methods = tuple(methods)
     requests = _in_order(request for method in methods for request in method.budget_requests())
     pools = {"metadata": privacy.metadata_share, "synthesis": 1 - privacy.metadata_share}
     sizes = {pool: sum(request.pool == pool for request in requests) for pool in pools}
     weights = [pools[request.pool] / sizes[request.pool] for request in requests]
+    measured = sum(request.share for request in figures)
+    left = 1 - measured if requests else 0.0
     claimed = sum(weights)
     parts = [
-        replace(request, share=weight / claimed)
+        replace(request, share=left * weight / claimed)
         for request, weight in zip(requests, weights, strict=True)
     ]
+    parts += [replace(each, share=(1 - left) * each.share / measured) for each in figures]
     _refuse_hopeless(privacy, parts)
     plan = make_plan(
         parts,
@@ -57,6 +64,7 @@ def plan_beside(
     privacy: PrivacySettings,
     methods: Iterable[Method],
     *,
+    figures: Sequence[BudgetRequest] = (),
     total: Callable[[PlannedEvents], float],
 ) -> BudgetPlan:
     """Plan a run that may depend on earlier profiles: all together are within `privacy.epsilon`.
@@ -80,7 +88,8 @@ def plan_beside(
         epsilon = first if step == 0 else (low + high) / 2
         if epsilon < SMALLEST_EPSILON:
             break
-        plan = plan_for(privacy.model_copy(update={"epsilon": epsilon}), methods)
+        smaller = privacy.model_copy(update={"epsilon": epsilon})
+        plan = plan_for(smaller, methods, figures=figures)
         whole = total(plan.planned)
         if whole > privacy.epsilon:
             high = epsilon

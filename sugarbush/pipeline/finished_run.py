@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from sugarbush.attributes.donated import DonatedCodes
 from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
@@ -19,9 +21,13 @@ from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.methods.interface import FinalSet, Initial, Method
 from sugarbush.paths import atomic_directory
+from sugarbush.pipeline.measuring import FILE as FIGURES
+from sugarbush.pipeline.measuring import STAGE as MEASURE
+from sugarbush.pipeline.measuring import MeasuredFigures
 from sugarbush.pipeline.metadata import STAGE, DrawnMetadata
 from sugarbush.pipeline.method_output import write_final_set, write_first_candidates
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.public_quality import charges_of_quality, quality_of
 from sugarbush.pipeline.rehearsal import require_rehearsal
 from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
@@ -42,9 +48,10 @@ def metadata_files(metadata: DrawnMetadata) -> dict[str, bytes]:
 class FinishedRun:
     """Everything that a release in memory and its report need, without a private value.
 
-    `labels` were read from the final texts. `metadata` contains the files of the DP metadata, and
-    `engine` names the algorithm that made its table. `first` contains the first candidates, or None
-    if the method has none. `ledger` is a snapshot at the end of the run.
+    `labels` were read from the final texts. `counts` are DP counts of the attributes, and `figures`
+    the public figures, or None if they were not measured. `metadata` contains the files of the DP
+    metadata, and `engine` names the algorithm that made its table. `first` contains the first
+    candidates, or None if the method has none. `ledger` is a snapshot at the end of the run.
     """
 
     settings: ProjectSettings
@@ -60,12 +67,23 @@ class FinishedRun:
     donated: DonatedCodes = field(repr=False)
     ledger: Ledger
     plan: BudgetPlan
+    counts: Mapping[str, NDArray[Any]] = field(repr=False)
+    figures: MeasuredFigures | None = field(repr=False)
+
+    @property
+    def own_charges(self) -> tuple[str, ...]:
+        """The entries that were charged for the texts and their figures, without repetition."""
+        run = (*self.metadata_ids, *self.final.lineage.ledger_ids)
+        figures = () if self.figures is None else self.figures.ledger_ids
+        return tuple(dict.fromkeys((*self.ledger.profiles(), *run, *figures)))
 
     @property
     def ledger_ids(self) -> tuple[str, ...]:
-        """The ids of the entries that were charged for the texts, without repetition."""
-        run = (*self.metadata_ids, *self.final.lineage.ledger_ids)
-        return tuple(dict.fromkeys((*self.ledger.profiles(), *run)))
+        """The entries on the card: `own_charges`, and those of releases that the rule refused."""
+        known = {entry.id for entry in self.ledger.entries()}
+        measured = charges_of_quality(self.settings, self.figures, state=self.ledger.state)
+        refused = (i for i in measured if i in known)
+        return tuple(dict.fromkeys((*self.own_charges, *refused)))
 
     def card(self) -> Mapping[str, Any] | None:
         """Return the release card, or None if the method has no DP guarantee."""
@@ -83,6 +101,14 @@ class FinishedRun:
             donated=len(self.donated.texts),
             engine=self.engine,
             plan=self.plan,
+            quality=quality_of(
+                self.settings,
+                self.schema,
+                self.figures,
+                labels={self.method.name: self.labels},
+                counts=self.counts,
+                state=self.ledger.state,
+            ),
         )
         return release_card(facts)
 
@@ -107,6 +133,17 @@ class FinishedRun:
                 run=self.final.run,
                 ledger=self.ledger,
             )
+        if self.figures is not None:
+            with atomic_directory(project.roots.released / "figures") as folder:
+                (folder / FIGURES).write_text(self.figures.to_json(), encoding="utf-8")
+                write_release(
+                    folder,
+                    stage=MEASURE,
+                    privacy=self.settings.privacy,
+                    ledger_ids=self.figures.ledger_ids,
+                    run=self.figures.run,
+                    ledger=self.ledger,
+                )
         with atomic_directory(project.roots.public / "donated") as folder:
             self.donated.save(folder, self.schema.names)
         if self.first is not None:

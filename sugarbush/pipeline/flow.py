@@ -328,9 +328,11 @@ def report_markdown(folder: Path, settings: ProjectSettings) -> str:
 
 
 def refuse_poor_release(folder: Path = Path()) -> None:
-    """Raise PoorReleaseError if the finished release is poor. The verdict is public."""
-    from sugarbush.pipeline.judging import require_not_poor
+    """Raise RefusedReleaseError if the rule refuses the finished release, and PoorReleaseError if
+    the release is poor. Both are public."""
+    from sugarbush.pipeline.judging import require_accepted, require_not_poor
 
+    require_accepted(Roots(folder))
     require_not_poor(Roots(folder), load_params(folder / FILE))
 
 

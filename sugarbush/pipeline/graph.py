@@ -2,8 +2,9 @@
 
     make_example ─ fingerprint ─ prepare ─ extract_metadata ─ synthesize_metadata ─┐
        ┌───────────────────────────────────────────────────────────────────────────┘
-       ├─ initialise@m ─ evolve@m ─ enlarge@m ─┬─ evaluate ─┬─ report
-       └─ pretrain ─ finetune@m ─ generate@m ──┴─ audit ────┘
+       ├─ initialise@m ─ evolve@m ─ enlarge@m ─┬─ measure ──┐
+       └─ pretrain ─ finetune@m ─ generate@m ──┼─ evaluate ─┼─ report
+                                               └─ audit ────┘
 
 A stage that spends budget depends on settings, on random names that stand for the private data, and
 on its own version number. Such a stage does not depend on code, because an edited comment must not
@@ -25,6 +26,7 @@ _MODELS, _GENERATED = "data/released/finetune", "data/released/generate"
 _METHOD, _GENERATOR = "by_method.{method}", ("generator", "embedding")
 _LEDGER = ("privacy.dataset", "privacy.purpose")
 _METADATA, _DONATED = "data/released/metadata", "data/public/donated"
+_FIGURES = "data/released/figures"
 _PROMISE = (*_LEDGER, "privacy.unit", "privacy.records_per_user", "privacy.delta")
 
 
@@ -109,7 +111,7 @@ STAGES = (
         inputs=("data/released/evolve/{method}", _METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
         settings=(
             _METHOD,
-            "release",
+            "release.texts",
             "initialise",
             "seed",
             "extract_metadata",
@@ -159,7 +161,7 @@ STAGES = (
         description="write texts with the trained model",
         inputs=("data/released/finetune/{method}", _TEXTS, _METADATA, _DONATED, _SCHEMA),
         settings=(
-            *(_METHOD, "seed", "training", "release", "embedding", "extract_metadata"),
+            *(_METHOD, "seed", "training", "release.texts", "embedding", "extract_metadata"),
             *_PROMISE,
         ),
         plan=(_METHOD,),
@@ -167,6 +169,23 @@ STAGES = (
         outputs=(Output(path="data/released/generate/{method}", persist=True),),
         spends=True,
         by_method=True,
+    ),
+    Stage(
+        name="measure",
+        description="measure public figures of the release, with noise",
+        inputs=(_TEXTS, _CODES, _PREPARED, _EXTRACTED, _SCHEMA, _ENLARGED, _GENERATED),
+        settings=(
+            "evaluate.public",
+            "release.accept_if",
+            "seed",
+            "methods",
+            "embedding",
+            *_PROMISE,
+        ),
+        plan=("figures",),
+        version=versions.FIGURES,
+        outputs=(Output(path=_FIGURES),),
+        spends=True,
     ),
     Stage(
         name="evaluate",
@@ -200,6 +219,7 @@ STAGES = (
             _ENLARGED,
             _MODELS,
             _GENERATED,
+            _FIGURES,
             f"{STAMPS}/evaluate.json",
             f"{STAMPS}/audit.json",
             _SCHEMA,
@@ -208,6 +228,8 @@ STAGES = (
             "report",
             "publication",
             "evaluate.show",
+            "evaluate.public",
+            "release.accept_if",
             "audit",
             "methods",
             "by_method",

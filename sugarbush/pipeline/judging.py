@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.reader import LEAST_EXAMPLES, LabelReader, Labels, folds
-from sugarbush.errors import PoorReleaseError
+from sugarbush.errors import PoorReleaseError, RefusedReleaseError
 from sugarbush.evaluation.downstream import train_classifier
 from sugarbush.evaluation.likeness import likeness
 from sugarbush.evolution.enlarge import without_repeated_texts
@@ -23,6 +23,7 @@ from sugarbush.randomness import public_rng
 from sugarbush.report.verdict import Teaching, Verdict, VerdictFacts, make_verdict
 
 FILE = "verdict.json"
+CARD = "release_card.json"
 _FOLDS = 5
 _MOST_TEXTS = 1000
 
@@ -94,6 +95,18 @@ def require_not_poor(roots: Roots, settings: ProjectSettings) -> None:
                 f"the release of {method} is finished, and it is {verdict.line()}. To accept such "
                 "releases, set report.accept_poor: true"
             )
+
+
+def require_accepted(roots: Roots) -> None:
+    """Raise RefusedReleaseError if the rule `release.accept_if` refuses the finished release.
+
+    The card says so, and `sugarbush publish` refuses it. The decision is public.
+    """
+    path = roots.published / CARD
+    card = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    figures = card.get("public_figures")
+    if figures is not None and not figures["accepted"]:
+        raise RefusedReleaseError(card["heading"])
 
 
 def teaching(

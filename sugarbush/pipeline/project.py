@@ -26,13 +26,14 @@ from sugarbush.generators.interface import GeneratorContext
 from sugarbush.methods.interface import Method, MethodInputs, PrivateInputs, Tools
 from sugarbush.methods.plan import plan_beside, plan_for
 from sugarbush.paths import Roots, atomic_file, checkout_root, find_input, make_private, state_root
+from sugarbush.pipeline.figures_plan import figure_requests
 from sugarbush.pipeline.foreign_releases import refuse_foreign_folders, refuse_foreign_lock
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.released import charges_of_releases, load_donated
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
 from sugarbush.pipeline.usable_inputs import require_usable_inputs
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.privacy.budget import BudgetPlan
+from sugarbush.privacy.budget import BudgetPlan, BudgetRequest
 from sugarbush.privacy.key import random_id, state_key
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.reservation import Reservation
@@ -303,13 +304,28 @@ class Project:
         """
         settings, profile = self.settings, self.profile_charges
         if not profile:
-            return plan_for(settings.privacy, settings.chosen)
+            return plan_for(settings.privacy, settings.chosen, figures=self.figure_requests)
         ledger = self.ledger(rehearse=False)
         return plan_beside(
             settings.privacy,
             settings.chosen,
+            figures=self.figure_requests,
             total=lambda plan: ledger.epsilon_with(profile, (plan.events, plan)),
         )
+
+    @property
+    def figure_requests(self) -> tuple[BudgetRequest, ...]:
+        """The mechanisms of the public figures, by the settings and the schema.
+
+        Raises ParamsError for a rule about an attribute that the schema lacks.
+        """
+        share = self.settings.evaluate.public_share
+        if not share:
+            return ()
+        for rule in self.settings.rules:
+            rule.require_measured(self.schema.names)
+        names = [method.name for method in self.settings.released]
+        return figure_requests(self.schema, names, share=share)
 
     def planned_line(self) -> str:
         """Return the epsilon that a run plans, with that of its profile, for the terminal."""

@@ -25,6 +25,7 @@ from sugarbush.pipeline.finished_run import FinishedRun
 from sugarbush.pipeline.judging import FILE as VERDICTS
 from sugarbush.pipeline.judging import read_verdicts
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.public_quality import read_figures
 from sugarbush.pipeline.publications import Publications, Published, open_publications
 from sugarbush.pipeline.released import final_folder, read_ledger_ids, read_release, texts_as_lines
 from sugarbush.pipeline.settings import FILE, ProjectSettings
@@ -92,7 +93,7 @@ def publish_project(
         verdicts=_verdicts(project),
         ledger_ids=[
             i
-            for folder in (project.roots.released / "metadata", *folders.values())
+            for folder in _charged_folders(project, folders.values())
             for i in read_ledger_ids(folder)
         ],
         ledger=project.ledger().snapshot(),
@@ -131,11 +132,19 @@ def publish_finished(
         schema=finished.schema,
         lines={name: lines},
         verdicts={name: finished.verdict},
-        ledger_ids=finished.ledger_ids,
+        ledger_ids=finished.own_charges,
         ledger=ledger,
         private_paths=(*_private_files(settings), ledger.state.absolute()),
     )
     return _publish(content, target, another=another)
+
+
+def _charged_folders(project: Project, texts: Iterable[Path]) -> Iterator[Path]:
+    """Yield the folders with the metadata, the texts and the public figures of a release."""
+    yield project.roots.released / "metadata"
+    yield from texts
+    if read_figures(project.roots) is not None:
+        yield project.roots.released / "figures"
 
 
 def _publish(content: ReleaseContent, target: Path, *, another: bool) -> Publication:

@@ -22,10 +22,10 @@ from sugarbush.pipeline.shown_runs import shown_count
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.entries import ACCEPTED
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.remarks import OVERLAP
+from sugarbush.privacy.remarks import EMBEDDINGS, FIGURES, INTEGER_NOISE, OVERLAP
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
-from sugarbush.report.model import ReleaseFacts
+from sugarbush.report.model import PublicQuality, ReleaseFacts
 
 _ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 
@@ -41,6 +41,7 @@ def release_facts(
     plan: BudgetPlan,
     texts: Mapping[str, Mapping[str, int]],
     earlier: Sequence[Method] = (),
+    quality: PublicQuality | None = None,
 ) -> ReleaseFacts:
     """Collect the facts of the release with the ledger entries in `ledger_ids`.
 
@@ -83,14 +84,20 @@ def release_facts(
         else None,
         other_packages=_packages_with_private_texts(settings),
         texts=texts,
-        remarks=(
+        remarks=_distinct(
             *_remarks((*released, *earlier), schema, has_table=engine is not None),
+            *((INTEGER_NOISE, EMBEDDINGS, FIGURES) if quality is not None else ()),
             *((OVERLAP,) if settings.prepare.accept_overlap else ()),
         ),
         settings=_shown_settings(settings),
         publication=settings.publication,
+        quality=quality,
         shown_runs=shown_count(ledger.state, f"{privacy.purpose}-{privacy.dataset}"),
     )
+
+
+def _distinct(*remarks: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(remarks))
 
 
 def _remarks(methods: Iterable[Method], schema: Schema, *, has_table: bool) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from sugarbush.attributes.reader import Labels
 from sugarbush.errors import ParamsError
 from sugarbush.methods.interface import (
     FinalSet,
@@ -20,11 +21,13 @@ from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.finished_run import FinishedRun, metadata_files
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject
 from sugarbush.pipeline.judging import judge
+from sugarbush.pipeline.measuring import MeasuredFigures, MeasuredRelease, measure
 from sugarbush.pipeline.metadata import MetadataRequest
 from sugarbush.pipeline.method_stages import evolved, first_candidates, generated
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.rehearsal import alternatives, rehearse
 from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.tries import note_try
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.reservation import Reservation
 
@@ -61,6 +64,7 @@ def run_in_memory(
         first, final = run_stages_of(method, inputs, new_draw=new_draw)
         texts, reader = final.lineage.final, project.label_reader(inputs.public.metadata, method)
         labels = reader.read(texts.texts, texts.codes)
+        figures = _figures(project, method, final, labels, metadata.ledger_ids, forced=new_draw)
         return FinishedRun(
             settings=project.settings,
             schema=project.schema,
@@ -75,7 +79,28 @@ def run_in_memory(
             donated=project.donated_codes,
             ledger=project.ledger().snapshot(),
             plan=project.plan,
+            counts=inputs.public.metadata.counts_of(project.schema),
+            figures=figures,
         )
+
+
+def _figures(
+    project: InMemoryProject,
+    method: Method,
+    final: FinalSet,
+    labels: Labels,
+    metadata_ids: tuple[str, ...],
+    *,
+    forced: bool,
+) -> MeasuredFigures | None:
+    """Measure the public figures of a method with a DP guarantee, if the settings ask for them."""
+    if not project.settings.evaluate.public or method.stays_private:
+        return None
+    ids = final.lineage.ledger_ids
+    release = MeasuredRelease(texts=final.lineage.final.texts, labels=labels, ledger_ids=ids)
+    figures = measure(project, {method.name: release}, forced=forced)
+    note_try(project, figures, charges=[*metadata_ids, *ids])
+    return figures
 
 
 def run_stages_of(

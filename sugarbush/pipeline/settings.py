@@ -20,6 +20,7 @@ from sugarbush.data.settings import EXAMPLE_FILE, PrepareSettings, is_in_example
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
+from sugarbush.evaluation.public_figures import Rule
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.inputs import ReleaseSettings
 from sugarbush.evolution.settings import InitialiseSettings
@@ -115,7 +116,7 @@ class ProjectSettings(Section):
     def reads_codes(self) -> bool:
         """Whether a method, a metric or an audit uses attribute values of the private texts."""
         shown = self.evaluate.show and bool(self.measured or self.released)
-        measures = self.audit.enabled or shown
+        measures = self.audit.enabled or shown or bool(self.evaluate.public)
         return measures or any(method.facts.reads_codes for method in self.chosen)
 
     @property
@@ -181,6 +182,21 @@ class ProjectSettings(Section):
             raise ValueError(
                 "`synthesize_metadata.engine: smartnoise` calibrates the noise for one record per "
                 "user. Set `engine: sugarbush` or `privacy.records_per_user: 1`"
+            )
+        return self
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules of `release.accept_if`."""
+        return tuple(Rule.of(name, said) for name, said in self.release.accept_if.items())
+
+    @model_validator(mode="after")
+    def _rules_are_about_public_figures(self) -> ProjectSettings:
+        """Refuse a rule without public figures, because a rule on exact figures is not private."""
+        if self.rules and not self.evaluate.public:
+            raise ValueError(
+                "release.accept_if is a rule on public figures. Set `evaluate.public: true`, or "
+                "remove the rule"
             )
         return self
 

@@ -68,7 +68,8 @@ class BudgetRequest:
     (AIM, DP-SGD). `record_l2_sensitivity` is the L2 sensitivity of one Gaussian to one record.
 
     A method leaves `share` out. Its `pool` names the share of the budget that pays, and the
-    requests of a pool get equal parts of it. Methods that request the same name use the mechanism
+    requests of a pool get equal parts of it. Requests of the pool `figures` state their share of
+    the whole budget. Methods that request the same name use the mechanism
     together. Messages show `setting`, which decides the count. The card shows `remarks`.
     """
 
@@ -81,8 +82,8 @@ class BudgetRequest:
     remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.pool not in ("metadata", "synthesis"):
-            raise InvariantError(f"{self.name}: a pool is metadata or synthesis, not {self.pool!r}")
+        if self.pool not in ("metadata", "synthesis", "figures"):
+            raise InvariantError(f"{self.name}: no pool of a budget is named {self.pool!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,7 +93,7 @@ def noisy_counts(
     units = session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=units, count=cells_per_record)
     session.check([event], part=cells.part)
-    counts = _counts_of_cells(np.asarray(cells._per_unit), size, cells_per_record)
+    counts = _cell_counts(cells, size, cells_per_record)
     charge = session.charge(event, part=cells.part)
     # each of the k histograms has its own event, so one count is compared with sensitivity m
     noisy = discrete_gaussian(counts, stddev=stddev, sensitivity=float(units))
@@ -198,6 +198,14 @@ def _tail(stddev: float, least: int) -> float:
     tail = weights[least:].sum()
     # the rest of the tail is a fraction exp(-12^2/2) of it, because the weights fall faster
     return min(1.0, float(tail / whole) * (1 + 1e-9) + 1e-300)
+
+
+def _cell_counts(cells: Private[Any], size: int, per_record: int) -> NDArray[np.int64]:
+    count_part = partial(_counts_of_cells, size=size, per_record=per_record)
+    per_unit = cells._per_unit
+    if isinstance(per_unit, Parts):
+        return per_unit.total(count_part)
+    return count_part(np.asarray(per_unit))
 
 
 def _counts_of_cells(rows: NDArray[Any], size: int, per_record: int) -> NDArray[np.int64]:

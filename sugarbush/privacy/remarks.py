@@ -40,3 +40,8 @@ DPSGD_NOISE = (
     "Otherwise they are computed in float32, and the accounting does not include the last bits of "
     "other records' gradients, which depend on the padding of their batch."
 )
+
+FIGURES = (
+    "The public figures are measured on both parts of the records, training and held-out. A record "
+    "is in one part only, but the charges are added up as if it were in both."
+)

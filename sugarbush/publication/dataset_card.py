@@ -10,6 +10,7 @@ import yaml
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.publication.content import Publication
 from sugarbush.report.templating import MARKDOWN
+from sugarbush.report.uses import NOT_MEASURED
 
 
 def readme(publication: Publication) -> str:
@@ -21,6 +22,7 @@ def readme(publication: Publication) -> str:
         card=publication.card,
         settings=publication.settings,
         limits=list(_limits(publication)),
+        not_measured=NOT_MEASURED,
     )
 
 

@@ -24,7 +24,7 @@ def write_dataset(publication: Publication, folder: Path) -> None:
 
     README.md             metadata of dataset hubs, and a page for readers
     data/                 train-*.parquet; with several methods, one folder each
-    metadata.json         columns, files and their digests, the guarantee
+    metadata.json         columns, files and their digests, the guarantee, public figures
     croissant.json        Croissant 1.0
     release_card.json     the card; also as .md, and as .html for two printed sheets
     registry.yaml         a draft for the deployment registry
@@ -57,6 +57,7 @@ def _metadata(publication: Publication, digests: Mapping[str, str]) -> dict[str,
         "version": publication.version,
         "date": publication.date,
         "guarantee": publication.card["promise"],
+        "public_figures": publication.card["public_figures"],
         "configs": {
             publication.config_of(method): {
                 "method": method,

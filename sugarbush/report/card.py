@@ -33,6 +33,7 @@ from sugarbush.report.statements import (
     describe,
     heading,
     in_other_words,
+    is_accepted,
     is_private,
     not_covered,
     release_epsilon,
@@ -40,6 +41,7 @@ from sugarbush.report.statements import (
     statement,
 )
 from sugarbush.report.templating import MARKDOWN, TEMPLATES
+from sugarbush.report.uses import NOT_MEASURED, quality_fields
 
 FORMAT = "sugarbush release card 1"
 _SOFTWARE = (
@@ -63,7 +65,9 @@ def release_card(release: ReleaseFacts) -> dict[str, Any]:
         "created": release.created,
         "dataset": release.dataset,
         "purpose": release.purpose.value,
-        "publishable": release.purpose is Purpose.RELEASE and is_private(release),
+        "publishable": release.purpose is Purpose.RELEASE
+        and is_private(release)
+        and is_accepted(release),
         "heading": heading(release),
         "promise": {
             "variant": VARIANT,
@@ -86,6 +90,7 @@ def release_card(release: ReleaseFacts) -> dict[str, Any]:
             "dataset_cap_raises": [asdict(each) for each in release.cap_raises],
             "events": [_event(entry) for entry in release.entries],
         },
+        "public_figures": quality_fields(release.quality),
         "unprotected_quantities": unprotected(release),
         "deployment": deployment(release),
         "tuning": tuning(release),
@@ -137,7 +142,12 @@ def card_files(card: dict[str, Any]) -> dict[str, str]:
 def _view(card: dict[str, Any]) -> dict[str, Any]:
     """Return what a template needs besides the fields of the card."""
     stated_items = stated_rows(card["publication"])
-    return {"card": card, "stated": stated_items, "published": card.get("published")}
+    return {
+        "card": card,
+        "stated": stated_items,
+        "published": card.get("published"),
+        "not_measured": NOT_MEASURED,
+    }
 
 
 def software_versions() -> dict[str, str]:

@@ -18,6 +18,7 @@ from sugarbush.attributes.reader import ReadAttribute
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation.interface import MetricValue
+from sugarbush.evaluation.public_figures import PublicFigure
 from sugarbush.generators.interface import GeneratorFacts, Usage
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
@@ -29,6 +30,30 @@ from sugarbush.report.verdict import Verdict
 from sugarbush.tables.dp_table import DpTable
 
 Pair = tuple[str, str]  # names of two attributes, in the schema's order
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicQuality:
+    """Figures of quality inside the guarantee, and the decision of the rule.
+
+    `figures` maps each method to its figures, and `facts` to how they were measured. `missing` maps
+    each method to the listed values that no text has, by attribute, with the DP share of the
+    records that have the value (None if it was not measured). `rules` are the conditions of
+    `release.accept_if`, and `unmet` maps each method to those that its figures do not meet.
+    `refused` is the number of releases that the rule refused before this one.
+    """
+
+    figures: Released[Mapping[str, tuple[PublicFigure, ...]]]
+    facts: Mapping[str, Mapping[str, float]]
+    missing: Mapping[str, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
+    unmet: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    refused: int = 0
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the figures of every method meet all rules."""
+        return not any(self.unmet.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +73,8 @@ class ReleaseFacts:
     records voted on, and further texts. `settings` contains no results. `remarks`
     contains the sentences that methods and mechanisms declare. `created` is a date.
     `shown_runs` is the number of runs on the dataset that showed metrics on held-out texts.
-    `publication` contains what the user states about a publication.
+    `publication` contains what the user states about a publication. `quality` contains the public
+    figures, or None if they were not measured.
     """
 
     title: str
@@ -82,6 +108,7 @@ class ReleaseFacts:
     shown_runs: int = 0
     cap_raises: tuple[CapRaise, ...] = ()
     publication: PublicationSettings = field(default_factory=PublicationSettings)
+    quality: PublicQuality | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +261,8 @@ class PublicData:
             yield "DP metadata", self.metadata.counts
         if self.table is not None:
             yield "the DP table", self.table.rows
+        if self.release.quality is not None:
+            yield "the public figures", self.release.quality.figures
         for method in self.methods:
             yield f"{method.name}'s metadata", method.asked
             yield f"{method.name}'s texts", method.texts

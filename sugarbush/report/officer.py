@@ -115,16 +115,20 @@ def _actors(release: ReleaseFacts) -> list[str]:
 
 def tuning(release: ReleaseFacts) -> str:
     """Say whether tuning, and choices among runs, are part of the stated epsilon."""
-    runs = release.shown_runs
+    runs, others = release.shown_runs, "other runs"
     shown = (
         f"{runs} {'run' if runs == 1 else 'runs'} showed exact figures on held-out texts. A choice "
         "by these figures is not counted."
         if runs
         else "No run showed exact figures on real texts."
     )
+    if (quality := release.quality) is not None and quality.rules:
+        shown += f" A rule on public figures decides: {' and '.join(quality.rules)}."
+        if quality.refused:
+            others = "other runs, except those that the rule refused before"
     return (
         "Every run on the dataset is counted in its total epsilon, also a run that was not "
-        "released. The epsilon of this release does not include other runs. Settings must not be "
+        f"released. The epsilon of this release does not include {others}. Settings must not be "
         f"tuned on the private texts. {shown}"
     )
 

@@ -35,6 +35,7 @@ from sugarbush.report.quality import quality_view
 from sugarbush.report.statements import in_plain_words, purpose_of_stage, release_epsilon
 from sugarbush.report.svg import series_styles
 from sugarbush.report.templating import TEMPLATES, inlined
+from sugarbush.report.uses import NOT_MEASURED
 from sugarbush.report.verdict import worst
 
 
@@ -64,6 +65,7 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         internal=None if internal is None else quality_view(internal, styles),
         budget=_budget(release),
         uses=_uses(release),
+        not_measured=NOT_MEASURED,
         downloads=data.downloads,
         code=_code(data.downloads),
         headline=_headline(data),

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from sugarbush.evaluation.downstream import ROWS
 from sugarbush.evaluation.interface import FINAL, REAL, MetricValue
 from sugarbush.report import svg
+from sugarbush.report.intruder import intruder_view
 from sugarbush.report.model import InternalData
 from sugarbush.report.plots import interval
 
@@ -71,6 +72,7 @@ def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) 
         "tables": _final_tables(internal.values, list(styles)),
         "styles": styles,
         "by_texts": bool(internal.by_texts),
+        "intruder": intruder_view(internal.values, styles),
         "audits": internal.audits,
         "removed": internal.removed,
     }

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import field_validator
 
-from sugarbush.settings import Count, Section
+from sugarbush.settings import Section
 
 Sector = Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"]
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
@@ -23,8 +23,6 @@ class ReportSettings(Section):
     """Title of the report; null: the schema's subject."""
     accept_poor: bool = False
     """Whether a release with the verdict poor is a success; false: exit code 3."""
-    texts: Count = 5000
-    """Maximum number of texts per method on the pages. 5,000 texts of 100 words need about 4 MB."""
 
 
 class PublicationSettings(Section):

@@ -42,10 +42,21 @@ def is_private(release: ReleaseFacts) -> bool:
     return not any(isinstance(entry.event, NonPrivate) for entry in release.entries)
 
 
+def is_accepted(release: ReleaseFacts) -> bool:
+    """Return whether the public figures meet the rule `release.accept_if`, if there is one."""
+    return release.quality is None or release.quality.accepted
+
+
 def heading(release: ReleaseFacts) -> str:
     """Write the first sentence of the card and the page."""
     if not is_private(release):
         return "NOT PRIVATE: a mechanism without differential privacy was used. Do not publish."
+    if release.quality is not None and not release.quality.accepted:
+        unmet = [f"{method}: {each}" for method, of in release.quality.unmet.items() for each in of]
+        return (
+            f"REFUSED by release.accept_if: {'; '.join(unmet)}. Do not publish. Its budget is "
+            f"spent: epsilon {rounded_up(release_epsilon(release), 3)}."
+        )
     match release.purpose:
         case Purpose.BENCHMARK:
             return (
@@ -199,6 +210,7 @@ _PURPOSES = {
     "dp_table": "Estimate how often each value occurs",
     "evolve": "Choose the texts that resemble the records",
     "finetune": "Train the model that writes the texts",
+    "measure": "Measure how good the texts are",
 }
 
 
@@ -274,8 +286,9 @@ def not_covered(release: ReleaseFacts) -> list[str]:
         "Attacks that failed: they do not limit what a better attack can find. Safety depends on "
         "the ledger alone.",
         "Other releases about the same people, under other dataset names or by other programs.",
-        _choice(release.shown_runs),
     ]
+    if release.shown_runs or release.quality is None:
+        items.append(_choice(release.shown_runs))
     if release.other_packages:
         items.append(
             f"The code of {', '.join(release.other_packages)}: it read the private texts, as a "
@@ -311,6 +324,13 @@ def _choice(runs: int) -> str:
 def remarks(release: ReleaseFacts) -> list[str]:
     """Return the remarks that mechanisms and methods declare, on the accounting, and on repairs."""
     items = list(release.remarks)
+    if release.quality is not None and release.quality.refused:
+        count = release.quality.refused
+        items.append(
+            f"The rule release.accept_if refused {count} {'release' if count == 1 else 'releases'} "
+            "of the dataset before this one. Their charges are counted in epsilon, because this "
+            "release was chosen by the public figures of all of them."
+        )
     if release.entries:
         items.append(
             "Epsilon is computed in floating point from privacy loss distributions, which are "

@@ -53,7 +53,6 @@ SMALL: dict[str, Any] = {
     "synthesize_metadata__degree": 1,
     "initialise__length": {"words": 30, "attribute": None, "words_by_value": None},
     "evaluate__bootstrap": 0,
-    "report__texts": 5,
     "release__texts": 8,
     "pretrain__texts": 60,
     "pretrain__vocabulary": 400,

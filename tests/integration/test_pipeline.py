@@ -139,7 +139,6 @@ def test_the_page_lists_the_texts_with_the_row_and_the_examples_of_each(own: Che
     """The release is larger than the survivors, so texts were written after the votes. A variation
     has a parent in place of examples."""
     own.change("release", texts=12)
-    own.change("report", texts=100)
     run_pipeline(own, "enlarge", "report")
     public = own.path / "reports/public"
     page = (public / "index.html").read_text()

@@ -8,6 +8,7 @@ from __future__ import annotations
 # The modules that import from sugarbush.privacy.noise, and the functions that they import.
 IMPORTS_NOISE: dict[str, tuple[str, ...]] = {
     "sugarbush.privacy.mechanisms": ("discrete_gaussian",),  # histograms and sums of scores
+    "sugarbush.privacy.distances": ("discrete_gaussian",),  # distances from public references
     "sugarbush.tables.marginal_measurer": ("discrete_gaussian", "report_noisy_max"),  # AIM
     "sugarbush.training.dpsgd.sampling": ("poisson_sample", "secret_choice"),  # secret samples
     "sugarbush.training.dpsgd.optimizer": ("add_gaussian",),  # a step of DP-SGD
@@ -40,6 +41,8 @@ BUILDS_RELEASED: dict[str, str] = {
     # Values restored from a released folder, with the ledger entries in its release.json.
     "sugarbush.pipeline.released": "any released folder",
     "sugarbush.pipeline.dp_table": "the DP table and label counts",
+    "sugarbush.pipeline.measuring": "numbers of charged mechanisms, with their entries",
+    "sugarbush.pipeline.public_quality": "public figures, with their entries",
     "sugarbush.pipeline.stages.report": "a method's rounds and texts",
     "sugarbush.tables.dp_table": "the DP table",
     # Values that do not depend on private data.
@@ -64,6 +67,7 @@ BUILDS_SESSIONS: dict[str, str] = {
 OPENS_PRIVATE: dict[str, str] = {
     "sugarbush.privacy.data_types": "the class itself",
     "sugarbush.privacy.mechanisms": "mechanisms: they add noise",
+    "sugarbush.privacy.distances": "mechanisms: they add noise",
     "sugarbush.tables.marginal_measurer": "marginals of AIM: it adds noise",
     "sugarbush.training.dpsgd.sampling": "secret batches of DP-SGD",
     "sugarbush.training.dpsgd.data": "an exact count of cut texts, which stays internal",

@@ -199,6 +199,7 @@ def _plan(project: Project) -> dict[str, Any]:
         privacy=project.settings.privacy.model_dump(mode="json"),
         requests=[[asdict(r) for r in m.budget_requests()] for m in project.settings.chosen],
         methods=[method.name for method in project.settings.chosen],
+        figures=[asdict(request) for request in project.figure_requests],
         profile=project.profile_charges,
         code=code_digest(_ACCOUNTING),
         library=version("dp-accounting"),
@@ -224,7 +225,8 @@ def _computed_plan(project: Project) -> dict[str, Any]:
         ]
         for method in project.settings.chosen
     }
-    return {"metadata": shared, "by_method": by_method}
+    figures = [_allocation(plan, request.name) for request in project.figure_requests]
+    return {"metadata": shared, "by_method": by_method, "figures": figures}
 
 
 def _allocation(plan: BudgetPlan, name: str) -> dict[str, Any] | None:

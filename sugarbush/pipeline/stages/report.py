@@ -37,6 +37,7 @@ from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.judging import FILE as VERDICTS
 from sugarbush.pipeline.judging import judge
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.public_quality import charges_of_quality, quality_of, read_figures
 from sugarbush.pipeline.release_facts import release_facts, text_counts
 from sugarbush.pipeline.released import (
     charges_of_releases,
@@ -76,6 +77,7 @@ from sugarbush.report.tables import (
 from sugarbush.report.verdict import Verdict
 
 NAME = "report"
+MOST_SHOWN = 5000  # texts per method on the pages; 5,000 texts of 100 words need about 4 MB
 
 
 def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
@@ -91,7 +93,7 @@ def method_of(project: Project, method: Method, *, encode: Embed) -> MethodData:
     ids = read_ledger_ids(folder)
     lineage, labels = read_lineage(folder, schema), load_labels(folder, schema)
     final, rounds = lineage.final, lineage.rounds
-    texts = _texts(lineage, labels, project.settings.report.texts)
+    texts = _texts(lineage, labels, MOST_SHOWN)
     return MethodData(
         name=method.name,
         final_texts=len(final),
@@ -197,6 +199,9 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
             "completion_tokens": sum(u.completion_tokens for u in usage),
             "unusable_answers": sum(sum(u.problems.values()) for u in usage),
         }
+        if (quality := data.release.quality) is not None:
+            figures = quality.figures.value.get(method.name, ())
+            found[method.name]["figures"] = {f.title: round(f.value, 4) for f in figures}
         if method.verdict is not None:
             verdict = method.verdict.value
             found[method.name] |= {"verdict": verdict.grade, **verdict.figures}
@@ -262,7 +267,11 @@ def public_data(project: Project) -> PublicData:
     donated = tuple(donated_frame(project.roots)["text"])
     ledger, table = project.ledger(), dp_table_of(project.base)
     ids = [*ledger.profiles(), *ids]
-    ids += _ids_of_earlier_runs(project, ids, known={entry.id for entry in ledger.entries()})
+    figures, metadata = read_figures(project.roots), read_metadata(project.roots)
+    charged = charges_of_quality(project.settings, figures, state=project.state)
+    known = {entry.id for entry in ledger.entries()}
+    ids += [each for each in charged if each in known and each not in ids]
+    ids += _ids_of_earlier_runs(project, ids, known=known)
     return PublicData(
         release=release_facts(
             project.settings,
@@ -274,6 +283,17 @@ def public_data(project: Project) -> PublicData:
             plan=project.plan,
             texts={m.name: _text_counts(project, m) for m in project.settings.released},
             earlier=_methods_of_earlier_runs(project),
+            quality=quality_of(
+                project.settings,
+                project.schema,
+                figures,
+                labels={
+                    method.name: load_labels(final_folder(project.roots, method), project.schema)
+                    for method in project.settings.released
+                },
+                counts=metadata.counts_of(project.schema),
+                state=project.state,
+            ),
         ),
         methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
         metadata=dp_counts_of(project.base, project.schema),

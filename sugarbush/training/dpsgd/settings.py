@@ -51,8 +51,6 @@ class TrainingSettings(Section):
     """auto, cpu or cuda."""
     processes: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
     """Number of processes of dpft, one GPU each, which torchrun starts."""
-    activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
-    """Whether dpft computes activations again to save memory."""
     micro_batch_tokens: Annotated[Tokens, NOT_IN_OUTPUT] = 4096
     """Number of tokens computed at once. A larger number needs more memory and less time."""
     checkpoint_every: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1

@@ -39,9 +39,16 @@ CASES: dict[str, dict[str, Any]] = {
         "methods__dpft__candidates": 24,
         "release__texts": 12,
     },
+    "public figures": {
+        "methods": ["mosaic"],
+        "methods__mosaic__candidates": 16,
+        "release__texts": 30,
+        "release__accept_if": {"coverage": ">= 0.99"},
+        "evaluate__public": 0.3,
+    },
 }
 # Sections that are not arguments of `synthesize`.
-FURTHER = ("release", "initialise", "synthesize_metadata", "embedding", "pretrain")
+FURTHER = ("evaluate", "release", "initialise", "synthesize_metadata", "embedding", "pretrain")
 
 
 def by_stages(folder: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> Project:

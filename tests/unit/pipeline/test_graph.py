@@ -321,6 +321,7 @@ OTHERS: dict[str, Any] = {
     "provider": "pool",
     "delta": 2e-6,
     "label": "mood",
+    "accept_if": {"coverage": ">= 0.5"},
     "sources": (PoolSource(file="other.jsonl", text_column="text"),),
     "prices": {"my-model": Price(input=1.0, output=2.0, date="2026-11-01")},
 }
@@ -452,12 +453,8 @@ def test_another_model_makes_every_method_that_asks_it_stale(
 
 def test_a_stage_that_spends_depends_on_no_code() -> None:
     spending = [stage for stage in STAGES if stage.spends]
-    assert [stage.name for stage in spending] == [
-        "synthesize_metadata",
-        "evolve",
-        "finetune",
-        "generate",
-    ]
+    names = [stage.name for stage in spending]
+    assert names == ["synthesize_metadata", "evolve", "finetune", "generate", "measure"]
     for stage in spending:
         assert not stage.code and stage.version is not None
 

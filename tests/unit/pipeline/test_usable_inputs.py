@@ -74,7 +74,9 @@ def test_no_stage_charges_for_an_unedited_draft(
     tmp_path: Path, state: Path, stage: Stage, draft: str
 ) -> None:
     methods = methods_of(stage)
-    project = project_with(tmp_path / "project", schema=DRAFTS[draft], methods=methods)
+    project = project_with(
+        tmp_path / "project", schema=DRAFTS[draft], methods=methods, evaluate__public=True
+    )
     message = refusal(stage, project)
     assert "letters.schema.yaml: this is an unedited draft" in message
     assert "no budget was spent" in message
@@ -87,7 +89,10 @@ def test_no_stage_charges_for_the_simulator_on_own_texts(
     tmp_path: Path, state: Path, stage: Stage
 ) -> None:
     project = project_with(
-        tmp_path / "project", methods=["maple"], generator__simulator={"any_texts": False}
+        tmp_path / "project",
+        methods=["maple"],
+        generator__simulator={"any_texts": False},
+        evaluate__public=True,
     )
     message = refusal(stage, project)
     for way in ("openai", "huggingface", "pool", "any_texts", "No budget was spent"):

@@ -1,0 +1,237 @@
+"""Measures public figures of quality: charged mechanisms on private records, per released method.
+
+    records    training records: their number, and their distance from the release's labels
+    heldout    held-out records: covered or not, and right answers of classifiers
+    topics     held-out records: the distance of their topics from those of the released texts
+
+The instruments come from the release alone (`pipeline.instruments`). Each mechanism is charged
+before its draw. A record is in the training part or in the held-out part, and so are all records of
+a user, but the charges are composed as if every record were in both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush import versions
+from sugarbush.attributes.reader import Labels
+from sugarbush.data.private_store import HELDOUT
+from sugarbush.evaluation.public_figures import (
+    LEVEL,
+    NoisyNumbers,
+    PublicFigure,
+    estimate,
+    heldout_count,
+)
+from sugarbush.pipeline.figures_plan import HELDOUT_COUNTS, PARTS, RECORDS, TOPICS, request_name
+from sugarbush.pipeline.instruments import COVERED, Instruments, public_weights
+from sugarbush.pipeline.project import Project
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.distances import noisy_histogram_distances
+from sugarbush.privacy.mechanisms import noisy_counts
+from sugarbush.privacy.results import ResultStore, digest_of
+from sugarbush.privacy.session import PrivacySession
+
+STAGE = "measure"
+FILE = "figures.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredFigures:
+    """The public figures of each method.
+
+    `facts` describe how the figures were measured, without a private value. `run` is the random id
+    of the draw. `ledger_ids` are the charges of the figures themselves.
+    """
+
+    by_method: Mapping[str, tuple[PublicFigure, ...]]
+    facts: Mapping[str, Mapping[str, float]]
+    run: str
+    ledger_ids: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """Return the content of figures.json."""
+        fields = {
+            "level": LEVEL,
+            "methods": {
+                method: {"facts": self.facts[method], "figures": [asdict(f) for f in figures]}
+                for method, figures in self.by_method.items()
+            },
+        }
+        return json.dumps(fields, indent=1, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, *, run: str, ledger_ids: Sequence[str]) -> MeasuredFigures:
+        """Read the result of `to_json`."""
+        methods = json.loads(text)["methods"]
+        return cls(
+            by_method={
+                name: tuple(PublicFigure(**figure) for figure in fields["figures"])
+                for name, fields in methods.items()
+            },
+            facts={name: fields["facts"] for name, fields in methods.items()},
+            run=run,
+            ledger_ids=tuple(ledger_ids),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRelease:
+    """The texts of one method, their labels, and the ids of their charges."""
+
+    texts: tuple[str, ...]
+    labels: Labels
+    ledger_ids: tuple[str, ...]
+
+    def digest(self) -> str:
+        """Return a digest of everything that the figures depend on."""
+        return digest_of(
+            texts=self.texts,
+            codes=self.labels.codes.tolist(),
+            weights=public_weights(self.labels).tolist(),
+        )
+
+
+def measure(
+    project: Project, releases: Mapping[str, MeasuredRelease], *, forced: bool
+) -> MeasuredFigures:
+    """Draw the public figures of each release, or restore earlier results.
+
+    Guarantee: each mechanism is charged before its draw, with the events of the plan. All noise is
+    on disk before any figure is returned. Raises BudgetExceededError before anything is counted.
+    """
+    settings = project.settings
+    key = {
+        "version": versions.FIGURES,
+        "corpus": project.data_names(),
+        "releases": {name: release.digest() for name, release in releases.items()},
+        "schema": project.schema.model_dump(mode="json"),
+        "embedding": settings.embedding.output_settings(),
+        "seed": settings.seed,
+        "privacy": settings.privacy.promise,
+        "plan": {
+            request_name(name, part): project.plan.of(request_name(name, part)).mu
+            for name in releases
+            for part in PARTS
+        },
+    }
+    with project.open_store(STAGE, key, forced=forced) as store:
+        session = project.corpus.session(
+            ledger=project.ledger(), stage=STAGE, run=store.run, plan=project.plan.planned
+        )
+        names = [request_name(name, part) for name in releases for part in PARTS]
+        waiting = [name for name in names if store.finished(name) is None]
+        session.check([project.plan.of(name).event for name in waiting])
+        measurements = {name: _Measurement(project, name, own) for name, own in releases.items()}
+        for measurement in measurements.values() if waiting else ():
+            measurement.prepare()  # what can fail comes before the first charge
+        drawn = {name: each.draw(store, session) for name, each in measurements.items()}
+    ids = [i for numbers in drawn.values() for i in numbers.ledger_ids]
+    return MeasuredFigures(
+        by_method={name: estimate(numbers.value) for name, numbers in drawn.items()},
+        facts={
+            name: {
+                "heldout_records": heldout_count(numbers.value),
+                "training_records": float(numbers.value.records[0]),
+                "heldout_stddev": numbers.value.heldout_stddev,
+                "records_stddev": numbers.value.records_stddev,
+                "covered_within": measurements[name].instruments.distance ** 0.5,
+                "covered_texts": COVERED,
+            }
+            for name, numbers in drawn.items()
+        },
+        run=store.run,
+        ledger_ids=tuple(dict.fromkeys(ids)),
+    )
+
+
+class _Measurement:
+    """The three mechanisms on the records of a project, for the texts of one method."""
+
+    def __init__(self, project: Project, method: str, release: MeasuredRelease) -> None:
+        self._project, self.method = project, method
+        self.instruments = Instruments(
+            texts=release.texts,
+            labels=release.labels,
+            schema=project.schema,
+            embed=project.encoder(private=False).encode,
+            seed=project.settings.seed,
+        )
+
+    def prepare(self) -> None:
+        """Build the instruments, and embed the held-out records."""
+        self.instruments.prepare()
+        _ = self._embeddings
+
+    @cached_property
+    def _embeddings(self) -> Private[Any]:
+        encode = self._project.encoder(private=True).encode
+        return self._project.corpus.embeddings(encode, part=HELDOUT)
+
+    def draw(self, store: ResultStore, session: PrivacySession) -> Released[NoisyNumbers]:
+        draws: dict[str, Callable[[PrivacySession], Released[NDArray[np.int64]]]] = {
+            RECORDS: self._records,
+            HELDOUT_COUNTS: self._heldout,
+            TOPICS: self._topics,
+        }
+        found = {
+            part: store.array(request_name(self.method, part), partial(draws[part], session))
+            for part in PARTS
+        }
+        instruments, project = self.instruments, self._project
+        numbers = NoisyNumbers(
+            records=found[RECORDS].value,
+            records_stddev=self._stddev(RECORDS),
+            heldout=found[HELDOUT_COUNTS].value,
+            heldout_stddev=self._stddev(HELDOUT_COUNTS),
+            topics=found[TOPICS].value,
+            topics_stddev=self._stddev(TOPICS),
+            number_of_topics=instruments.number_of_topics,
+            attributes=project.schema.names,
+            measured=instruments.measured,
+            pairs_measured=bool(instruments.pairs),
+            records_per_unit=project.settings.privacy.records_per_user,
+        )
+        ids = [i for part in PARTS for i in found[part].ledger_ids]
+        return Released(numbers, tuple(dict.fromkeys(ids)))
+
+    def _stddev(self, part: str) -> float:
+        return self._project.plan.of(request_name(self.method, part)).stddev
+
+    def _records(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
+        codes = self._project.corpus.codes(self._project.schema.names)
+        return noisy_histogram_distances(
+            codes.map_batch(self.instruments.cells_of_records),
+            queries=self.instruments.queries(),
+            counted=True,
+            stddev=self._stddev(RECORDS),
+            session=session,
+        )
+
+    def _heldout(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
+        instruments, names = self.instruments, self._project.schema.names
+        codes = self._project.corpus.codes(names, part=HELDOUT)
+        return noisy_counts(
+            self._embeddings.zip_batch(codes, instruments.cells_of_heldout),
+            size=instruments.heldout_size,
+            cells_per_record=instruments.heldout_cells,
+            stddev=self._stddev(HELDOUT_COUNTS),
+            session=session,
+        )
+
+    def _topics(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
+        topics = self.instruments.topics
+        return noisy_histogram_distances(
+            self._embeddings.map_batch(topics.cells),
+            queries=[[topics.texts]],
+            counted=False,
+            stddev=self._stddev(TOPICS),
+            session=session,
+        )

@@ -1,0 +1,89 @@
+"""Collects what the card and the pages say about quality inside the guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sugarbush.attributes.reader import Labels
+from sugarbush.data.schema import Schema
+from sugarbush.paths import Roots
+from sugarbush.pipeline.measuring import FILE, MeasuredFigures
+from sugarbush.pipeline.released import read_release
+from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.tries import failures, refused_before
+from sugarbush.privacy.data_types import Released
+from sugarbush.report.model import PublicQuality
+
+
+def read_figures(roots: Roots) -> MeasuredFigures | None:
+    """Read the public figures of a project, or return None if they were not measured."""
+    folder = roots.released / "figures"
+    if not (folder / FILE).exists():
+        return None
+    fields = read_release(folder)
+    text = (folder / FILE).read_text(encoding="utf-8")
+    return MeasuredFigures.from_json(text, run=fields["run"], ledger_ids=fields["ledger_ids"])
+
+
+def quality_of(
+    settings: ProjectSettings,
+    schema: Schema,
+    figures: MeasuredFigures | None,
+    *,
+    labels: Mapping[str, Labels],
+    counts: Mapping[str, NDArray[Any]],
+    state: Path,
+) -> PublicQuality | None:
+    """Describe the figures and the decision of the rule. All of it is post-processing.
+
+    `labels` are those of each method's texts. `counts` are DP counts of the attributes.
+    """
+    if figures is None:
+        return None
+    return PublicQuality(
+        figures=Released(figures.by_method, figures.ledger_ids),
+        facts=figures.facts,
+        missing={method: missing_values(schema, own, counts) for method, own in labels.items()},
+        rules=tuple(map(str, settings.rules)),
+        unmet=failures(settings.rules, figures.by_method),
+        refused=len(refused_before(state, settings.privacy, run=figures.run)),
+    )
+
+
+def charges_of_quality(
+    settings: ProjectSettings, figures: MeasuredFigures | None, *, state: Path
+) -> tuple[str, ...]:
+    """Return the charges of the figures, and of the releases that the rule refused before."""
+    if figures is None:
+        return ()
+    refused = refused_before(state, settings.privacy, run=figures.run)
+    return tuple(dict.fromkeys((*figures.ledger_ids, *(i for t in refused for i in t.charges))))
+
+
+def missing_values(
+    schema: Schema, labels: Labels, counts: Mapping[str, NDArray[Any]]
+) -> dict[str, dict[str, float | None]]:
+    """Return the listed values that no text has, by attribute, with their DP share of the records.
+
+    An attribute without any label is left out. The values with the largest share come first.
+    """
+    found = {}
+    for column, attribute in enumerate(schema.attributes):
+        present = set(labels.codes[:, column].tolist())
+        if present <= {-1}:
+            continue
+        own = counts.get(attribute.name)
+        total = 0.0 if own is None else float(own.clip(min=0).sum())
+        shares = {
+            value: float(max(own[code], 0)) / total if own is not None and total > 0 else None
+            for code, value in enumerate(attribute.domain[:-1])
+            if code not in present
+        }
+        if shares:
+            ordered = sorted(shares, key=lambda value: -(shares[value] or 0.0))
+            found[attribute.name] = {value: shares[value] for value in ordered}
+    return found

@@ -1,0 +1,133 @@
+"""Says what a release is good for, and what must not be done with it, from public figures alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sugarbush.evaluation.public_figures import (
+    ACCURACY,
+    COVERAGE,
+    GAIN,
+    LEVEL,
+    MARGINALS,
+    PAIRS,
+    TOPICS,
+    PublicFigure,
+)
+from sugarbush.report.model import PublicQuality
+
+NOT_MEASURED = (
+    "Nothing about the quality of the texts was measured inside the guarantee (evaluate.public is "
+    "off). Whoever uses them must test them for the own purpose first."
+)
+_MOST_VALUES = 5  # missing values of an attribute that are listed
+TITLES = {
+    COVERAGE: "coverage of held-out records",
+    TOPICS: "error of the shares of topics, against held-out records",
+    MARGINALS: "error of the shares of values",
+    PAIRS: "error of the shares of pairs of values",
+    ACCURACY: "right answers of a classifier that learned from the texts",
+    GAIN: "gain over the most common value",
+}
+
+
+def quality_fields(quality: PublicQuality | None) -> dict[str, Any] | None:
+    """Return the public figures as plain values for the card, or None if there are none."""
+    if quality is None:
+        return None
+    return {
+        "level": LEVEL,
+        "methods": {
+            method: {
+                "measured_on": dict(quality.facts.get(method, {})),
+                "figures": [_fields(figure) for figure in figures],
+                "uses": list(uses(figures, quality.missing.get(method, {}))),
+            }
+            for method, figures in quality.figures.value.items()
+        },
+        "rules": list(quality.rules),
+        "unmet_rules": {method: list(unmet) for method, unmet in quality.unmet.items() if unmet},
+        "accepted": quality.accepted,
+        "refused_before": quality.refused,
+    }
+
+
+def _fields(figure: PublicFigure) -> dict[str, Any]:
+    return {
+        "name": figure.title,
+        "meaning": _title(figure),
+        "value": round(figure.value, 4),
+        "low": round(figure.low, 4),
+        "high": round(figure.high, 4),
+    }
+
+
+def _title(figure: PublicFigure) -> str:
+    title = TITLES[figure.name]
+    return title if figure.attribute is None else f"{title}: {figure.attribute}"
+
+
+def uses(
+    figures: Sequence[PublicFigure], missing: Mapping[str, Mapping[str, float | None]]
+) -> Iterator[str]:
+    """Yield sentences about what the texts of one method can be used for.
+
+    `missing` contains the values that no text has, by attribute. Guarantee: post-processing.
+    """
+    by_title = {figure.title: figure for figure in figures}
+    gains = [figure for figure in figures if figure.name == GAIN]
+    learnable = [gain for gain in gains if gain.low > 0]
+    for gain in learnable:
+        right = by_title[f"{ACCURACY}.{gain.attribute}"]
+        yield (
+            f"{gain.attribute} can be learned: a classifier that was trained on these texts "
+            f"reads {_percent(right)} of held-out records right. This is {100 * gain.value:.0f} "
+            "points more than always answering the most common value."
+        )
+    if others := [str(gain.attribute) for gain in gains if gain.low <= 0]:
+        yield (
+            f"Do not train a classifier of {', '.join(others)} on these texts: it was not shown to "
+            "be better than always answering the most common value."
+        )
+    if (coverage := by_title.get(COVERAGE)) is not None:
+        yield (
+            f"{_percent(coverage)} of held-out records have a released text nearby (95% would be "
+            "like the released texts among themselves). The rest is not represented. Do not "
+            "conclude from a missing subject that nobody wrote about it."
+        )
+    if (topics := by_title.get(TOPICS)) is not None:
+        yield (
+            f"The shares of topics (clusters of the texts) are wrong by {_percent(topics)} for new "
+            "records."
+        )
+    shares = [f for f in figures if f.name == MARGINALS and f.attribute is not None]
+    if shares:
+        worst = max(shares, key=lambda figure: figure.high)
+        yield (
+            "Counts: the shares of values (with the column weight) are wrong by "
+            f"{_listed(shares)}. Do not interpret a share, or a difference of shares, below "
+            f"{100 * worst.high:.0f}%."
+        )
+    if (pairs := by_title.get(PAIRS)) is not None:
+        yield f"Pairs of values are wrong by {_percent(pairs)} on average."
+    for attribute, values in missing.items():
+        yield f"No text is labelled with these values of {attribute}: {_values(values)}."
+
+
+def _listed(figures: Sequence[PublicFigure]) -> str:
+    return ", ".join(f"{_percent(figure)} for {figure.attribute}" for figure in figures)
+
+
+def _values(values: Mapping[str, float | None]) -> str:
+    shown = [
+        name if share is None else f"{name} (about {100 * share:.1f}% of the records)"
+        for name, share in values.items()
+    ]
+    rest = len(shown) - _MOST_VALUES
+    return ", ".join(shown[:_MOST_VALUES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _percent(figure: PublicFigure) -> str:
+    low, high = 100 * figure.low, 100 * figure.high
+    return f"{100 * figure.value:.0f}% ({low:.0f}% to {high:.0f}%)"
