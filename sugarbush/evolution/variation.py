@@ -76,6 +76,7 @@ def with_variations(
         ids=next_id + np.arange(len(usable), dtype=np.int64),
         texts=tuple(str(answers[i].text) for i in usable),
         codes=parents.codes[of],
+        values=parents.values[of],
         labels=parents.labels[of],
         parents=parents.ids[of],
         rounds=np.full(len(usable), number, dtype=np.int64),

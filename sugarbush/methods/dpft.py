@@ -241,7 +241,10 @@ class DPFT(TrainedMethod):
         if rows is None:
             raise InvariantError("dpft needs the codes of a DP table")
         drawn = targets_by_rows(
-            inputs.public.texts, rows, rng=public_rng(inputs.public.seed, "codes")
+            inputs.public.texts,
+            rows,
+            inputs.public.schema,
+            rng=public_rng(inputs.public.seed, "codes"),
         )
         return Released(drawn.codes, inputs.public.metadata.ledger_ids)
 
