@@ -112,7 +112,10 @@ def _problem_of_value(row: Row, schema: Schema) -> str | None:
         if attribute.quantity is not None and attribute.column is not None:
             problem = attribute.problem(as_text(row.fields.get(attribute.column)))
             if problem is not None:
-                return f"column '{attribute.column}' {problem} (attribute '{attribute.name}')"
+                return (
+                    f"column '{attribute.column}' {problem} (attribute '{attribute.name}', whose "
+                    "`missing` lists words for no value)"
+                )
     return None
 
 

@@ -69,6 +69,7 @@ from sugarbush.data.quantities import (
 )
 from sugarbush.data.rules import Column, Rule
 from sugarbush.errors import SchemaError
+from sugarbush.languages import CODE, ENGLISH
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -79,7 +80,6 @@ else:
 RELEASE_COLUMNS = frozenset({"id", "text", "weight", "parent", "round"})
 RELEASE_PREFIXES = ("requested_", "confidence_")
 _SOURCES = ("column", "keywords", "zero_shot", "source")
-LANGUAGE_CODE = r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$"
 _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -363,7 +363,7 @@ class Schema(BaseModel, metaclass=_SchemaType):
 
     subject: str = Field(min_length=1)
     style: str = Field(default="", max_length=1000)
-    language: Annotated[str, Field(pattern=LANGUAGE_CODE)] = "en"
+    language: Annotated[str, Field(pattern=CODE)] = ENGLISH
     rules: tuple[str, ...] = ()
     attributes: tuple[Attribute, ...] = Field(min_length=1)
 

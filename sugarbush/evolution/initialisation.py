@@ -55,6 +55,7 @@ def first_requests(
         RandomRequest(
             subject=schema.subject,
             style=schema.style,
+            language=schema.language,
             attributes=_attributes(row, schema, values) if prompts.shows_metadata else (),
             examples=examples,
             example_attributes=attributes,

@@ -403,6 +403,7 @@ class PartsMethod(OneStageMethod):
         return RandomRequest(
             subject=schema.subject,
             style=schema.style,
+            language=schema.language,
             attributes=tuple((a.name, max(a.domain, key=len)) for a in attributes),
             examples=tuple(examples[: prompts.examples]),
             words=planning.length.longest,
