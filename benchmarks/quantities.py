@@ -2,6 +2,8 @@
 
     python -m benchmarks.quantities --data FOLDER --epsilon 1 --seeds 5
 
+    python -m benchmarks.quantities --data FOLDER --pool cfpb_complaints
+
 FOLDER contains <set>/<set>.parquet. Each line is a DP table of one set at the whole epsilon:
 
     uniform    a value is uniform inside its bin of the table (the method of the library)
@@ -12,6 +14,9 @@ The error of a quantile is the mean distance between the quantiles 0.05, 0.1, ..
 and of the records, in parts of the span. JSD is the distance of `sugarbush evaluate`, in the bins
 of the first line of a set. Bins have equal widths, because a user knows no quartiles. The state
 folder is temporary, so no ledger counts.
+
+With `--pool`, mosaic releases 400 texts of a pool: the rows of the set that are not private. 50 of
+them are donated with their columns. The figures compare the released columns with the records.
 """
 
 from __future__ import annotations
@@ -26,12 +31,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from sugarbush import Mosaic, Pool, Privacy, synthesize
 from sugarbush.api.ledgers import open_session
 from sugarbush.data.drawn_values import draw_values
 from sugarbush.data.records import as_text
 from sugarbush.data.schema import Attribute, Schema, schema_of
 from sugarbush.evaluation.jensen_shannon import jensen_shannon_distance
 from sugarbush.evolution.starts import METADATA
+from sugarbush.pipeline.released import values_of_texts
 from sugarbush.privacy.budget import BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.mechanisms import noisy_histogram
@@ -50,7 +57,11 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--bins", type=int, nargs="+", default=[8, 16, 32])
+    parser.add_argument("--pool", metavar="SET")
     given = parser.parse_args()
+    if given.pool is not None:
+        print(pooled(given.pool, given.data, epsilon=given.epsilon, bins=given.bins[0]))
+        return
     rows = []
     for name in ("cfpb_complaints", "it_tickets", "yelp"):
         frame = frame_of(name, given.data)
@@ -78,22 +89,22 @@ def frame_of(name: str, folder: Path) -> pd.DataFrame:
 def schema(name: str, frame: pd.DataFrame, *, bins: int) -> Schema:
     """Return the schema of a set. Its spans and values are public knowledge about the benchmark."""
     words = integers("words", low=1, high=1000 if name != "it_tickets" else 400, bins=bins)
-    columns: dict[str, list[Column]] = {
-        "cfpb_complaints": [
+    if name == "cfpb_complaints":
+        columns = [
             days("date", low="2015-01-01", high="2023-12-31", bins=bins),
             words,
             *(listed(column, frame) for column in ("product", "state", "company_response")),
-        ],
-        "it_tickets": [
+        ]
+    elif name == "it_tickets":
+        columns = [
             integers("business_service", low=0, high=103, bins=bins),
             integers("sub_category2", low=0, high=111, bins=bins),
             words,
-            listed("category", frame),
-            listed("urgency", frame),
-        ],
-        "yelp": [words, listed("stars", frame), listed("category", frame)],
-    }
-    return schema_of({"subject": "records", "attributes": columns[name]}, source=name)
+            *(listed(column, frame) for column in ("category", "urgency")),
+        ]
+    else:
+        columns = [words, listed("stars", frame), listed("category", frame)]
+    return schema_of({"subject": "records", "attributes": columns}, source=name)
 
 
 def integers(name: str, *, low: int, high: int, bins: int) -> Column:
@@ -158,16 +169,64 @@ def measured(
                 session=session,
             ).value
             values[:, place] = by_cells(values[:, place], rows[:, place], counts, attribute, rng)
-    errors = {}
-    for place in numbers:
-        attribute = own.attributes[place]
-        quantity, real = attribute.quantity, values_of(frame, attribute)
-        assert quantity is not None
-        drawn = values[:, place]
-        distance = np.nanquantile(drawn, QUANTILES) - np.nanquantile(real, QUANTILES)
-        errors[attribute.name] = float(np.abs(distance).mean() / (quantity.high - quantity.low))
-    found = errors | {"quantiles": float(np.mean(list(errors.values())))}
-    return {"quantiles": found["quantiles"], **jsd(frame, own, yardstick, rows, values)}
+    errors = [
+        quantile_error(values[:, p], values_of(frame, own.attributes[p]), own.attributes[p])
+        for p in numbers
+    ]
+    return {"quantiles": float(np.mean(errors)), **jsd(frame, own, yardstick, rows, values)}
+
+
+def pooled(name: str, folder: Path, *, epsilon: float, bins: int) -> str:
+    """Return the errors of the columns of a release from a pool."""
+    frame = frame_of(name, folder)
+    private, rest = frame[frame["split"] == "train"], frame[frame["split"] == "test"]
+    donated = rest.head(50)
+    texts = pd.read_parquet(folder / name / f"{name}.parquet")["text"]
+    pool = texts[~texts.isin(private["text"])].sample(2000, random_state=1)
+    own = schema(name, frame, bins=bins)
+    with tempfile.TemporaryDirectory() as state:
+        release = synthesize(
+            private,
+            text="text",
+            schema=own,
+            donated=donated,
+            method=Mosaic(),
+            generator=Pool(texts=pool.tolist()),
+            privacy=Privacy(epsilon=epsilon, delta=DELTA, dataset="numbers", purpose="benchmark"),
+            texts=400,
+            state=Path(state),
+            accept_poor=True,
+        )
+    final = release.lineage.final
+    values, _ = values_of_texts(final, own, release.labels)
+    lines = [f"{name}, {len(private)} records, {len(final)} texts, {bins} bins, epsilon {epsilon}"]
+    for place, attribute in enumerate(own.attributes):
+        if (quantity := attribute.quantity) is not None:
+            for which, drawn in (("released", values), ("requested", final.values)):
+                error = quantile_error(drawn[:, place], values_of(private, attribute), attribute)
+                lines.append(f"{attribute.name}: error of quantiles {error:.4f} ({which})")
+            said = [
+                value in quantity.numbers_in(text)
+                for text, value in zip(final.texts, values[:, place], strict=True)
+            ]
+            lines.append(f"{attribute.name}: {np.mean(said):.3f} of the texts say the value")
+    for which, codes, drawn in (
+        ("released", release.labels.codes, values),
+        ("requested", final.codes, final.values),
+    ):
+        found = jsd(private, own, own, codes, drawn)
+        lines.append(f"{which}: " + ", ".join(f"{n} {v:.4f}" for n, v in found.items()))
+    return "\n".join(lines)
+
+
+def quantile_error(
+    drawn: NDArray[np.float64], real: NDArray[np.float64], attribute: Attribute
+) -> float:
+    """Return the mean distance of quantiles, in parts of the span."""
+    quantity = attribute.quantity
+    assert quantity is not None
+    distance = np.nanquantile(drawn, QUANTILES) - np.nanquantile(real, QUANTILES)
+    return float(np.abs(distance).mean() / (quantity.high - quantity.low))
 
 
 def cells(numbers: NDArray[np.float64], attribute: Attribute) -> NDArray[np.int64]:
@@ -209,7 +268,8 @@ def jsd(
     values: NDArray[np.float64],
 ) -> dict[str, float]:
     """Return the mean JSD of columns and of pairs, in the bins of `yardstick`."""
-    real, released = codes_of(frame, yardstick), rows.copy()
+    buckets = np.array(list(yardstick.domain.values())) - 1
+    real, released = codes_of(frame, yardstick), np.where(rows < 0, buckets, rows)
     for place, attribute in enumerate(yardstick.attributes):
         if (quantity := attribute.quantity) is not None:
             bins = np.searchsorted(np.asarray(quantity.edges), values[:, place], side="right")

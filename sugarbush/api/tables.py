@@ -99,7 +99,7 @@ def _values(rows: NDArray[np.int64], schema: Schema, *, seed: int) -> pd.DataFra
         schema, rows, shares=lambda attempt, again: rng.random((len(again), len(schema.names)))
     )
     frame = frame_of_values(values_of(rows[~broken], schema, numbers=values[~broken]))
-    frame.attrs["rows_without_a_rule"] = int(broken.sum())
+    frame.attrs["rows_that_broke_a_rule"] = int(broken.sum())
     return frame
 
 
