@@ -65,15 +65,15 @@ def main() -> None:
     rows = []
     for name in ("cfpb_complaints", "it_tickets", "yelp"):
         frame = frame_of(name, given.data)
-        yardstick = schema(name, frame, bins=given.bins[0])
-        for bins, way in itertools.product(given.bins, ("uniform", "histogram")):
-            of_bins = schema(name, frame, bins=bins)
+        reference = schema(name, frame, bins=given.bins[0])
+        for bins, draw in itertools.product(given.bins, ("uniform", "histogram")):
+            binned = schema(name, frame, bins=bins)
             errors = [
-                measured(frame, of_bins, yardstick, way, epsilon=given.epsilon, seed=seed)
+                measured(frame, binned, reference, draw, epsilon=given.epsilon, seed=seed)
                 for seed in range(given.seeds)
             ]
             mean = pd.DataFrame(errors).mean().to_dict()
-            rows.append({"set": name, "rows": len(frame), "bins": bins, "draw": way, **mean})
+            rows.append({"set": name, "rows": len(frame), "bins": bins, "draw": draw, **mean})
             print(pd.DataFrame(rows[-1:]).round(4).to_string(header=len(rows) == 1, index=False))
 
 
@@ -122,8 +122,8 @@ def listed(name: str, frame: pd.DataFrame) -> Column:
     return {"name": name, "column": name, "values": [str(v) for v in frame[name].dropna().unique()]}
 
 
-def codes_of(frame: pd.DataFrame, own: Schema) -> NDArray[np.int64]:
-    columns = [[a.code(as_text(v)) for v in frame[a.name]] for a in own.attributes]
+def codes_of(frame: pd.DataFrame, binned: Schema) -> NDArray[np.int64]:
+    columns = [[a.code(as_text(v)) for v in frame[a.name]] for a in binned.attributes]
     return np.array(columns, dtype=np.int64).T
 
 
@@ -135,33 +135,39 @@ def values_of(frame: pd.DataFrame, attribute: Attribute) -> NDArray[np.float64]:
 
 
 def measured(
-    frame: pd.DataFrame, own: Schema, yardstick: Schema, way: str, *, epsilon: float, seed: int
+    frame: pd.DataFrame,
+    binned: Schema,
+    reference: Schema,
+    draw: str,
+    *,
+    epsilon: float,
+    seed: int,
 ) -> dict[str, float]:
     """Return the errors of one DP table."""
-    numbers = [p for p, a in enumerate(own.attributes) if a.quantity is not None]
+    numbers = [p for p, a in enumerate(binned.attributes) if a.quantity is not None]
     plan = make_plan(
         [BudgetRequest(name=METADATA, share=1.0, count=0)], epsilon=epsilon, delta=DELTA
     )
     mu = plan.of(METADATA).mu
-    share = SHARE if way == "histogram" else 0.0
+    share = SHARE if draw == "histogram" else 0.0
     rng = public_rng(seed, "values")
     with tempfile.TemporaryDirectory() as state:
         session = open_session(
             f"numbers-{seed}", stage="dp_table", cap=None, delta=DELTA, state=Path(state)
         )
         rows = synthesize_table(
-            Private(codes_of(frame, own)),
-            own.domain,
+            Private(codes_of(frame, binned)),
+            binned.domain,
             mu=mu * (1 - share) ** 0.5,
             params=SynthesizeMetadataSettings(),
             session=session,
             rng=public_rng(seed, "table"),
         ).rows.value
         values, _ = draw_values(
-            own, rows, shares=lambda _, again: rng.random((len(again), rows.shape[1]))
+            binned, rows, shares=lambda _, again: rng.random((len(again), rows.shape[1]))
         )
         for place in numbers if share else ():
-            attribute = own.attributes[place]
+            attribute = binned.attributes[place]
             counts = noisy_histogram(
                 Private(cells(values_of(frame, attribute), attribute)),
                 size=CELLS,
@@ -170,10 +176,17 @@ def measured(
             ).value
             values[:, place] = by_cells(values[:, place], rows[:, place], counts, attribute, rng)
     errors = [
-        quantile_error(values[:, p], values_of(frame, own.attributes[p]), own.attributes[p])
+        quantile_error(
+            values[:, p],
+            values_of(frame, binned.attributes[p]),
+            binned.attributes[p],
+        )
         for p in numbers
     ]
-    return {"quantiles": float(np.mean(errors)), **jsd(frame, own, yardstick, rows, values)}
+    return {
+        "quantiles": float(np.mean(errors)),
+        **jsd(frame, binned, reference, rows, values),
+    }
 
 
 def pooled(name: str, folder: Path, *, epsilon: float, bins: int) -> str:
@@ -183,12 +196,12 @@ def pooled(name: str, folder: Path, *, epsilon: float, bins: int) -> str:
     donated = rest.head(50)
     texts = pd.read_parquet(folder / name / f"{name}.parquet")["text"]
     pool = texts[~texts.isin(private["text"])].sample(2000, random_state=1)
-    own = schema(name, frame, bins=bins)
+    binned = schema(name, frame, bins=bins)
     with tempfile.TemporaryDirectory() as state:
         release = synthesize(
             private,
             text="text",
-            schema=own,
+            schema=binned,
             donated=donated,
             method=Mosaic(),
             generator=Pool(texts=pool.tolist()),
@@ -198,9 +211,9 @@ def pooled(name: str, folder: Path, *, epsilon: float, bins: int) -> str:
             accept_poor=True,
         )
     final = release.lineage.final
-    values, _ = values_of_texts(final, own, release.labels)
+    values, _ = values_of_texts(final, binned, release.labels)
     lines = [f"{name}, {len(private)} records, {len(final)} texts, {bins} bins, epsilon {epsilon}"]
-    for place, attribute in enumerate(own.attributes):
+    for place, attribute in enumerate(binned.attributes):
         if (quantity := attribute.quantity) is not None:
             for which, drawn in (("released", values), ("requested", final.values)):
                 error = quantile_error(drawn[:, place], values_of(private, attribute), attribute)
@@ -214,7 +227,7 @@ def pooled(name: str, folder: Path, *, epsilon: float, bins: int) -> str:
         ("released", release.labels.codes, values),
         ("requested", final.codes, final.values),
     ):
-        found = jsd(private, own, own, codes, drawn)
+        found = jsd(private, binned, binned, codes, drawn)
         lines.append(f"{which}: " + ", ".join(f"{n} {v:.4f}" for n, v in found.items()))
     return "\n".join(lines)
 
@@ -262,21 +275,21 @@ def by_cells(
 
 def jsd(
     frame: pd.DataFrame,
-    own: Schema,
-    yardstick: Schema,
+    binned: Schema,
+    reference: Schema,
     rows: NDArray[np.int64],
     values: NDArray[np.float64],
 ) -> dict[str, float]:
-    """Return the mean JSD of columns and of pairs, in the bins of `yardstick`."""
-    buckets = np.array(list(yardstick.domain.values())) - 1
-    real, released = codes_of(frame, yardstick), np.where(rows < 0, buckets, rows)
-    for place, attribute in enumerate(yardstick.attributes):
+    """Return the mean JSD of columns and of pairs, in the bins of `reference`."""
+    buckets = np.array(list(reference.domain.values())) - 1
+    real, released = codes_of(frame, reference), np.where(rows < 0, buckets, rows)
+    for place, attribute in enumerate(reference.attributes):
         if (quantity := attribute.quantity) is not None:
             bins = np.searchsorted(np.asarray(quantity.edges), values[:, place], side="right")
             released[:, place] = np.where(
                 np.isnan(values[:, place]), len(attribute.domain) - 1, bins
             )
-    sizes = list(yardstick.domain.values())
+    sizes = list(reference.domain.values())
     single = [divergence_of(real, released, (p,), sizes) for p in range(len(sizes))]
     pairs = [
         divergence_of(real, released, p, sizes)

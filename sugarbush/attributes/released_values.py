@@ -41,24 +41,25 @@ def released_values(
     (NaN without a value), and `ids` (n,) are the numbers of the texts. A value is NaN for an
     attribute without numbers or dates and without a bin. Equal arguments give equal values.
     """
-    said = np.full(codes.shape, np.nan)
-    wanted = np.full(codes.shape, np.nan)
+    stated = np.full(codes.shape, np.nan)
+    in_bin = np.full(codes.shape, np.nan)
     for place, attribute in enumerate(schema.attributes):
         if (quantity := attribute.quantity) is None:
             continue
-        asked = requested[:, place]
-        inside = quantity.contains(codes[:, place], asked)
-        wanted[inside, place] = asked[inside]
+        requested_values = requested[:, place]
+        inside = quantity.contains(codes[:, place], requested_values)
+        in_bin[inside, place] = requested_values[inside]
         for row in np.flatnonzero(
             (codes[:, place] >= 0) & (codes[:, place] < len(quantity.ranges))
         ):
             numbers = np.array(quantity.numbers_in(texts[int(row)]), dtype=np.float64)
+            numbers = np.unique(quantity.on_grid(numbers))
             numbers = numbers[quantity.contains(codes[row, place], numbers)]
-            if inside[row] and (np.abs(numbers - asked[row]) < 1e-9).any():
-                said[row, place] = asked[row]
+            if inside[row] and (np.abs(numbers - requested_values[row]) < 1e-9).any():
+                stated[row, place] = requested_values[row]
             elif len(numbers) == 1:
-                said[row, place] = quantity.on_grid(numbers)[0]
-    preferred = np.where(np.isnan(said), wanted, said)
+                stated[row, place] = numbers[0]
+    preferred = np.where(np.isnan(stated), in_bin, stated)
 
     def shares(attempt: int, rows: NDArray[np.intp]) -> Floats:
         drawn = [[_share(int(ids[row]), name, attempt) for name in schema.names] for row in rows]
@@ -71,7 +72,7 @@ def released_values(
             schema,
             codes[again],
             shares=lambda attempt, rows: shares(attempt + 1, again[rows]),
-            fixed=said[again],
+            fixed=stated[again],
         )
     return values, broken
 

@@ -166,12 +166,10 @@ def test_a_spanish_corpus_and_a_pool(tmp_path: Path, monkeypatch: pytest.MonkeyP
     rows = released(folder)
     assert_typed(rows)
     assert {language(row["text"]) for row in rows} == {"es"}
-    said = [int(re.search(r"(\d) estrellas", row["text"])[1]) for row in rows]  # type: ignore[index]
-    agree = [a == row["stars"] for a, row in zip(said, rows, strict=True) if row["stars"]]
-    in_bin = [
-        (a < 3) == (row["stars"] < 3) for a, row in zip(said, rows, strict=True) if row["stars"]
-    ]
-    assert agree == in_bin, "the number of the text is released where the bin agrees"
+    for row in rows:
+        (said,) = map(int, re.findall(r"(\d) estrellas", row["text"]))
+        if row["stars"] is not None and (said < 3) == (row["stars"] < 3):
+            assert row["stars"] == said, "the number of the text is released where the bin agrees"
 
 
 def german(number: int, body: Any) -> Reply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import date, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from sugarbush.errors import InputError, ParamsError
 from sugarbush.generators.interface import Answer, GeneratorSettings
 from sugarbush.registry import GENERATORS
 from tests.publication import COMPLETE
+from tests.unit.publication.test_dataset_folder import run_in_process
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
 DAYS = [date(2024, 1, 1) + timedelta(days=i % 300) for i in range(300)]
@@ -109,9 +111,8 @@ def test_released_columns_have_types_and_texts_say_the_released_values(tmp_path:
     lines = (tmp_path / "out" / "synthetic.jsonl").read_text().splitlines()
     first = json.loads(lines[0])
     assert len(lines) == len(frame)
-    assert all(
-        re.fullmatch(r"2024-\d\d-\d\d", first[n] or "2024-01-01") for n in ("opened", "closed")
-    )
+    for name in ("opened", "closed"):
+        assert first[name] is None or re.fullmatch(r"2024-\d\d-\d\d", first[name])
 
 
 def test_the_same_call_gives_the_same_values(tmp_path: Path) -> None:
@@ -134,6 +135,30 @@ def test_a_published_table_has_typed_columns(tmp_path: Path) -> None:
     assert fields["opened"]["dataType"] == "sc:Date"
     assert fields["stars"]["dataType"] == "sc:Integer"
     assert "from 1 to 5" in fields["stars"]["description"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("datasets") is None, reason="datasets is not installed: extra `dev`")
+@pytest.mark.skipif(find_spec("mlcroissant") is None, reason="mlcroissant is not installed: `dev`")
+def test_other_programs_read_the_types(tmp_path: Path) -> None:
+    release(tmp_path).publish(tmp_path / "out", publication=COMPLETE)
+    (tmp_path / "cache").mkdir()
+    program = """
+        import json, sys
+        from datasets import load_dataset
+        import mlcroissant
+        texts = load_dataset(sys.argv[1], split="train")
+        issues = mlcroissant.Dataset(sys.argv[1] + "/croissant.json").metadata.ctx.issues
+        days = [str(row["opened"]) for row in texts if row["opened"]]
+        types = {name: feature.dtype for name, feature in texts.features.items()}
+        print(json.dumps([types, days[0], sorted(issues.errors), sorted(issues.warnings)]))
+    """
+    printed = run_in_process(program, str(tmp_path / "out"), cache=tmp_path / "cache")
+    types, day, errors, warnings = json.loads(printed.splitlines()[-1])
+    assert types["stars"] == "int64" and types["price"] == "float64"
+    assert types["opened"] == types["requested_closed"] == "date32"
+    assert re.fullmatch(r"2024-\d\d-\d\d", day)
+    assert not errors and not warnings
 
 
 def test_a_dp_table_has_typed_columns_and_obeys_the_rules(tmp_path: Path) -> None:

@@ -74,6 +74,20 @@ def test_equal_arguments_give_equal_values_and_other_texts_do_not_matter() -> No
     assert {2.0, 3.0} == set(whole)
 
 
+def test_a_number_of_a_text_is_rounded_before_it_is_compared_with_the_bin() -> None:
+    price: dict[str, Any] = {
+        "name": "price", "column": "p", "type": "number", "bins": [20], "span": [0, 50],
+    }  # fmt: skip
+    values, _ = released_values(
+        schema_of({"subject": "x", "attributes": [price]}, source="x"),
+        ["19.999 dollars", "19.999 dollars", "7.251 dollars"],
+        np.array([[0], [1], [0]]),
+        requested=np.full((3, 1), np.nan),
+        ids=np.arange(3),
+    )
+    assert values[0, 0] < 20 and values[1:, 0].tolist() == [20.0, 7.25]
+
+
 def test_a_broken_rule_is_repaired_by_new_values_but_not_by_another_text() -> None:
     least: dict[str, Any] = {
         "name": "least", "column": "m", "type": "integer", "bins": [2, 4], "span": [1, 5],

@@ -20,6 +20,7 @@ MOMENT = {
     "bins": ["2024-07-01T00:00:00Z"],
     "span": ["2024-01-01T00:00:00Z", "2024-12-31T00:00:00Z"],
 }
+NAIVE = {"bins": ["2024-07-01T00:00:00"], "span": ["2024-01-01T00:00:00", "2024-12-31T00:00:00"]}
 
 
 def attribute(fields: dict[str, Any], **more: Any) -> Attribute:
@@ -67,12 +68,8 @@ def test_day_and_month_are_told_apart_where_one_is_above_twelve() -> None:
 
 def test_moments_are_compared_in_one_time_zone() -> None:
     assert value(MOMENT, "2024-07-01T01:00:00+02:00") == datetime(2024, 6, 30, 23, tzinfo=UTC)
-    naive = {
-        "bins": ["2024-07-01T00:00:00"],
-        "span": ["2024-01-01T00:00:00", "2024-12-31T00:00:00"],
-    }
-    assert value(naive, "2024-07-01 01:00") == datetime(2024, 7, 1, 1)
-    assert value(naive, date(2024, 7, 1)) == datetime(2024, 7, 1)
+    assert value(NAIVE, "2024-07-01 01:00") == datetime(2024, 7, 1, 1)
+    assert value(NAIVE, date(2024, 7, 1)) == datetime(2024, 7, 1)
 
 
 @pytest.mark.parametrize("cell", [None, "", " ", "nan", "NaN", float("nan"), "unknown", "-"])
@@ -93,7 +90,8 @@ SECRET = "83.7 for Ann Miller"
         (STARS, "two", "is no number"), (STARS, True, "is no number"), (STARS, "$", "is no number"),
         (STARS, 2.0**60, "is too large"), (PRICE, "inf", "is infinite"),
         (PRICE, float("-inf"), "is infinite"), (PRICE, "1,234", "two numbers"),
-        (PRICE, "1_000", "is no number"), (DAY, SECRET, "is no date"), (DAY, "2024-02-31", "no date"),
+        (PRICE, "1_000", "is no number"), (DAY, SECRET, "is no date"),
+        (DAY, "2024-02-31", "no date"),
         (DAY, "02/03/2024", "two dates"), (DAY, "1.2.24", "is no date"), (DAY, 17.5, "is no date"),
         (DAY, "2024-03-05 noon", "is no date"),
         (MOMENT, "2024-07-01 01:00", "has no time zone"),
@@ -111,11 +109,7 @@ def test_a_wrong_cell_is_named_and_never_quoted(
 
 
 def test_a_time_zone_without_one_in_the_bins_is_refused() -> None:
-    naive = {
-        "bins": ["2024-07-01T00:00:00"],
-        "span": ["2024-01-01T00:00:00", "2024-12-31T00:00:00"],
-    }
-    problem = attribute(naive).problem("2024-07-01T01:00:00+02:00")
+    problem = attribute(NAIVE).problem("2024-07-01T01:00:00+02:00")
     assert problem is not None and "has a time zone" in problem
 
 
