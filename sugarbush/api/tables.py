@@ -49,11 +49,15 @@ def dp_table(
     ledger of `dataset` before any noise is drawn. Each attribute of `schema` is read from its
     `column` of the frame, which contains the values as they are, such as texts or numbers. The
     result has one column per attribute, with values of `Attribute.domain`, and its number of rows
-    is a DP estimate. The ledger cannot recognise the same table under another `dataset` name,
-    because a table has no fingerprint. Raises SchemaError for an attribute without a column, and if
-    no row has one of the values of an attribute. Raises ParamsError for an engine that is not
-    installed, and InputError for a missing column. Also raises BudgetExceededError. Errors are
-    raised before the charge. Source: McKenna et al. 2022, "AIM";
+    is a DP estimate. A column is numeric if all listed values are numbers. An attribute with a type
+    has numbers or dates, uniform in the bins. Rows that cannot obey the rules of the schema are
+    left out, and `attrs["rows_that_broke_a_rule"]` is their number. The ledger cannot recognise the
+    same table under another `dataset` name, because a table has no fingerprint.
+
+    Raises SchemaError for an attribute without a column, and if no row has one of the values of an
+    attribute. Raises ParamsError for an engine that is not installed, and InputError for a missing
+    column and for a cell that is no number or date of its attribute's type. Also raises
+    BudgetExceededError. Errors are raised before the charge. Source: McKenna et al. 2022, "AIM";
     `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile

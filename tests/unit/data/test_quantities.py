@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sugarbush.data.quantities import CellError, Kind, Quantity
-from sugarbush.data.schema import Attribute, Schema, schema_of
+from sugarbush.data.schema import Attribute, Schema, load_schema, schema_of
 from sugarbush.errors import SchemaError
+from tests.settings import ROOT
 
 STARS = {"bins": [2, 4], "type": "integer", "span": [1, 5]}
 PRICE = {"bins": [10, 20], "type": "number", "span": [0, 50]}
@@ -189,6 +191,18 @@ def test_a_schema_survives_json() -> None:
     ]
     schema = schema_of({"subject": "letters", "attributes": columns}, source="x")
     assert Schema.model_validate(schema.model_dump(mode="json")) == schema
+
+
+@pytest.mark.parametrize("page", ["how-to/own-data.md", "how-to/your-data-formats.md"])
+def test_the_schemas_of_the_docs_load(page: str, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    schemas = [
+        block for block in re.findall(r"```yaml\n(.*?)```", text, re.S) if "attributes:" in block
+    ]
+    assert schemas or page != "how-to/own-data.md"
+    for block in schemas:
+        (tmp_path / "schema.yaml").write_text(block, encoding="utf-8")
+        assert load_schema(tmp_path / "schema.yaml").attributes
 
 
 @pytest.mark.parametrize(
