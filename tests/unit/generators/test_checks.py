@@ -375,7 +375,7 @@ def test_an_answer_has_the_stated_language_also_without_an_example(
     stated = RandomRequest(subject="letters", language=code)
     assert problem_of(right, stated) is None
     assert problem_of(wrong, stated) is Problem.WRONG_LANGUAGE
-    short = replace(stated, examples=("OK 12.", "…"))
+    short = replace(stated, examples=("12.", "…"))
     assert problem_of(wrong, short) is Problem.WRONG_LANGUAGE, "these examples show no language"
     assert problem_of(wrong, replace(stated, language="en")) is None, "English is only the default"
     assert problem_of(right, replace(stated, language="xx")) is None, "an unknown language"
