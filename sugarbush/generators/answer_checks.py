@@ -78,7 +78,7 @@ _ANNOUNCEMENTS = tuple(
         r"^(?:this|the) text (?:is about|describes|discusses|is in the format"
         r"|has been (?:modified|altered|rewritten))\b",
         r"^the \d+-word text\b",
-        r"^(?:natürlich|gerne|klar|selbstverständlich|claro|por supuesto|bien sûr|certo)"
+        r"^¡?(?:natürlich|gerne|klar|selbstverständlich|claro|por supuesto|bien sûr|certo)"
         r"\b[^\n]{0,100}:\s*(?:\n|$)",
         r"^(?:hier (?:ist|sind|folgt)|aquí (?:está|tienes|tiene)|voici|ecco|aqui está|hier is)\b"
         r"[^\n]{0,60}\b(?:texte?[ns]?|textos?|testo|tekst|beispiel|ejemplo|exemple|version|versión)\b"
