@@ -87,8 +87,8 @@ def notices(project: Project) -> Iterator[str]:
     encodes = any(method.facts.uses_encoder for method in settings.chosen)
     if encodes and language.partition("-")[0] != ENGLISH and settings.embedding.model == BUNDLED:
         yield (
-            f"the texts are in {language_name(language)}, but the bundled encoder learned English. "
-            "Votes and labels are coarser. Name a multilingual model of sentence-transformers in "
+            f"the bundled encoder learned English, and the texts are in {language_name(language)}. "
+            "For better votes and labels, name a multilingual model of sentence-transformers in "
             "embedding.model"
         )
 

@@ -6,8 +6,13 @@ The texts are invented. One corpus uses a pool, the other a language model behin
 from __future__ import annotations
 
 import csv
+import datetime
 import json
+import os
 import re
+import subprocess
+import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +27,11 @@ from sugarbush.data.schema import load_schema
 from sugarbush.generators.answer_checks import language
 from sugarbush.pipeline.project_in_folder import open_project
 from tests.integration.llm.server import KEY, MODEL, FaultServer, Reply, chosen, completion, running
+from tests.settings import ROOT
+from tests.unit.embedding.test_encode import save_transformer
 from tests.unit.pipeline.small_project import run_stages
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_encoder")]
+pytestmark = pytest.mark.slow
 COUNT, DONATED = 160, 24
 
 
@@ -85,14 +92,12 @@ SPANISH = Corpus(
 @pytest.fixture(autouse=True)
 def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("SUGARBUSH_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.chdir(tmp_path)
 
 
 def write(corpus: Corpus, path: Path, numbers: range) -> None:
     """Write a file as a spreadsheet of the country would: separated by semicolons."""
-    import datetime
-
     with path.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, delimiter=";")
         lines.writerow(corpus.columns)
@@ -127,18 +132,23 @@ def project(corpus: Corpus, folder: Path, *assignments: str) -> Path:
     schema.write_text(yaml.safe_dump(fields, allow_unicode=True), encoding="utf-8")
     changes = (
         "methods={mosaic: {candidates: 30, examples: 2}}", "release.texts=12",
-        "privacy.epsilon=4", "prepare.min_records=20", "embedding.model=bundled",
+        "privacy.epsilon=4", "privacy.cap=50", "prepare.min_records=20",
+        "prepare.accept_overlap=true",  # the texts are made of the same parts
         "evaluate.bootstrap=0", "initialise.length.words=30", *assignments,
     )  # fmt: skip
     write_settings(folder, changed_settings(folder, assignments=changes))
     return folder
 
 
-def checked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(folder)
-    done = CliRunner().invoke(app, ["check"])
-    assert done.exit_code == 0, done.output
-    return " ".join(done.output.split())
+def checked(folder: Path) -> str:
+    """Run `sugarbush check` as a user does, and return what it prints."""
+    command = [sys.executable, "-m", "sugarbush.cli.main", "check"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, text=True, capture_output=True, check=False
+    )
+    assert done.returncode in (0, 2), done.stdout + done.stderr
+    return " ".join((done.stdout + done.stderr).split())
 
 
 def released(folder: Path) -> list[dict[str, Any]]:
@@ -155,17 +165,20 @@ def assert_typed(rows: list[dict[str, Any]]) -> None:
     assert len({row["day"] for row in rows}) > 3
 
 
-def test_a_spanish_corpus_and_a_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spanish_corpus_a_pool_and_another_encoder(tmp_path: Path) -> None:
     write(SPANISH, Path("pool.csv"), range(1000, 1300))
     pool = f"[{{file: {tmp_path / 'pool.csv'}, text_column: {SPANISH.columns[0]}}}]"
+    save_transformer(tmp_path / "encoder", prefix="query: ", pooling="cls")
     folder = project(
-        SPANISH, tmp_path / "p", "generator.provider=pool", f"generator.pool.sources={pool}"
-    )
-    output = checked(folder, monkeypatch)
-    assert "the texts are in Spanish, but the bundled encoder learned English" in output
+        SPANISH, tmp_path / "p", "generator.provider=pool", f"generator.pool.sources={pool}",
+        f"embedding.model={tmp_path / 'encoder'}",
+    )  # fmt: skip
+    output = checked(folder)
+    assert "rehearsal" in output and "encoder ok" in output
+    assert "the bundled encoder" not in output
     rows = released(folder)
     assert_typed(rows)
-    assert {language(row["text"]) for row in rows} == {"es"}
+    assert "es" in (read := {language(row["text"]) for row in rows}) and read <= {"es", None}
     for row in rows:
         (said,) = map(int, re.findall(r"(\d) estrellas", row["text"]))
         if row["stars"] is not None and (said < 3) == (row["stars"] < 3):
@@ -182,8 +195,11 @@ def german(number: int, body: Any) -> Reply:
     opening, fault = chosen(body, GERMAN.openings, GERMAN.faults)
     said = f"Bestellt am {day[0]}. " if day else ""
     ending = f"Ich gebe {stars[0]} Sterne." if stars else "Danke."
-    order = sum(map(ord, json.dumps(body))) + number
-    return completion(f"{opening} {fault}, die Nummer ist {10000 + order}. {said}{ending}")
+    words = f"{opening} {fault}.".split()
+    digest = zlib.crc32(json.dumps(body).encode())
+    for place in range(4, len(words), 5):  # two letters share no run of eight words
+        words[place] += f" ({10000 + digest * place % 90000})"
+    return completion(f"{' '.join(words)} {said}{ending}")
 
 
 @pytest.fixture
@@ -192,9 +208,7 @@ def server() -> Iterator[FaultServer]:
         yield own
 
 
-def test_a_german_corpus_and_a_language_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: FaultServer
-) -> None:
+def test_a_german_corpus_and_a_language_model(tmp_path: Path, server: FaultServer) -> None:
     folder = project(
         GERMAN, tmp_path / "p", "generator.provider=openai",
         f"generator.openai.base_url='{server.base_url}'", f"generator.openai.model={MODEL}",
@@ -202,10 +216,11 @@ def test_a_german_corpus_and_a_language_model(
         "generator.openai.tokens_per_minute=1000000000",
     )  # fmt: skip
     assert load_schema(folder / "data/public/schema.yaml").language == "de"
-    checked(folder, monkeypatch)
+    output = checked(folder)
+    assert "the bundled encoder learned English, and the texts are in German" in output
     rows = released(folder)
     assert_typed(rows)
-    assert {language(row["text"]) for row in rows} == {"de"}
+    assert "de" in (read := {language(row["text"]) for row in rows}) and read <= {"de", None}
     prompts = [str(body["messages"][0]["content"]) for body in server.asked]
     first = [prompt for prompt in prompts if "Write one new text" in prompt]
     assert first and all("Write in German." in prompt for prompt in first)
