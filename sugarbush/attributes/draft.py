@@ -150,6 +150,8 @@ def _with_quantity(name: str, values: Sequence[object]) -> Attribute | None:
             numbers = [number for value in values if (number := read.number_of(value)) is not None]
         except CellError:
             continue
+        if not numbers:
+            return None
         low, high = min(numbers), max(numbers)
         quartiles = np.quantile(numbers, [0.25, 0.5, 0.75]).tolist()
         rounded = map(round, quartiles) if kind.is_time else (float(f"{q:.2g}") for q in quartiles)

@@ -36,8 +36,7 @@ def draw_values(
     not change.
     """
     kept = np.full(codes.shape, np.nan) if fixed is None else fixed
-    everything = np.arange(len(codes))
-    values = _drawn(schema, codes, kept, shares(0, everything))
+    values = _drawn(schema, codes, kept, shares(0, np.arange(len(codes))))
     broken = broken_rows(schema, codes, values)
     hopeless = _hopeless(schema, codes) if broken.any() else broken
     for attempt in range(1, tries):

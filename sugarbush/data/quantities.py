@@ -194,13 +194,13 @@ class Quantity:
         are equally likely for a uniform `share`."""
         first, last = self.ranges[code]
         point = first + int(share * (last - first + 1))
-        return point / self._scale
+        return min(point, last) / self._scale
 
     def draw(self, codes: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a value for each code, (n,). NaN for a code that is no bin."""
         ranges = np.array([*self.ranges, (0, 0), (0, 0)], dtype=np.int64)
         first, last = ranges[codes].T  # code -1 and the bucket have the last rows
-        points = first + np.floor(shares * (last - first + 1))
+        points = np.minimum(first + np.floor(shares * (last - first + 1)), last)
         inside = (codes >= 0) & (codes < len(self.ranges))
         return np.where(inside, points / self._scale, np.nan)
 
