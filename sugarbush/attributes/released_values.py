@@ -21,10 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.drawn_values import draw_values
+from sugarbush.data.quantities import Quantity
 from sugarbush.data.schema import Schema
 from sugarbush.randomness import hash_share
 
 Floats = NDArray[np.float64]
+
+_EQUAL = 1e-9  # numbers are rounded to at most 9 decimals
 
 
 def released_values(
@@ -55,7 +58,7 @@ def released_values(
             numbers = np.array(quantity.numbers_in(texts[int(row)]), dtype=np.float64)
             numbers = np.unique(quantity.on_grid(numbers))
             numbers = numbers[quantity.contains(codes[row, place], numbers)]
-            if inside[row] and (np.abs(numbers - requested_values[row]) < 1e-9).any():
+            if inside[row] and (np.abs(numbers - requested_values[row]) < _EQUAL).any():
                 stated[row, place] = requested_values[row]
             elif len(numbers) == 1:
                 stated[row, place] = numbers[0]
@@ -75,6 +78,18 @@ def released_values(
             fixed=stated[again],
         )
     return values, broken
+
+
+def states_value(quantity: Quantity, texts: Sequence[str], values: Floats) -> NDArray[np.bool_]:
+    """Return whether each text (n) states its value in `values` (n,). NaN is never stated."""
+    return np.array(
+        [
+            not np.isnan(value)
+            and any(abs(number - value) < _EQUAL for number in quantity.numbers_in(text))
+            for text, value in zip(texts, values.tolist(), strict=True)
+        ],
+        dtype=bool,
+    )
 
 
 def _share(number: int, name: str, attempt: int) -> float:

@@ -174,7 +174,9 @@ class PartsMethod(OneStageMethod):
             return first, answers
         indices = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=int)
         codes = targets.codes[indices]
-        labels = reader.read([str(answers[i].text) for i in indices], codes)
+        labels = reader.read(
+            [str(answers[i].text) for i in indices], codes, targets.values[indices]
+        )
         missed = contradicted(
             codes,
             labels.codes,

@@ -24,7 +24,7 @@ def with_labels(final: FinalSet, reader: LabelReader) -> tuple[FinalSet, Labels]
     """
     while True:
         texts = final.lineage.final
-        labels = reader.read(texts.texts, texts.codes)
+        labels = reader.read(texts.texts, texts.codes, texts.values)
         _, broken = values_of_texts(texts, reader.schema, labels)
         if not broken.any():
             return final, labels

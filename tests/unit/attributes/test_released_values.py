@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.attributes.reader import LabelReader
 from sugarbush.attributes.released_values import released_values
 from sugarbush.data.schema import Schema, schema_of
 
@@ -103,3 +106,23 @@ def test_a_broken_rule_is_repaired_by_new_values_but_not_by_another_text() -> No
         assert broken.tolist() == [False, False, True], "2 stars are never at least 4"
         assert values[0, 0] >= values[0, 1]
         assert values[1].tolist() == [2, 2]
+
+
+def test_a_text_that_states_the_requested_value_has_its_bin() -> None:
+    """The classifier sees no numbers, so it reads the bin that most examples have."""
+    words = ["lamp", "chair", "desk"]
+    examples = [f"fine {word} {n}" for n in range(8) for word in words]
+    codes = np.array([[n % 3] for n, _ in enumerate(examples)])
+
+    def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = [[word in text for word in words] for text in texts]
+        return np.array(rows, dtype=np.float32)
+
+    reader = LabelReader(schema=schema(), embed=embed, examples=examples, codes=codes)
+    texts = ["a lamp, 5 stars", "a lamp, many stars"] * 20
+    requested, values = np.full((40, 1), 2), np.full((40, 1), 5.0)
+    labels = reader.read(texts, requested, values)
+    assert labels.codes[:, 0].tolist() == [2, 0] * 20
+    assert (labels.confidence[::2, 0] > 0.9).all()
+    old = replace(reader, requests_tell=False).read(texts, requested, values)
+    assert old.codes[:, 0].tolist() == [0, 0] * 20, "the texts of a pool are older"
