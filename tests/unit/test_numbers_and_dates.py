@@ -9,13 +9,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 import sugarbush as sb
+from sugarbush.data.schema import schema_of
 from sugarbush.errors import InputError, ParamsError
+from sugarbush.evolution.targets import targets_by_rows
 from sugarbush.generators.interface import Answer, GeneratorSettings
+from sugarbush.randomness import public_rng
 from sugarbush.registry import GENERATORS
 from tests.publication import COMPLETE
 from tests.unit.publication.test_dataset_folder import run_in_process
@@ -214,8 +218,12 @@ def test_a_wrong_cell_is_named_by_row_and_column(
     assert len(texts) == 299 and COLUMNS["message"][16] not in texts
 
 
-def test_rules_that_no_row_of_the_table_obeys_are_refused_before_texts(tmp_path: Path) -> None:
+def test_rules_that_no_row_of_the_table_obeys_are_refused() -> None:
     late = {"name": "opened", "column": "opened", "bins": ["2024-12-01"], "span": SPAN["span"]}
-    schema = {"subject": "x", "rules": ["opened >= '2024-12-01'"], "attributes": [late]}
+    fields = {"subject": "x", "rules": ["opened >= '2024-12-01'"], "attributes": [late]}
+    schema = schema_of(fields, source="x")
+    rows = np.array([[0], [1], [0]])
+    targets = targets_by_rows(4, rows, schema, rng=public_rng(1))
+    assert targets.codes[:, 0].tolist() == [1] * 4, "rows that cannot obey are not requested"
     with pytest.raises(ParamsError, match="no row of the DP table can obey the rules"):
-        release(tmp_path, schema=schema)
+        targets_by_rows(4, rows[::2], schema, rng=public_rng(1))
