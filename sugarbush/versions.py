@@ -4,11 +4,13 @@ Increase a version if a change gives another result for equal settings and input
 older version are then drawn and charged again.
 """
 
-EXTRACTION = 2  # 2: case and spaces around a listed value do not matter
+# 2: case and spaces around a listed value do not matter
+# 3: keywords match inside scripts without spaces; numbers and dates of a type
+EXTRACTION = 3
 METADATA = 3
 EVOLUTION = 1
 TRAINING = 1
 GENERATION = 1
 CRT = 4
-PROFILE = 1
+PROFILE = 2  # 2: in scripts without spaces, a character is a word
 FIGURES = 1

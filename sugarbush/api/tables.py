@@ -14,12 +14,13 @@ from pydantic import ValidationError
 from sugarbush.api.ledgers import open_session
 from sugarbush.api.schemas import SchemaLike, open_schema
 from sugarbush.arguments import ArrowFrame, names_arguments, pandas_frame, require_promise
+from sugarbush.data.drawn_values import draw_values
 from sugarbush.data.reading import require_column
 from sugarbush.data.records import as_text
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError, ParamsError, SchemaError
 from sugarbush.evolution.starts import LABELS, METADATA
-from sugarbush.pipeline.released import values_of
+from sugarbush.pipeline.released import frame_of_values, values_of
 from sugarbush.privacy.budget import BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.mechanisms import noisy_histogram
@@ -48,11 +49,15 @@ def dp_table(
     ledger of `dataset` before any noise is drawn. Each attribute of `schema` is read from its
     `column` of the frame, which contains the values as they are, such as texts or numbers. The
     result has one column per attribute, with values of `Attribute.domain`, and its number of rows
-    is a DP estimate. The ledger cannot recognise the same table under another `dataset` name,
-    because a table has no fingerprint. Raises SchemaError for an attribute without a column, and if
-    no row has one of the values of an attribute. Raises ParamsError for an engine that is not
-    installed, and InputError for a missing column. Also raises BudgetExceededError. Errors are
-    raised before the charge. Source: McKenna et al. 2022, "AIM";
+    is a DP estimate. A column is numeric if all listed values are numbers. An attribute with a type
+    has numbers or dates, uniform in the bins. Rows that cannot obey the rules of the schema are
+    left out, and `attrs["rows_that_broke_a_rule"]` is their number. The ledger cannot recognise the
+    same table under another `dataset` name, because a table has no fingerprint.
+
+    Raises SchemaError for an attribute without a column, and if no row has one of the values of an
+    attribute. Raises ParamsError for an engine that is not installed, and InputError for a missing
+    column and for a cell that is no number or date of its attribute's type. Also raises
+    BudgetExceededError. Errors are raised before the charge. Source: McKenna et al. 2022, "AIM";
     `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
@@ -88,7 +93,18 @@ def dp_table(
         session=session,
         rng=public_rng(seed, "table"),
     )
-    return table.rows.map(lambda rows: pd.DataFrame(values_of(rows, own)))
+    return table.rows.map(lambda rows: _values(rows, own, seed=seed))
+
+
+def _values(rows: NDArray[np.int64], schema: Schema, *, seed: int) -> pd.DataFrame:
+    """Return released rows of codes as values, without the rows that break a rule."""
+    rng = public_rng(seed, "values")
+    values, broken = draw_values(
+        schema, rows, shares=lambda attempt, again: rng.random((len(again), len(schema.names)))
+    )
+    frame = frame_of_values(values_of(rows[~broken], schema, numbers=values[~broken]))
+    frame.attrs["rows_that_broke_a_rule"] = int(broken.sum())
+    return frame
 
 
 @names_arguments
@@ -183,7 +199,14 @@ def _table_codes(frame: pd.DataFrame, schema: Schema) -> NDArray[np.int64]:
         values = frame[column]
         if isinstance(values, pd.DataFrame):
             raise InputError(f"the frame has two columns with the name '{column}'")
-        codes[:, place] = [attribute.code(as_text(value)) for value in values]
+        cells = [as_text(value) for value in values]
+        codes[:, place] = [attribute.code(cell) for cell in cells]
+        problems = ((n, p) for n, cell in enumerate(cells, 1) if (p := attribute.problem(cell)))
+        if (problem := next(problems, None)) is not None:
+            raise InputError(
+                f"the frame, row {problem[0]}: column '{column}' {problem[1]} (attribute "
+                f"'{attribute.name}')"
+            )
         if len(frame) and (codes[:, place] == len(attribute.domain) - 1).all():
             raise SchemaError(
                 f"attribute '{attribute.name}': no row of column '{column}' has one of its values, "

@@ -9,21 +9,24 @@ columns of the private file become comments, which the person completes.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import yaml
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from sklearn.metrics import silhouette_score
 
 from sugarbush.attributes.placeholders import VALUES
+from sugarbush.data.quantities import CellError, Kind, Quantity
 from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
 from sugarbush.errors import SchemaError
 from sugarbush.generators.interface import Embed
+from sugarbush.languages import ENGLISH, MORE_STOP_WORDS, count_words
 from sugarbush.randomness import seed_of
 
 _MOST_VALUES: Final = 30  # a column with more distinct values is not an attribute
@@ -40,7 +43,7 @@ _HEAD: Final = """\
 """
 _UNKNOWN: Final = """\
 # The private file has the columns below. Their values were not read. To use a column, list its
-# possible values (or `bins: [2, 4]` for numbers), and remove the marks '#'.
+# possible values (for numbers and dates `bins`, `type` and `span`), and remove the marks '#'.
 """
 
 
@@ -81,7 +84,7 @@ def draft_lengths(texts: Sequence[str]) -> tuple[int, ...]:
     >>> draft_lengths(["a b", "a b c", "a b c d e f g h"] * 5)
     (2, 3, 8)
     """
-    counts = [len(text.split()) for text in texts]
+    counts = [count_words(text) for text in texts]
     quantiles = np.quantile(counts, (0.1, 0.3, 0.5, 0.7, 0.9), method="nearest")
     return tuple(sorted({max(1, int(count)) for count in quantiles}))
 
@@ -90,6 +93,7 @@ def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
     """Return the schema as YAML for `load_schema`, with a comment for each unknown column."""
     fields: dict[str, Any] = {
         "subject": schema.subject,
+        **({"language": schema.language} if schema.language != ENGLISH else {}),
         "attributes": [
             {
                 name: value
@@ -132,20 +136,39 @@ def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
         return Attribute(
             name=attribute_name(name), values=common, column=name, other=free_word("other", common)
         )
-    edges = _edges(present)
-    return Attribute(name=attribute_name(name), column=name, bins=edges) if edges else None
+    return _with_quantity(name, present)
 
 
-def _edges(values: Sequence[object]) -> tuple[float, ...]:
-    """Return the quartiles with two significant digits, or () if a value is not a finite number."""
-    try:
-        numbers = np.array([float(str(value)) for value in values])
-    except ValueError:
-        return ()
-    if not np.isfinite(numbers).all():
-        return ()
-    quartiles = np.quantile(numbers, [0.25, 0.5, 0.75])
-    return tuple(sorted({float(f"{edge:.2g}") for edge in quartiles}))
+def _with_quantity(name: str, values: Sequence[object]) -> Attribute | None:
+    """Return an attribute with the quartiles as bins, or None if a value is no number or date.
+
+    The span is that of the donated values, which are public.
+    """
+    for kind in (Kind.INTEGER, Kind.NUMBER, Kind.DATE):
+        read = Quantity(kind=kind, edges=(0,), low=0, high=0)
+        try:
+            numbers = [number for value in values if (number := read.number_of(value)) is not None]
+        except CellError:
+            continue
+        if not numbers:
+            return None
+        low, high = min(numbers), max(numbers)
+        quartiles = np.quantile(numbers, [0.25, 0.5, 0.75]).tolist()
+        rounded = map(round, quartiles) if kind.is_time else (float(f"{q:.2g}") for q in quartiles)
+        edges = sorted({edge for edge in rounded if low < edge <= high})
+        if not edges:
+            return None
+        shown: Callable[[float], object] = read.spelled if kind.is_time else float
+        return Attribute.model_validate(
+            {
+                "name": attribute_name(name),
+                "column": name,
+                "bins": [shown(edge) for edge in edges],
+                "type": kind,
+                "span": [shown(low), shown(high)],
+            }
+        )
+    return None
 
 
 def _topics(texts: Sequence[str], *, subject: str, embed: Embed, seed: int) -> Attribute | None:
@@ -190,7 +213,9 @@ def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list
     Source: Grootendorst 2022, Eq. 2.
     """
     vectorizer = CountVectorizer(
-        stop_words="english", ngram_range=(1, 2), token_pattern=r"(?u)\b[^\W\d_]{3,}\b"
+        stop_words=sorted(ENGLISH_STOP_WORDS | MORE_STOP_WORDS),
+        ngram_range=(1, 2),
+        token_pattern=r"(?u)\b[^\W\d_]{3,}\b",
     )
     try:
         counts = vectorizer.fit_transform(texts)
@@ -224,8 +249,12 @@ def attribute_name(column: str) -> str:
 
     >>> attribute_name("Date (UTC)"), attribute_name("2nd line")
     ('date_utc', 'column_2nd_line')
+    >>> attribute_name("Größe")
+    'grosse'
     """
-    cleaned = re.sub(r"\W+", "_", column, flags=re.ASCII).strip("_").lower()[:64]
+    plain = unicodedata.normalize("NFKD", column.replace("ß", "ss"))
+    plain = "".join(character for character in plain if not unicodedata.combining(character))
+    cleaned = re.sub(r"\W+", "_", plain, flags=re.ASCII).strip("_").lower()[:64]
     return cleaned if cleaned and not cleaned[0].isdigit() else f"column_{cleaned}"[:64]
 
 

@@ -23,6 +23,7 @@ from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import InvariantError
 from sugarbush.generators.interface import Embed
+from sugarbush.languages import UNSPACED
 
 
 def extract_codes(
@@ -88,4 +89,6 @@ def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
     if not spelled:
         return None
     alternatives = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in reversed(spelled))
-    return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
+    # Between characters of a script without spaces, every position may end a word.
+    before, after = rf"(?:(?<!\w)|(?<=[{UNSPACED}]))", rf"(?:(?!\w)|(?=[{UNSPACED}]))"
+    return re.compile(rf"{before}(?:{alternatives}){after}", re.IGNORECASE)

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.extract import by_keywords
+from sugarbush.attributes.released_values import states_value
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.interface import Embed
@@ -144,8 +145,17 @@ class LabelReader:
             for column, attribute in enumerate(self.schema.attributes)
         )
 
-    def read(self, texts: Sequence[str], requested: NDArray[np.int64]) -> Labels:
-        """Return the labels of `texts` (n). `requested` (n, d) are the requested codes, or -1."""
+    def read(
+        self,
+        texts: Sequence[str],
+        requested: NDArray[np.int64],
+        values: NDArray[np.float64] | None = None,
+    ) -> Labels:
+        """Return the labels of `texts` (n). `requested` (n, d) are the requested codes, or -1.
+
+        `values` (n, d) are the numbers and dates that the prompts showed, or NaN. A text that
+        states this value has its bin, unless texts are older than the requests.
+        """
         n, schema = len(texts), self.schema
         codes = np.full((n, len(schema.names)), UNREAD, dtype=np.int64)
         confidence = np.full(codes.shape, np.nan)
@@ -187,6 +197,10 @@ class LabelReader:
                     share = obeyed + (1 - obeyed) * chance
                 else:
                     share = quality.share_of(share, values=len(attribute.domain) - 1)
+            if values is not None and attribute.quantity is not None and self.requests_tell:
+                states = states_value(attribute.quantity, texts, values[:, column]) & asked
+                likely[states] = (1 - _MOST_AGREEMENT) / likely.shape[1]
+                likely[states, requested_codes[states]] += _MOST_AGREEMENT
             codes[:, column] = likely.argmax(axis=1)
             confidence[:, column] = likely.max(axis=1)
             if quality is None:  # a reader that finds nothing says `other`

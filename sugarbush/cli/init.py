@@ -6,7 +6,8 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from sugarbush.data.remote import SQLITE, Source, source_of
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import FailureError, ParamsError, SchemaError
+from sugarbush.languages import ENGLISH, language_code
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name
@@ -219,6 +221,7 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
     the donated file is the private file."""
     subject = user_data.subject or SUBJECT
     attributes: tuple[Attribute, ...] = ()
+    language = ENGLISH
     if user_data.donated is not None:
         private = user_data.local_path
         if private is not None and user_data.donated.resolve() == private.resolve():
@@ -227,6 +230,7 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
             )
         settings = params.prepare.model_copy(update={"donated": str(user_data.donated)})
         texts, values = donated_examples(Path(), settings)
+        language = _language_of(texts)
         with (
             tempfile.TemporaryDirectory() as cache,
             suppress(SchemaError),
@@ -239,11 +243,19 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
                 embed=encoder.encode,
                 seed=_SEED,
             ).attributes
-    schema = Schema(subject=subject, attributes=attributes or (TONE,))
+    schema = Schema(subject=subject, language=language, attributes=attributes or (TONE,))
     named_columns = {attribute.column for attribute in schema.attributes} | set(user_data.required)
     public = user_data.declared if user_data.has_keys else (*columns, *user_data.declared)
     unknown = [name for name in dict.fromkeys(public) if name not in named_columns]
     return schema_yaml(schema, unknown_columns=unknown)
+
+
+def _language_of(texts: Sequence[str]) -> str:
+    """Return the code of the language of most donated texts, or English if there is none."""
+    from sugarbush.profiling.style import language
+
+    (name, count), *_ = Counter(map(language, texts)).most_common(1) or [("", 0)]
+    return language_code(name) or ENGLISH if 2 * count > len(texts) else ENGLISH
 
 
 def _path_setting(file: Path, folder: Path) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sugarbush.languages import count_words
+
 _TOKENS_PER_WORD = 2.2  # of long words and names, in a vocabulary of English
 _STEP = 32  # max_tokens is a multiple
 _PROMPT_WORDS = 60  # donated examples in a prompt have about this many words together
@@ -51,7 +53,7 @@ def tokens_for(texts: Sequence[str]) -> int:
     >>> tokens_for(["word " * 13] * 50), tokens_for(["word " * 100] * 50)
     (64, 224)
     """
-    return tokens_for_words(float(np.quantile([len(text.split()) for text in texts], 0.95)))
+    return tokens_for_words(float(np.quantile([count_words(text) for text in texts], 0.95)))
 
 
 def tokens_for_words(words: float) -> int:
@@ -65,6 +67,6 @@ def examples_for(texts: Sequence[str]) -> int:
     >>> examples_for(["word " * 13] * 50), examples_for(["word " * 100] * 50)
     (5, 2)
     """
-    usual = float(np.median([len(text.split()) for text in texts]))
+    usual = float(np.median([count_words(text) for text in texts]))
     count = round(_PROMPT_WORDS / max(usual, 1.0))
     return min(max(count, _FEWEST_EXAMPLES), _MOST_EXAMPLES)

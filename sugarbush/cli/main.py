@@ -280,14 +280,22 @@ def publish(
         str | None,
         typer.Option(help="Also upload the folder: hf://org/name or s3://bucket/folder."),
     ] = None,
+    ask: Annotated[
+        bool,
+        typer.Option(
+            "--ask", help="First ask on the terminal for the settings `publication`; Enter skips."
+        ),
+    ] = False,
 ) -> None:
     """Write the finished release as a dataset folder, with its card and a registry record.
 
     The folder opens with `datasets.load_dataset`. It contains only what the card covers. The
     settings `publication` must be complete. A card that is older than the ledger is refused.
     """
-    from sugarbush.cli import publishing
+    from sugarbush.cli import publishing, questions
 
+    if ask:
+        questions.ask_publication(BASE, Console())
     publishing.publish_release(BASE, folder, another=another, to=to, console=Console())
 
 

@@ -66,7 +66,8 @@ def usable(
                     f"{source}, row {row.number}: column '{name}' has a number that is too large "
                     f"for its type. Save the column as text (setting {setting})"
                 )
-        if (problem := row.problem or _problem(row, params, columns)) is not None:
+        problem = row.problem or _problem(row, params, columns) or _problem_of_value(row, schema)
+        if problem is not None:
             bad.setdefault(problem, []).append(row.number)
             continue
         text, user_column = row.fields[params.text_column], row.fields.get(params.user_column or "")
@@ -103,6 +104,19 @@ def _problem(row: Row, params: PrepareSettings, columns: Sequence[str]) -> str |
         if is_half(as_text(row.fields.get(column)) or ""):
             return f"column '{column}' contains half a character (a lone surrogate)"
     return _problem_of_text(cell, params)
+
+
+def _problem_of_value(row: Row, schema: Schema) -> str | None:
+    """Return what is wrong with a cell of an attribute with numbers or dates, or None."""
+    for attribute in schema.attributes:
+        if attribute.quantity is not None and attribute.column is not None:
+            problem = attribute.problem(as_text(row.fields.get(attribute.column)))
+            if problem is not None:
+                return (
+                    f"column '{attribute.column}' {problem} (attribute '{attribute.name}', whose "
+                    "`missing` lists words for no value)"
+                )
+    return None
 
 
 def _problem_of_user(cell: Any, column: str) -> str | None:

@@ -12,6 +12,15 @@ A schema is a YAML file. The author of the file must not look at the private tex
       - name: stars
         column: stars
         bins: [2, 4]                        # numbers: below 2, 2 to below 4, 4 and above
+      - name: price
+        column: price
+        bins: [20, 50]
+        type: number                        # the release has a number in the bin, not the bin
+        span: [0, 200]                      # ends of the first and the last bin
+      - name: opened
+        column: opened_on
+        bins: [2024-04-01, 2024-07-01]      # dates
+        span: [2024-01-01, 2024-12-31]
       - name: region
         column: state
         groups: {west: [CA, OR, WA], east: [NY, MA]}      # several raw values under one name
@@ -25,6 +34,9 @@ A schema is a YAML file. The author of the file must not look at the private tex
         values: [settled, open]
         source: llm                         # read by the endpoint in extract_metadata.llm
 
+The released numbers and dates obey `rules`, such as `rules: ["closed >= opened"]` (see
+`sugarbush.data.rules`).
+
 The domain of an attribute is public. The domain contains the values in order, then one bucket for
 any other value. The default name of the bucket is `other`.
 """
@@ -35,6 +47,7 @@ import bisect
 import difflib
 import itertools
 import math
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +56,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 
+from sugarbush.data.quantities import (
+    CellError,
+    Edge,
+    Kind,
+    Quantity,
+    as_edge,
+    decimals_for,
+    kind_of,
+    number_of_edge,
+    number_text,
+)
+from sugarbush.data.rules import Column, Rule
 from sugarbush.errors import SchemaError
+from sugarbush.languages import CODE, ENGLISH
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -90,7 +116,12 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     values: tuple[str, ...] = ()
     other: str = "other"
     column: str | None = None
-    bins: tuple[float, ...] | None = None
+    bins: tuple[Edge, ...] | None = None
+    type: Kind | None = None
+    span: tuple[Edge, Edge] | None = None
+    decimals: Annotated[int, Field(ge=0, le=9)] | None = None
+    format: str | None = None
+    missing: tuple[str, ...] = ()
     groups: dict[str, tuple[str, ...]] | None = None
     keywords: dict[str, tuple[str, ...]] | None = None
     zero_shot: dict[str, tuple[str, ...]] | None = None
@@ -102,8 +133,14 @@ class Attribute(BaseModel, metaclass=_SchemaType):
         """Convert values to text, because YAML reads 5 and 2020-01-01 as other types."""
         if isinstance(fields, dict):
             fields = dict(fields)
-            if isinstance(fields.get("values"), list | tuple):
-                fields["values"] = [_as_text(v) for v in fields["values"]]
+            for name in ("values", "missing"):
+                if isinstance(fields.get(name), list | tuple):
+                    fields[name] = [_as_text(v) for v in fields[name]]
+            for name in ("bins", "span"):
+                if isinstance(fields.get(name), list | tuple):
+                    fields[name] = [as_edge(v) for v in fields[name]]
+                    if not all(isinstance(v, int | float | date) for v in fields[name]):
+                        raise ValueError(f"{name} must contain numbers or dates")
             for source in ("keywords", "zero_shot", "groups"):
                 if isinstance(fields.get(source), dict):
                     fields[source] = {
@@ -121,12 +158,11 @@ class Attribute(BaseModel, metaclass=_SchemaType):
         if self.bins is not None:
             if self.column is None or self.values:
                 raise ValueError("bins needs a column and no values")
-            if not self.bins or list(self.bins) != sorted(set(self.bins)):
-                raise ValueError("bins must be a list of increasing numbers")
-            if not all(math.isfinite(edge) for edge in self.bins):
-                raise ValueError("bins must be finite numbers")
+            self._check_bins(self.bins)
         elif not self.values:
             raise ValueError("values is empty. List the public values of the attribute")
+        elif strange := [n for n in ("type", "span", "decimals", "format") if getattr(self, n)]:
+            raise ValueError(f"{strange[0]} needs bins")
         if any(not value.strip() for value in self.values):
             raise ValueError("values contains an empty value")
         repeated = {v for v in self.values if self.values.count(v) > 1}
@@ -144,6 +180,74 @@ class Attribute(BaseModel, metaclass=_SchemaType):
                 raise ValueError("zero_shot lacks a description of " + ", ".join(missing))
         return self
 
+    def _check_bins(self, bins: tuple[Edge, ...]) -> None:
+        bounds = (*bins, *(self.span or ()))
+        if len({_zone_kind(bound) for bound in bounds}) > 1:
+            raise ValueError("bins and span must be all numbers, all dates, or all datetimes")
+        edges = self._numbers_of(bins)
+        if not edges or list(edges) != sorted(set(edges)):
+            raise ValueError("bins must be a list of increasing numbers or dates")
+        if not all(map(math.isfinite, self._numbers_of(bounds))):
+            raise ValueError("bins must be finite numbers")
+        if self.kind is None:
+            if named := [n for n in ("span", "decimals", "format") if getattr(self, n) is not None]:
+                raise ValueError(f"{named[0]} needs type: integer, number, date or datetime")
+            if self.missing:
+                raise ValueError("missing needs type: integer, number, date or datetime")
+            return
+        if self.kind.is_time != (kind_of(bins) is not None):
+            raise ValueError(f"type: {self.kind} does not fit the edges in bins")
+        if self.span is None:
+            raise ValueError(
+                f"a {self.kind} needs span: [low, high], the ends of the first and the last bin"
+            )
+        low, high = self._numbers_of(self.span)
+        if not low < edges[0] or not edges[-1] <= high:
+            raise ValueError("span must begin below the first edge and end at or above the last")
+        if self.decimals is not None and self.kind is not Kind.NUMBER:
+            raise ValueError("decimals needs type: number")
+        if self.format is not None and not self.kind.is_time:
+            raise ValueError("format needs dates in bins")
+        quantity = self.quantity
+        assert quantity is not None
+        empty = [n for n, (first, last) in enumerate(quantity.ranges) if last < first]
+        if empty:
+            raise ValueError(f"the bin '{self.domain[empty[0]]}' contains no value of its type")
+
+    @cached_property
+    def kind(self) -> Kind | None:
+        """The kind of the values in the bins, or None if the bins themselves are the values."""
+        return self.type or kind_of(self.bins or ())
+
+    @cached_property
+    def quantity(self) -> Quantity | None:
+        """The numbers or dates in the bins, or None if the bins themselves are the values."""
+        if self.bins is None or self.span is None or self.kind is None:
+            return None
+        edges, (low, high) = self._numbers_of(self.bins), self._numbers_of(self.span)
+        return Quantity(
+            kind=self.kind,
+            edges=edges,
+            low=low,
+            high=high,
+            decimals=decimals_for((low, *edges, high)) if self.decimals is None else self.decimals,
+            format=self.format,
+            zoned=isinstance(self.bins[0], datetime) and self.bins[0].tzinfo is not None,
+        )
+
+    def _numbers_of(self, bounds: tuple[Edge, ...]) -> tuple[float, ...]:
+        return tuple(number_of_edge(bound, self.kind) for bound in bounds)
+
+    def problem(self, cell: object) -> str | None:
+        """Return what is wrong with a cell of an attribute with a type, or None."""
+        if self.quantity is None or _as_text(cell) in self.missing:
+            return None
+        try:
+            self.quantity.number_of(cell)
+        except CellError as error:
+            return str(error)
+        return None
+
     def _check_groups(self, groups: dict[str, tuple[str, ...]]) -> None:
         if self.column is None or self.bins is not None or set(groups) != set(self.values):
             raise ValueError("groups needs a column, no bins, and one entry for each value")
@@ -159,7 +263,18 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     @cached_property
     def domain(self) -> tuple[str, ...]:
         """All values of the attribute. The last entry is the bucket for all other values."""
-        return (*(self.values if self.bins is None else _bin_labels(self.bins)), self.other)
+        return (*(self.values if self.bins is None else self._bin_labels(self.bins)), self.other)
+
+    def _bin_labels(self, bins: tuple[Edge, ...]) -> tuple[str, ...]:
+        if self.quantity is not None:
+            return self.quantity.labels()
+        texts = [number_text(edge) for edge in self._edges]
+        between = [f"{a} to below {b}" for a, b in itertools.pairwise(texts)]
+        return (f"below {texts[0]}", *between, f"{texts[-1]} and above")
+
+    @cached_property
+    def _edges(self) -> tuple[float, ...]:
+        return self._numbers_of(self.bins or ())
 
     @cached_property
     def _codes(self) -> dict[str, int]:
@@ -185,12 +300,18 @@ class Attribute(BaseModel, metaclass=_SchemaType):
         bucket = len(self.domain) - 1
         if value is None:
             return bucket
+        if self.quantity is not None:
+            try:
+                read = None if _as_text(value) in self.missing else self.quantity.number_of(value)
+            except CellError:
+                return bucket
+            return bucket if read is None else self.quantity.bin_of(read)
         if self.bins is not None:
             try:
                 number = float(value)  # type: ignore[arg-type]
             except (TypeError, ValueError, OverflowError):
                 return bucket
-            return bucket if math.isnan(number) else bisect.bisect_right(self.bins, number)
+            return bucket if math.isnan(number) else bisect.bisect_right(self._edges, number)
         text = _as_text(value)
         exact = self._codes.get(text)
         return self._loose_codes.get(_loose(text), bucket) if exact is None else exact
@@ -242,6 +363,8 @@ class Schema(BaseModel, metaclass=_SchemaType):
 
     subject: str = Field(min_length=1)
     style: str = Field(default="", max_length=1000)
+    language: Annotated[str, Field(pattern=CODE)] = ENGLISH
+    rules: tuple[str, ...] = ()
     attributes: tuple[Attribute, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -254,7 +377,31 @@ class Schema(BaseModel, metaclass=_SchemaType):
             raise ValueError(
                 "columns of a release have these names or beginnings: " + ", ".join(taken)
             )
+        if impossible := next((r.text for r in self.checked_rules if not r.is_possible), None):
+            raise ValueError(f"no row can obey the rule '{impossible}'. Compare it with the spans")
         return self
+
+    @cached_property
+    def checked_rules(self) -> tuple[Rule, ...]:
+        """The rules of `rules`. Raises ValueError for a text that is no rule."""
+        columns = {}
+        for attribute in self.attributes:
+            if (quantity := attribute.quantity) is not None:
+                columns[attribute.name] = Column(
+                    kind=quantity.kind,
+                    low=quantity.low,
+                    high=quantity.high,
+                    rounding=0.5 * 10**-quantity.decimals if quantity.kind is Kind.NUMBER else 0.0,
+                )
+            elif (numbers := attribute.numbers) is not None:
+                low, high = min(numbers), max(numbers)
+                columns[attribute.name] = Column(kind=Kind.NUMBER, low=low, high=high)
+        return tuple(Rule(text, columns) for text in self.rules)
+
+    @property
+    def has_quantities(self) -> bool:
+        """Whether a released column has numbers or dates of bins."""
+        return any(attribute.quantity is not None for attribute in self.attributes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -334,10 +481,9 @@ def _meant(name: str) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
-    texts = [f"{edge:g}" for edge in edges]
-    between = [f"{a} to below {b}" for a, b in itertools.pairwise(texts)]
-    return (f"below {texts[0]}", *between, f"{texts[-1]} and above")
+def _zone_kind(edge: Edge) -> tuple[Kind | None, bool]:
+    """Return the kind of an edge, and whether it has a time zone."""
+    return kind_of((edge,)), isinstance(edge, datetime) and edge.tzinfo is not None
 
 
 def spelling(value: object) -> str:

@@ -272,6 +272,7 @@ def _load(folder: Path) -> Transformer | _WholeTexts:
             dim=int(network.get_embedding_dimension() or 0),
             most_tokens=network.tokenizer.model_max_length,
             alone=device == "cpu",
+            prefix=network.prompts.get(network.default_prompt_name) or "",
         )
         if model.agrees_with_library():
             return model

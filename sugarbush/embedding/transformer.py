@@ -40,7 +40,8 @@ _SAME_COSINE = 0.999
 
 @dataclass(frozen=True)
 class Transformer:
-    """A transformer that reads token ids. `alone`: whether the reference shape is a single text."""
+    """A transformer that reads token ids. `alone`: whether the reference shape is a single text.
+    `prefix` is the text that the model's own settings put before each text, such as "query: "."""
 
     network: Any
     tokenizer: Any
@@ -48,6 +49,7 @@ class Transformer:
     dim: int
     most_tokens: int
     alone: bool
+    prefix: str = ""
     # whether a shape (rows, tokens) passed the test
     tested: dict[tuple[int, int], bool] = field(default_factory=dict, repr=False)
 
@@ -145,7 +147,7 @@ class Transformer:
         characters = _CHARACTERS_PER_TOKEN * max_tokens
         while open_places:
             encoded = self.tokenizer(
-                [well_formed(texts[i][:characters]) for i in open_places],
+                [self.prefix + well_formed(texts[i][:characters]) for i in open_places],
                 truncation=True,
                 max_length=size,
                 return_overflowing_tokens=most > 1,

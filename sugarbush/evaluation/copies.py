@@ -18,6 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation.bootstrap import mean_interval
 from sugarbush.evaluation.interface import MetricSettings, MetricValue, Sample
+from sugarbush.languages import words_in
 from sugarbush.randomness import public_rng
 
 _LONG_COPY_WORDS = 16
@@ -124,7 +125,7 @@ def _numbered(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64
     words: list[int] = []
     owners: list[int] = []
     for owner, text in enumerate(texts):
-        tokens = text.casefold().split()
+        tokens = words_in(text.casefold())
         words.extend(numbers.setdefault(token, len(numbers)) for token in tokens)
         words.append(-1 - owner)
         owners.extend([owner] * (len(tokens) + 1))

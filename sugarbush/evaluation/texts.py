@@ -13,12 +13,13 @@ from scipy.stats import wasserstein_distance
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation.bootstrap import mean_interval, normal_interval
 from sugarbush.evaluation.interface import TEXT, WORDS, Metric, MetricSettings, MetricValue, Sample
+from sugarbush.languages import count_words, words_in
 from sugarbush.randomness import public_rng
 
 
 def word_counts(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Count the words of each text, `(n,)`. White space separates words."""
-    return np.array([len(text.split()) for text in texts], dtype=np.int64)
+    """Count the words of each text, `(n,)` (`sugarbush.languages.words_in`)."""
+    return np.array([count_words(text) for text in texts], dtype=np.int64)
 
 
 def length_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
@@ -61,7 +62,7 @@ def distinct_n(texts: Sequence[str], *, n: int) -> float:
     counted = 0
     seen: set[tuple[str, ...]] = set()
     for text in texts:
-        words = text.casefold().split()
+        words = words_in(text.casefold())
         grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
         counted += len(grams)
         seen.update(grams)
@@ -86,7 +87,7 @@ def _measure_variety(_: Sample, synthetic: Sample, __: MetricSettings) -> Iterat
     texts = synthetic.texts
     yield MetricValue(metric="texts", space=TEXT, value=float(len(texts)))
     yield MetricValue(metric="duplicates", space=TEXT, value=duplicate_share(texts))
-    longest = max(len(text.split()) for text in texts)
+    longest = max(count_words(text) for text in texts)
     for n in (1, 2):
         if longest >= n:
             yield MetricValue(metric=f"distinct_{n}", space=TEXT, value=distinct_n(texts, n=n))

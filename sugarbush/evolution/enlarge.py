@@ -135,6 +135,7 @@ def write_further(
     targets = Targets(
         codes=np.concatenate([batch.value[0].codes for batch in asked])[kept],
         labels=np.concatenate([batch.value[0].labels for batch in asked])[kept],
+        values=np.concatenate([batch.value[0].values for batch in asked])[kept],
     )
     return Further(
         population=first_population(

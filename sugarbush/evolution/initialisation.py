@@ -55,14 +55,15 @@ def first_requests(
         RandomRequest(
             subject=schema.subject,
             style=schema.style,
-            attributes=_attributes(row, schema) if prompts.shows_metadata else (),
+            language=schema.language,
+            attributes=_attributes(row, schema, values) if prompts.shows_metadata else (),
             examples=examples,
             example_attributes=attributes,
             words=_words(i, row, schema, length),
             sample=seed_of(seed, "first", i) >> 1,
         )
-        for i, (row, examples, attributes) in enumerate(
-            zip(targets.codes, example_texts, attributes_of_examples, strict=True)
+        for i, (row, values, examples, attributes) in enumerate(
+            zip(targets.codes, targets.values, example_texts, attributes_of_examples, strict=True)
         )
     )
 
@@ -105,6 +106,7 @@ def first_population(
         [str(answers[i].text) for i in kept],
         codes=targets.codes[kept],
         labels=targets.labels[kept],
+        values=targets.values[kept],
         examples=tuple(
             tuple(index_by_text[text] for text in texts if text in index_by_text)
             for texts in example_texts
@@ -112,11 +114,22 @@ def first_population(
     )
 
 
-def _attributes(row: NDArray[np.int64], schema: Schema) -> Attributes:
-    """Return name and value of each requested attribute, except the value `other`."""
+def _attributes(
+    row: NDArray[np.int64], schema: Schema, values: NDArray[np.float64] | None = None
+) -> Attributes:
+    """Return name and value of each requested attribute, except the value `other`.
+
+    An attribute with a number or a date in `values` has this value, not its bin. Otherwise the text
+    would say another number than the released row.
+    """
     return tuple(
-        (attribute.name, attribute.domain[code])
-        for attribute, code in zip(schema.attributes, row, strict=True)
+        (
+            attribute.name,
+            attribute.domain[code]
+            if values is None or attribute.quantity is None or np.isnan(values[place])
+            else attribute.quantity.spelled(float(values[place])),
+        )
+        for place, (attribute, code) in enumerate(zip(schema.attributes, row, strict=True))
         if code != NO_CODE and code != len(attribute.domain) - 1
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NO_PARENT = -1
 NO_CODE = -1
-_ARRAYS = ("ids", "codes", "labels", "parents", "rounds")
+_ARRAYS = ("ids", "codes", "values", "labels", "parents", "rounds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,8 @@ class Population:
 
     `ids` (n,) are unique within a run. `codes` (n, d) are metadata in schema order; NO_CODE means
     that the prompt had no value. By label, records vote for candidates with their own `labels`
-    (n,). `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the rounds that wrote the texts.
+    (n,). `values` (n, d) are the numbers and dates that prompts showed in these bins, or NaN.
+    `parents` (n,) are ids or NO_PARENT. `rounds` (n,) are the rounds that wrote the texts.
     `examples` (n,) are the indices of the donated examples for each prompt. A variation has none.
     """
 
@@ -37,11 +38,14 @@ class Population:
     parents: NDArray[np.int64]
     rounds: NDArray[np.int64]
     examples: tuple[tuple[int, ...], ...] = ()
+    values: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
 
     def __post_init__(self) -> None:
         n = len(self.texts)
         if not self.examples:
             object.__setattr__(self, "examples", ((),) * n)
+        if self.values.shape != self.codes.shape:
+            object.__setattr__(self, "values", no_values(self.codes))
         parts = (self.ids, self.labels, self.parents, self.rounds)
         if (
             any(part.shape != (n,) for part in parts)
@@ -61,6 +65,7 @@ class Population:
         codes: NDArray[np.int64],
         labels: NDArray[np.int64] | None = None,
         examples: tuple[tuple[int, ...], ...] = (),
+        values: NDArray[np.float64] | None = None,
     ) -> Population:
         """Make candidates of round 0, without parents. The default label is 0."""
         n = len(texts)
@@ -72,6 +77,7 @@ class Population:
             parents=np.full(n, NO_PARENT, dtype=np.int64),
             rounds=np.zeros(n, dtype=np.int64),
             examples=examples,
+            values=no_values(codes) if values is None else values,
         )
 
     def take(self, places: NDArray[np.integer[Any]]) -> Population:
@@ -98,7 +104,8 @@ class Population:
         return self.take(np.fromiter(kept.values(), dtype=np.int64, count=len(kept)))
 
     def frame(self, names: Sequence[str]) -> pd.DataFrame:
-        """Return one row per candidate, with one `code_<name>` column per attribute.
+        """Return one row per candidate, with one `code_<name>` column per attribute, and one
+        `value_<name>` column per attribute with a number or date.
 
         The keys of stored rounds contain this frame, so it has no column of examples.
         """
@@ -112,6 +119,11 @@ class Population:
             "round": self.rounds,
         }
         columns |= {f"code_{name}": self.codes[:, j] for j, name in enumerate(names)}
+        columns |= {
+            f"value_{name}": self.values[:, j]
+            for j, name in enumerate(names)
+            if not np.isnan(self.values[:, j]).all()
+        }
         return pd.DataFrame(columns)
 
 
@@ -129,10 +141,15 @@ def load_population(path: Path, names: Sequence[str]) -> Population:
 
     frame = pd.read_parquet(path)
     codes = frame[[f"code_{name}" for name in names]].to_numpy(dtype=np.int64)
+    codes = codes.reshape(len(frame), len(names))
+    values = no_values(codes)
+    for place, name in enumerate(names):
+        if f"value_{name}" in frame:
+            values[:, place] = frame[f"value_{name}"].to_numpy(dtype=np.float64)
     return Population(
         ids=frame["id"].to_numpy(dtype=np.int64),
         texts=tuple(frame["text"]),
-        codes=codes.reshape(len(frame), len(names)),
+        codes=codes,
         labels=frame["label"].to_numpy(dtype=np.int64),
         parents=frame["parent"].to_numpy(dtype=np.int64),
         rounds=frame["round"].to_numpy(dtype=np.int64),
@@ -140,4 +157,10 @@ def load_population(path: Path, names: Sequence[str]) -> Population:
             () if indices is None else tuple(map(int, indices))
             for indices in frame.get("examples", ())
         ),
+        values=values,
     )
+
+
+def no_values(codes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return NaN for each code: no prompt had a number or a date."""
+    return np.full(codes.shape, np.nan)

@@ -39,7 +39,7 @@ class FromTable(Start):
         metadata = public.metadata
         if metadata.rows is None:
             raise InvariantError("this method needs a DP table")
-        rows = targets_by_rows(count, metadata.rows, rng=public_rng(seed, "rows"))
+        rows = targets_by_rows(count, metadata.rows, public.schema, rng=public_rng(seed, "rows"))
         return Released(rows, metadata.ledger_ids)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.drawn_values import draw_values, possible_rows
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
-from sugarbush.evolution.population import NO_CODE
+from sugarbush.evolution.population import NO_CODE, no_values
 from sugarbush.evolution.selection import apportion
 from sugarbush.randomness import Rng
 
@@ -27,22 +28,45 @@ class Donated:
 class Targets:
     """The required values of n first candidates: `codes` (n, d) and `labels` (n,).
 
-    The code NO_CODE allows any value.
+    The code NO_CODE allows any value. `values` (n, d) are the numbers and dates that prompts show,
+    inside the bins with these codes, or NaN.
     """
 
     codes: NDArray[np.int64]
     labels: NDArray[np.int64]
+    values: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+
+    def __post_init__(self) -> None:
+        if self.values.shape != self.codes.shape:
+            object.__setattr__(self, "values", no_values(self.codes))
 
     def take(self, places: NDArray[np.integer[Any]]) -> Targets:
         """Return the targets at `places`."""
-        return Targets(codes=self.codes[places], labels=self.labels[places])
+        return Targets(
+            codes=self.codes[places], labels=self.labels[places], values=self.values[places]
+        )
 
     def join(self, other: Targets) -> Targets:
         """Return these targets, followed by the targets of `other`."""
         return Targets(
             codes=np.concatenate([self.codes, other.codes]),
             labels=np.concatenate([self.labels, other.labels]),
+            values=np.concatenate([self.values, other.values]),
         )
+
+    def with_values(self, schema: Schema, *, rng: Rng) -> Targets:
+        """Return the targets with numbers and dates in their bins, which obey the rules.
+
+        Guarantee: post-processing of released codes, with public randomness.
+        """
+        if not schema.has_quantities:
+            return self
+        values, _ = draw_values(
+            schema,
+            self.codes,
+            shares=lambda attempt, rows: rng.random((len(rows), len(schema.names))),
+        )
+        return replace(self, values=values)
 
 
 def open_targets(count: int, schema: Schema) -> Targets:
@@ -67,11 +91,16 @@ def targets_by_label(
     return replace(targets, labels=labels.astype(np.int64))
 
 
-def targets_by_rows(count: int, rows: NDArray[np.int64], *, rng: Rng) -> Targets:
+def targets_by_rows(count: int, rows: NDArray[np.int64], schema: Schema, *, rng: Rng) -> Targets:
     """Return targets with the codes of DP rows, in random order.
 
-    Every row is used once before any row is used again. Raises ParamsError for an empty table.
+    Every row is used once before any row is used again. A row with bins in which no values obey the
+    rules is not used. Raises ParamsError for an empty table, and if the rules allow no row.
     """
+    if len(rows) and not len(rows := rows[possible_rows(schema, rows)]):
+        raise ParamsError(
+            "no row of the DP table can obey the rules of the schema. Remove or change `rules`"
+        )
     if not len(rows):
         raise ParamsError(
             "the DP table is empty, because the corpus is too small for this budget. Use more "

@@ -10,6 +10,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.evolution.parts import Encode, Varier
 from sugarbush.evolution.population import Population
 from sugarbush.generators.interface import Answer, Request, VariationRequest
+from sugarbush.languages import count_words
 from sugarbush.randomness import public_rng, seed_of
 
 _MIN_WORDS = 25  # a variation requests at least this many words
@@ -37,12 +38,13 @@ class FillIn(Varier):
         requests: list[Request] = []
         for index, parent in enumerate(parents.texts):
             for copy in range(self.copies):
-                length = len(parent.split())
+                length = count_words(parent)
                 words = length + rng.normal(0.0, scale) if scale else length
                 requests.append(
                     VariationRequest(
                         subject=schema.subject,
                         style=schema.style,
+                        language=schema.language,
                         parent=parent,
                         mask_share=self.mask_share,
                         words=max(_MIN_WORDS, round(words)),
@@ -57,6 +59,7 @@ class FillIn(Varier):
         return VariationRequest(
             subject=first.subject,
             style=first.style,
+            language=first.language,
             parent="word " * words,
             mask_share=self.mask_share,
             words=words,
@@ -76,6 +79,7 @@ def with_variations(
         ids=next_id + np.arange(len(usable), dtype=np.int64),
         texts=tuple(str(answers[i].text) for i in usable),
         codes=parents.codes[of],
+        values=parents.values[of],
         labels=parents.labels[of],
         parents=parents.ids[of],
         rounds=np.full(len(usable), number, dtype=np.int64),

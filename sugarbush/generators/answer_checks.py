@@ -3,7 +3,7 @@
 A property of an answer is not a problem if an example or the parent has the same property. For
 example, JSON is a correct answer for a corpus of JSON lines.
 
-Limits: refusals are recognized by their usual first words in five languages. Languages are
+Limits: refusals are recognized by their usual first words in seven languages. Languages are
 recognized by the script and, in the Latin script, by frequent words of seven languages. So texts in
 the wrong language may pass if they are short, mixed, or in another language of the Latin script.
 Copies are recognized by runs of eight words, so paraphrases pass.
@@ -23,6 +23,7 @@ from functools import lru_cache
 
 from sugarbush.generators.interface import Problem, Request, VariationRequest
 from sugarbush.generators.prompts import BLANK, instructions
+from sugarbush.languages import ENGLISH, UNSPACED, script_of
 
 WordRun = tuple[str, ...]
 
@@ -36,7 +37,7 @@ _COPIED_PARENT_SHARE = 0.9
 # Only the first characters are searched, because a refusal or a comment comes before the text.
 _OPENING_CHARACTERS = 240
 
-_TOKEN = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
+_TOKEN = re.compile(rf"[{UNSPACED}]|[^\W_]+")
 
 # These patterns match refusals in the output of `_plain_opening`. A support ticket may begin with
 # "I cannot create an account", so a pattern must also contain a word for the requested text.
@@ -59,6 +60,8 @@ _REFUSALS = tuple(
         r"^es tut mir leid\b.{0,60}\b(?:kann|darf)\b.{0,60}\b(?:erstellen|schreiben|erfüllen)",
         r"^(?:je suis désolée?\W{1,3}(?:mais )?)?je ne peux pas (?:écrire|créer|générer|répondre)",
         r"^lo siento\W{1,3}(?:pero )?no puedo (?:ayudar|escribir|crear|generar|cumplir)",
+        r"^(?:lamento|desculpe|sinto muito)\W{1,3}(?:mas )?não posso (?:ajudar|escrever|criar)",
+        r"^(?:het spijt me|sorry)\b.{0,60}\bkan\b.{0,60}\b(?:schrijven|maken|helpen)",
         r"^mi dispiace\W{1,3}(?:ma )?non posso (?:aiutar|scrivere|creare|generare)",
     )
 )
@@ -75,6 +78,11 @@ _ANNOUNCEMENTS = tuple(
         r"^(?:this|the) text (?:is about|describes|discusses|is in the format"
         r"|has been (?:modified|altered|rewritten))\b",
         r"^the \d+-word text\b",
+        r"^¡?(?:natürlich|gerne|klar|selbstverständlich|claro|por supuesto|bien sûr|certo)"
+        r"\b[^\n]{0,100}:\s*(?:\n|$)",
+        r"^(?:hier (?:ist|sind|folgt)|aquí (?:está|tienes|tiene)|voici|ecco|aqui está|hier is)\b"
+        r"[^\n]{0,60}\b(?:texte?[ns]?|textos?|testo|tekst|beispiel|ejemplo|exemple|version|versión)\b"
+        r"[^\n]{0,60}:\s*\n",
     )
 )
 _MARKUP = re.compile(
@@ -91,7 +99,9 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 _THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]", re.IGNORECASE)
 _QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
-_LABEL = re.compile(r"^\W*example\s+\d+\s*:", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^\W*(?:example|beispiel|ejemplo|exemple|esempio|exemplo|voorbeeld)\s+\d+\s*:", re.IGNORECASE
+)
 
 _FEWEST_WORDS = 20  # minimum number of words for `language`
 _FEWEST_FREQUENT = 4  # minimum number of different frequent words of the language
@@ -138,7 +148,7 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
             return problem
     if _repeats_prompt(text, request):
         return Problem.COPIED_PROMPT
-    return _copied(text, request) or _foreign(text, prompt_texts)
+    return _copied(text, request) or _foreign(text, request)
 
 
 def _says_something(character: str) -> bool:
@@ -216,9 +226,16 @@ def _repeats_prompt(text: str, request: Request) -> bool:
     return bool(repeated) and not any(repeated & word_runs(other) for other in prompt_texts)
 
 
-def _foreign(text: str, prompt_texts: tuple[str, ...]) -> Problem | None:
-    """Return WRONG_LANGUAGE if all examples and the parent have another script or language."""
-    tongues = {_tongue(other) for other in prompt_texts}
+def _foreign(text: str, request: Request) -> Problem | None:
+    """Return WRONG_LANGUAGE if all examples and the parent have another script or language.
+
+    The language of the request counts where an example is too short to show one, and if there is no
+    example. English counts only by examples, because it is the default.
+    """
+    tongues = {_tongue(other) for other in _prompt_texts(request)}
+    if request.language != ENGLISH:
+        stated = script_of(request.language), _stated_language(request.language)
+        tongues = {(own[0] or stated[0], own[1] or stated[1]) for own in tongues or {(None, None)}}
     answer_tongue = _tongue(text)
     for part in (0, 1):
         expected = {tongue[part] for tongue in tongues}
@@ -229,6 +246,11 @@ def _foreign(text: str, prompt_texts: tuple[str, ...]) -> Problem | None:
         ):
             return Problem.WRONG_LANGUAGE
     return None
+
+
+def _stated_language(code: str) -> str | None:
+    base = code.partition("-")[0]
+    return base if base in _FREQUENT else None
 
 
 def _prompt_texts(request: Request) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import ParamsError, PrivacyError
 from sugarbush.generators.prices import Price
+from sugarbush.languages import ENGLISH
 from sugarbush.privacy.data_types import Released
 from sugarbush.settings import Section
 
@@ -60,7 +61,8 @@ class Request:
     that of the form of its texts. `attributes` contains pairs (name, value) in the schema's order.
     The values come from the DP table or the schema. `examples` contains donated texts.
     `example_attributes` contains their known attributes. `words` is the requested length; None
-    means any length. Requests that are otherwise equal have different values of `sample`.
+    means any length. `language` is the code of the texts' language. Requests that are otherwise
+    equal have different values of `sample`.
     """
 
     subject: str
@@ -71,6 +73,7 @@ class Request:
     # Generators derive the seed of a text from `repr`, and version 0.2 did not have this field.
     example_attributes: tuple[Attributes, ...] = field(default=(), repr=False)
     style: str = field(default="", repr=False)
+    language: str = field(default=ENGLISH, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

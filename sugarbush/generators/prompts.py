@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.interface import Attributes, Request, VariationRequest
+from sugarbush.languages import ENGLISH, UNSPACED, language_name
 from sugarbush.randomness import public_rng
 
 CountTokens = Callable[[str], int]
@@ -36,7 +37,7 @@ _TEMPLATE_TOKENS = 64
 # English has about four bytes per token, and most other languages have three.
 _BYTES_PER_TOKEN = 3
 # Matches a word, or one character of a script without spaces
-_WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’-][^\W_]+)*")
+_WORD = re.compile(rf"[{UNSPACED}]|[^\W_]+(?:['’-][^\W_]+)*")
 
 
 def estimate_tokens(text: str) -> int:
@@ -153,6 +154,8 @@ def _examples(request: Request) -> list[str]:
 
 def _manner(request: Request) -> list[str]:
     sentences = []
+    if request.language != ENGLISH:
+        sentences.append(f"Write in {language_name(request.language)}.")
     if isinstance(request, VariationRequest) and request.tone:
         sentences.append(f"Write in a {request.tone} tone.")
     if request.words is not None:
@@ -172,6 +175,8 @@ def _list(request: Request) -> str:
     labelled = worded and any(request.example_attributes)
     if request.attributes and not labelled:
         heading += f" ({_described(request.attributes)})"
+    if request.language != ENGLISH:
+        heading += f", in {language_name(request.language)}"
     if request.words is not None:
         heading += f", about {request.words} words each"
     if request.style:

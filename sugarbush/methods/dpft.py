@@ -339,7 +339,8 @@ class DPFT(TrainedMethod):
         rows = inputs.public.metadata.rows
         if rows is None:
             raise InvariantError("dpft needs the codes of a DP table")
-        drawn = targets_by_rows(count, rows, rng=public_rng(inputs.public.seed, "codes"))
+        schema = inputs.public.schema
+        drawn = targets_by_rows(count, rows, schema, rng=public_rng(inputs.public.seed, "codes"))
         return Released(drawn.codes, inputs.public.metadata.ledger_ids)
 
     def _units_of(self, metadata: MetadataRelease, *, records_per_user: int) -> float:

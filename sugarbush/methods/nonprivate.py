@@ -57,7 +57,9 @@ class NonPrivatePE(Maple):
         if count is None:
             parts = self.parts()
             count = parts.first_count(self.prompts().candidate_count(len(real.texts)))
-        rows = targets_by_rows(count, real.codes, rng=public_rng(seed, "rows"))
+        rows = targets_by_rows(
+            count, real.codes, inputs.public.schema, rng=public_rng(seed, "rows")
+        )
         return Released(rows, (charge,))
 
     def _stddev(self, inputs: MethodInputs) -> float | None:

@@ -116,7 +116,7 @@ class PartsMethod(OneStageMethod):
         The method reads only `inputs.public`. (A method that stays private may read more.)
         """
         seed = self._seed(inputs)
-        targets = self.targets(inputs, count=count, seed=seed)
+        targets = self._with_values(self.targets(inputs, count=count, seed=seed), inputs, seed=seed)
         return targets.map(lambda rows: (rows, self._requests(rows, inputs, seed=seed)))
 
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
@@ -128,6 +128,14 @@ class PartsMethod(OneStageMethod):
             )
             count = parts.first_count(candidates)
         return parts.start.targets(public, count=count, seed=seed)
+
+    def _with_values(
+        self, targets: Released[Targets], inputs: MethodInputs, *, seed: int
+    ) -> Released[Targets]:
+        """Return the targets with the numbers and dates that the prompts show. They are drawn
+        before the requests, so that a text and its released value agree."""
+        rng = public_rng(seed, "values")
+        return targets.map(lambda rows: rows.with_values(inputs.public.schema, rng=rng))
 
     def _first_answers(self, inputs: MethodInputs) -> tuple[Requests, tuple[Answer, ...]]:
         """Return the first requests and their answers. Raises GeneratorError if too many answers
@@ -171,7 +179,9 @@ class PartsMethod(OneStageMethod):
             return first, answers
         indices = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=int)
         codes = targets.codes[indices]
-        labels = reader.read([str(answers[i].text) for i in indices], codes)
+        labels = reader.read(
+            [str(answers[i].text) for i in indices], codes, targets.values[indices]
+        )
         missed = contradicted(
             codes,
             labels.codes,
@@ -355,7 +365,9 @@ class PartsMethod(OneStageMethod):
         @cache
         def batch(number: int) -> Requests:
             batch_seed = seed_of(seed, number)
-            targets = self.targets(inputs, count=BATCH, seed=batch_seed)
+            targets = self._with_values(
+                self.targets(inputs, count=BATCH, seed=batch_seed), inputs, seed=batch_seed
+            )
             order = public_rng(batch_seed, "order").permutation(BATCH)
             mixed = targets.value.take(order)
             paid = tuple(dict.fromkeys((*ids, *targets.ledger_ids)))
@@ -398,6 +410,7 @@ class PartsMethod(OneStageMethod):
         return RandomRequest(
             subject=schema.subject,
             style=schema.style,
+            language=schema.language,
             attributes=tuple((a.name, max(a.domain, key=len)) for a in attributes),
             examples=tuple(examples[: prompts.examples]),
             words=planning.length.longest,

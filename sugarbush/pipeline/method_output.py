@@ -18,6 +18,7 @@ from sugarbush.evolution.population import save_population
 from sugarbush.methods.interface import FinalSet, Initial, Method
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.labelled import with_labels
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import method_folder, read_metadata, write_release, write_texts
 from sugarbush.privacy.key import random_id
@@ -84,9 +85,8 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
     ids, drawn_by = final.lineage.ledger_ids, f"{stage}@{method.name}"
     labels = None
     if stage == method.stages[-1]:
-        population, metadata = final.lineage.final, read_metadata(project.roots)
-        reader = project.label_reader(metadata, method)
-        labels = reader.read(population.texts, population.codes)
+        metadata = read_metadata(project.roots)
+        final, labels = with_labels(final, project.label_reader(metadata, method))
         ids = tuple(dict.fromkeys((*ids, *metadata.ledger_ids)))
     with method_output(
         project, method, stage, drawn_by=drawn_by, ledger_ids=ids, run=final.run

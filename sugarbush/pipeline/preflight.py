@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from sugarbush.embedding.encoder import BUNDLED
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.evolution.enlargers import ByPredictedScores
 from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.generators.interface import Request
+from sugarbush.languages import ENGLISH, language_name
 from sugarbush.methods.interface import PlannedCalls, Planning
 from sugarbush.pipeline.length_notices import length_notices
 from sugarbush.pipeline.project import Project
@@ -81,6 +83,14 @@ def notices(project: Project) -> Iterator[str]:
         if (few := few_public_texts(project)) is not None:
             yield few
         yield from length_notices(settings.initialise.length, project.schema)
+    language = project.schema.language
+    encodes = any(method.facts.uses_encoder for method in settings.chosen)
+    if encodes and language.partition("-")[0] != ENGLISH and settings.embedding.model == BUNDLED:
+        yield (
+            f"the bundled encoder learned English, and the texts are in {language_name(language)}. "
+            "For better votes and labels, name a multilingual model of sentence-transformers in "
+            "embedding.model"
+        )
 
 
 def few_public_texts(project: Project) -> str | None:

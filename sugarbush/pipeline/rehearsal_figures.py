@@ -22,6 +22,7 @@ from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.evolution.targets import Donated, Targets
 from sugarbush.generators.interface import Answer, Embed
+from sugarbush.languages import count_words
 from sugarbush.pipeline.rehearsal_verdict import FEWEST_DONATED, Figures, Lengths, ShownAttribute
 
 _FAR: Final = 0.9  # quantile of the distance of a donated text to its nearest other donated text
@@ -204,6 +205,6 @@ def _off_subject(embedded: NDArray[np.float64], subject: str, *, embed: Embed) -
 def _lengths(texts: Sequence[str]) -> Lengths | None:
     if not texts:
         return None
-    found = np.quantile([len(text.split()) for text in texts], (0.1, 0.5, 0.9))
+    found = np.quantile([count_words(text) for text in texts], (0.1, 0.5, 0.9))
     low, median, high = (round(value) for value in found.tolist())
     return Lengths(low=low, median=median, high=high)

@@ -6,6 +6,7 @@ import hmac
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.reader import Labels, ReadAttribute
+from sugarbush.attributes.released_values import released_values
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.schema import Schema
 from sugarbush.errors import LedgerError
@@ -341,7 +343,7 @@ def load_labels(folder: Path, schema: Schema) -> Labels:
 
 def texts_as_lines(population: Population, schema: Schema, labels: Labels) -> str:
     """Return the content of synthetic.jsonl: one JSON object for each final text."""
-    frame = readable(population, schema, labels)
+    frame = frame_of_values(_columns_of_texts(population, schema, labels), iso_dates=True)
     lines: str = frame.to_json(orient="records", lines=True, force_ascii=False)
     return lines
 
@@ -351,13 +353,17 @@ def readable(population: Population, schema: Schema, labels: Labels) -> pd.DataF
     requested values (`requested_*`), the reader's confidence (`confidence_*`) and a weight.
 
     A column without any value is omitted. The values of an attribute whose listed values are
-    numbers are numbers; then `other` is missing.
+    numbers are numbers, and those of an attribute with a type are numbers or dates in the bin that
+    was read (`values_of_texts`); then `other` is missing.
     """
-    import pandas as pd
+    return frame_of_values(_columns_of_texts(population, schema, labels))
 
+
+def _columns_of_texts(population: Population, schema: Schema, labels: Labels) -> dict[str, Any]:
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
-    asked = values_of(population.codes, schema, numbers=True)
-    for name, own in values_of(labels.codes, schema, numbers=True).items():
+    asked = values_of(population.codes, schema, numbers=population.values)
+    values, _ = values_of_texts(population, schema, labels)
+    for name, own in values_of(labels.codes, schema, numbers=values).items():
         columns |= {name: own} if any(value is not None for value in own) else {}
     columns |= {
         f"requested_{name}": v for name, v in asked.items() if any(x is not None for x in v)
@@ -366,26 +372,63 @@ def readable(population: Population, schema: Schema, labels: Labels) -> pd.DataF
         sure = labels.confidence[:, place]
         if not np.isnan(sure).all():
             columns[f"confidence_{name}"] = np.round(sure, 3)
-    frame = pd.DataFrame({**columns, "weight": np.round(labels.weights, 3)})
-    whole = [name for name in frame if _are_integers(columns.get(str(name), ()))]
-    return frame.astype(dict.fromkeys(whole, "Int64"))  # else 4 becomes 4.0 beside a missing value
+    return columns | {"weight": np.round(labels.weights, 3)}
 
 
-def _are_integers(values: Any) -> bool:
-    return isinstance(values, list) and {type(v) for v in values} in ({int}, {int, type(None)})
+def frame_of_values(columns: Mapping[str, Any], *, iso_dates: bool = False) -> pd.DataFrame:
+    """Return a frame of columns. A list of integers with missing values stays a column of integers.
+    Dates become datetime64, or texts in ISO form with `iso_dates`."""
+    import pandas as pd
+
+    frame = pd.DataFrame(dict(columns))
+    for name, values in columns.items():
+        types = {type(v) for v in values} - {type(None)} if isinstance(values, list) else set()
+        if types == {int}:
+            frame[name] = frame[name].astype("Int64")  # else 4 becomes 4.0 beside a missing value
+        elif types and types <= {date, datetime}:
+            iso = [None if value is None else value.isoformat() for value in values]
+            frame[name] = iso if iso_dates else _moments(iso)
+    return frame
+
+
+def _moments(iso: list[str | None]) -> pd.Series[Any]:
+    """Return dates in ISO form as datetime64[s], which has no limit of years. All are in UTC, or
+    none has a time zone."""
+    import pandas as pd
+
+    zoned = any(value is not None and value.endswith("+00:00") for value in iso)
+    bare = ["NaT" if value is None else value.removesuffix("+00:00") for value in iso]
+    moments = pd.Series(np.array(bare, dtype="datetime64[s]"))
+    return moments.dt.tz_localize("UTC") if zoned else moments
+
+
+def values_of_texts(
+    population: Population, schema: Schema, labels: Labels
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the numbers and dates (n, d) of texts, and which texts break a rule of the schema."""
+    return released_values(
+        schema, population.texts, labels.codes, requested=population.values, ids=population.ids
+    )
 
 
 def values_of(
-    codes: NDArray[np.int64], schema: Schema, *, numbers: bool = False
+    codes: NDArray[np.int64], schema: Schema, *, numbers: NDArray[np.float64] | None = None
 ) -> dict[str, list[Any]]:
     """Return a column of values for each attribute. A value without a request is None.
 
-    With `numbers`, values of an attribute with only numbers are numbers, and `other` is None.
+    With `numbers` (n, d), values of an attribute with only numbers are numbers, those of an
+    attribute with a type are the numbers or dates in `numbers`, and `other` is None.
     """
     found: dict[str, list[Any]] = {}
-    for attribute, column in zip(schema.attributes, codes.T, strict=True):
+    for place, (attribute, column) in enumerate(zip(schema.attributes, codes.T, strict=True)):
+        if numbers is not None and (quantity := attribute.quantity) is not None:
+            found[attribute.name] = [
+                None if np.isnan(number) else quantity.value(number)
+                for number in numbers[:, place].tolist()
+            ]
+            continue
         domain: tuple[Any, ...] = attribute.domain
-        if numbers and attribute.numbers is not None:
+        if numbers is not None and attribute.numbers is not None:
             domain = (*attribute.numbers, None)
         found[attribute.name] = [None if code == NO_CODE else domain[code] for code in column]
     return found

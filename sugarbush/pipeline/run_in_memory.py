@@ -21,6 +21,7 @@ from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.pipeline.finished_run import FinishedRun, metadata_files
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject
 from sugarbush.pipeline.judging import judge
+from sugarbush.pipeline.labelled import with_labels
 from sugarbush.pipeline.measuring import MeasuredFigures, MeasuredRelease, measure
 from sugarbush.pipeline.metadata import MetadataRequest
 from sugarbush.pipeline.method_stages import evolved, first_candidates, generated
@@ -62,8 +63,8 @@ def run_in_memory(
 
             write_models(project.pretrained, project)
         first, final = run_stages_of(method, inputs, new_draw=new_draw)
-        texts, reader = final.lineage.final, project.label_reader(inputs.public.metadata, method)
-        labels = reader.read(texts.texts, texts.codes)
+        reader = project.label_reader(inputs.public.metadata, method)
+        final, labels = with_labels(final, reader)
         figures = _figures(project, method, final, labels, metadata.ledger_ids, forced=new_draw)
         return FinishedRun(
             settings=project.settings,

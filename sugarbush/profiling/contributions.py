@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.records import Record
+from sugarbush.languages import count_words
 from sugarbush.privacy.data_types import Private
 from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS
 from sugarbush.profiling.layout import (
@@ -111,7 +112,7 @@ class Reader:
         cells = [
             0,
             starts["characters"] + LENGTHS.of(len(text)),
-            starts["words"] + LENGTHS.of(len(text.split())),
+            starts["words"] + LENGTHS.of(count_words(text)),
             starts["sentences"] + LENGTHS.of(sentences(text)),
             starts["turns"] + LENGTHS.of(turns(text)),
         ]

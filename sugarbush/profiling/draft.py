@@ -13,6 +13,7 @@ import yaml
 from sugarbush.attributes.draft import attribute_name, free_word
 from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.data.schema import RELEASE_COLUMNS, RELEASE_PREFIXES, Attribute, Schema
+from sugarbush.languages import ENGLISH, language_code
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.profiling.layout import DATE, EMPTY, NESTED, NUMBER
 from sugarbush.profiling.release import (
@@ -103,6 +104,7 @@ def draft_from_profile(profile: Profile, *, subject: str | None) -> Draft:
     schema = Schema(
         subject=subject or _subject(profile),
         style=style_of(profile),
+        language=language_code(_language(profile) or "") or ENGLISH,
         attributes=tuple(attributes) or (TONE,),
     )
     return Draft(schema=schema, left_out=tuple(left_out))
@@ -121,7 +123,8 @@ def style_of(profile: Profile) -> str:
     """
     shares = {rule: profile.share(count, group="style") for rule, count in profile.style.items()}
     sentences = []
-    if (spoken := _language(profile)) not in (None, "English"):
+    spoken = _language(profile)
+    if spoken is not None and language_code(spoken) is None:  # a script; else `language` says it
         sentences.append(f"The texts are in {spoken}.")
     most = [rule for rule, share in shares.items() if share.low > _MOST]
     some = [rule for rule, share in shares.items() if rule not in most and share.low > _SOME]
@@ -176,7 +179,8 @@ def _why_not(profile: Profile, column: Column) -> str | None:
     reasons = {
         EMPTY: "most of its cells are empty",
         NESTED: "its cells are lists or records; name a field inside them",
-        DATE: f"dates{_months(profile, column)}; a schema has no dates",
+        DATE: f"dates{_months(profile, column)}; give it bins and span, such as "
+        "bins: [2024-07-01], span: [2024-01-01, 2024-12-31]",
     }
     for kind, reason in reasons.items():
         if profile.kind_share(column, kind).low > _MOST:
@@ -248,6 +252,8 @@ def _lines(draft: Draft, profile: Profile) -> Iterator[str]:
     yield f"subject: {_scalar(schema.subject)}"
     if schema.style:
         yield f"style: {_scalar(schema.style)}"
+    if schema.language != ENGLISH:
+        yield f"language: {schema.language}"
     yield "attributes:"
     columns = {column.name: column for column in profile.columns}
     for attribute in schema.attributes:
@@ -264,6 +270,8 @@ def _lines(draft: Draft, profile: Profile) -> Iterator[str]:
 def _domain(attribute: Attribute, profile: Profile, column: Column | None) -> Iterator[str]:
     if attribute.bins is not None:
         yield f"    bins: {_flow(list(attribute.bins))}  # quartiles"
+        yield "    # type: number         # integer or number: the release has numbers, not bins"
+        yield "    # span: [0, 1000]      # the ends of the first and the last bin"
     elif column is None:
         yield f"    values: {_flow(list(attribute.values))}"
     else:

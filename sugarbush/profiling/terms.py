@@ -9,6 +9,7 @@ from typing import Final
 
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
+from sugarbush.languages import MORE_STOP_WORDS
 from sugarbush.training.crt.patterns import RegexDetector
 
 WORDS, PHRASES = 12, 6  # of one record
@@ -16,17 +17,7 @@ ITEMS: Final = WORDS + PHRASES
 _READ: Final = 600  # characters of a text that give terms
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|[^\s\w]|\d+")
 _LONGEST: Final = 30
-# Words of other languages and of chats that say nothing about a subject.
-_MORE_STOP_WORDS: Final = (
-    "i'm i've i'll i'd it's that's there's don't didn't doesn't can't couldn't won't wouldn't "
-    "isn't wasn't aren't you're we're they're just got get going like know make say said "
-    "der die das und ist nicht ich ein eine mit auf den für sie dem wir auch von zu es im des wird "
-    "sind war hat le la les et est des une que pas je pour dans qui sur avec vous ne du ce il nous "
-    "mais mon el los de en por con para no se las me lo pero mi muy es un al como su che di non "
-    "sono del gli ho ma nel alla questo do da não uma os em um mais na eu as foi het een van niet "
-    "dat op te zijn voor er maar ook naar bij"
-)
-STOP_WORDS: Final = ENGLISH_STOP_WORDS | frozenset(_MORE_STOP_WORDS.split())
+STOP_WORDS: Final = ENGLISH_STOP_WORDS | MORE_STOP_WORDS
 _REDACTOR = RegexDetector()
 
 

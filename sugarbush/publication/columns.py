@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sugarbush.data.quantities import Kind
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import PrivacyError
 
-Type = Literal["int64", "float64", "string"]
-_ARROW = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string()}
+Type = Literal["int64", "float64", "string", "date32", "timestamp[ms]", "timestamp[ms, tz=UTC]"]
+_ARROW = {
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "date32": pa.date32(),
+    "timestamp[ms]": pa.timestamp("ms"),
+    "timestamp[ms, tz=UTC]": pa.timestamp("ms", tz="UTC"),
+}
+_OF_KIND: Mapping[Kind, Type] = {
+    Kind.INTEGER: "int64",
+    Kind.NUMBER: "float64",
+    Kind.DATE: "date32",
+    Kind.DATETIME: "timestamp[ms]",
+}
+_READ: Mapping[Type, Callable[[Any], Any]] = {
+    "float64": float,
+    "date32": date.fromisoformat,
+    "timestamp[ms]": datetime.fromisoformat,
+    "timestamp[ms, tz=UTC]": datetime.fromisoformat,
+}
 _REQUESTED, _CONFIDENCE = "requested_", "confidence_"
 
 
@@ -66,8 +87,8 @@ def typed_table(lines: str, schema: Schema) -> TypedTable:
 
 def _cells(rows: Sequence[dict[str, Any]], column: Column) -> Iterator[Any]:
     for row in rows:
-        value = row[column.name]
-        yield float(value) if column.type == "float64" and value is not None else value
+        value, read = row[column.name], _READ.get(column.type)
+        yield value if value is None or read is None else read(value)
 
 
 def _column(name: str, schema: Schema) -> Column:
@@ -99,6 +120,12 @@ def _column(name: str, schema: Schema) -> Column:
 
 def _of_attribute(name: str, attribute: Attribute, description: str) -> Column:
     type_: Type = "string"
+    if (quantity := attribute.quantity) is not None:
+        type_ = "timestamp[ms, tz=UTC]" if quantity.zoned else _OF_KIND[quantity.kind]
+        low, high = quantity.spelled(quantity.low), quantity.spelled(quantity.high)
+        bins = ", ".join(attribute.domain[:-1])
+        description += f"; a value from {low} to {high} inside a bin of the DP counts ({bins})"
+        return Column(name=name, type=type_, description=description)
     if (numbers := attribute.numbers) is not None:
         type_ = "int64" if all(isinstance(number, int) for number in numbers) else "float64"
     return Column(name=name, type=type_, description=description, values=attribute.domain)

@@ -8,7 +8,14 @@ from typing import Any
 from sugarbush.publication.columns import Column
 from sugarbush.publication.content import Publication
 
-_TYPES = {"int64": "sc:Integer", "float64": "sc:Float", "string": "sc:Text"}
+_TYPES = {
+    "int64": "sc:Integer",
+    "float64": "sc:Float",
+    "string": "sc:Text",
+    "date32": "sc:Date",
+    "timestamp[ms]": "sc:DateTime",
+    "timestamp[ms, tz=UTC]": "sc:DateTime",
+}
 # The context that Croissant 1.0 prescribes.
 _CONTEXT: dict[str, Any] = {
     "@language": "en",

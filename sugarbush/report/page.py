@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from sugarbush.languages import count_words
 from sugarbush.privacy.accounting import gaussian_mu, rounded_up
 from sugarbush.report.attribute_charts import attribute_charts
 from sugarbush.report.card import release_card
@@ -283,7 +284,7 @@ def _browser(data: PublicData) -> dict[str, Any]:
             {
                 "text": item.text,
                 "method": number,
-                "words": len(item.text.split()),
+                "words": count_words(item.text),
                 "origin": list(origins).index(written),
                 "codes": item.codes,
                 "votes": item.votes,

@@ -402,8 +402,11 @@ def save_static_model(folder: Path) -> None:
     ).save(str(folder))
 
 
-def save_transformer(folder: Path) -> None:
-    """Save a small T5 encoder with mean pooling. T5's code reads the data types of its weights."""
+def save_transformer(folder: Path, *, prefix: str = "", pooling: str = "mean") -> None:
+    """Save a small T5 encoder. T5's code reads the data types of its weights.
+
+    With `prefix`, the settings of the model put it before each text, as multilingual models do.
+    """
     torch.manual_seed(0)
     words = {word: place for place, word in enumerate(["<pad>", "</s>", "[UNK]", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
@@ -417,7 +420,31 @@ def save_transformer(folder: Path) -> None:
     )  # fmt: skip
     T5EncoderModel(config).save_pretrained(folder / "plain")
     plain = Transformer(str(folder / "plain"))
-    SentenceTransformer(modules=[plain, Pooling(16)], device="cpu").save(str(folder))
+    SentenceTransformer(
+        modules=[plain, Pooling(16, pooling_mode=pooling)],
+        device="cpu",
+        prompts={"query": prefix, "other": "refund "},
+        default_prompt_name="query" if prefix else None,
+    ).save(str(folder))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "lasttoken"])
+def test_a_model_with_a_prefix_embeds_as_the_library_does(
+    tmp_path: Path, texts: list[str], pooling: str
+) -> None:
+    save_transformer(tmp_path / "model", prefix="late lamp: ", pooling=pooling)
+    save_transformer(tmp_path / "plain", pooling=pooling)
+    short = [" ".join(text.split()[:20]) for text in texts]
+    library = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    expected = library.encode(short, show_progress_bar=False, normalize_embeddings=True)
+    encoder = an_encoder(model=str(tmp_path / "model"))
+    vectors = encoder.encode(short)
+    assert np.abs(vectors - expected).max() < FLOAT_NOISE
+    assert isinstance(encoder._model, transformer.Transformer), "the fast code, with the prefix"
+    plain = an_encoder(model=str(tmp_path / "plain")).encode(short)
+    assert np.abs(vectors - plain).max() > 1e-3
+    alone = np.concatenate([encoder.encode([text]) for text in short[:5]])
+    assert np.array_equal(alone, vectors[:5])
 
 
 @pytest.mark.parametrize("save", [save_static_model, save_transformer])

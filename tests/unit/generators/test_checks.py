@@ -359,3 +359,45 @@ def test_seven_languages_are_told_by_their_frequent_words(text: str, code: str |
 )
 def test_the_script_is_that_of_most_letters(text: str, name: str | None) -> None:
     assert script(text) == name
+
+
+@pytest.mark.parametrize(
+    "code, right, wrong",
+    [
+        ("de", GERMAN, GOOD), ("es", SPANISH, GERMAN), ("nl", DUTCH, GOOD), ("ru", RUSSIAN, GOOD),
+        ("ja", JAPANESE, RUSSIAN), ("pt-BR", PORTUGUESE, SPANISH),
+        ("sv", "Lampan är trasig.", RUSSIAN),
+    ],
+)  # fmt: skip
+def test_an_answer_has_the_stated_language_also_without_an_example(
+    code: str, right: str, wrong: str
+) -> None:
+    stated = RandomRequest(subject="letters", language=code)
+    assert problem_of(right, stated) is None
+    assert problem_of(wrong, stated) is Problem.WRONG_LANGUAGE
+    short = replace(stated, examples=("12.", "…"))
+    assert problem_of(wrong, short) is Problem.WRONG_LANGUAGE, "these examples show no language"
+    assert problem_of(wrong, replace(stated, language="en")) is None, "English is only the default"
+    assert problem_of(right, replace(stated, language="xx")) is None, "an unknown language"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Natürlich, hier ist der Text:\n" + GERMAN, "Hier ist ein neuer Text:\n" + GERMAN,
+        "¡Claro! Aquí está el texto:\n" + SPANISH, "Aquí tienes un ejemplo:\n" + SPANISH,
+    ],
+)  # fmt: skip
+def test_comments_in_other_languages_are_no_text(answer: str) -> None:
+    assert problem_of(answer, replace(ASK, examples=(GERMAN, SPANISH))) is Problem.NOT_TEXT
+
+
+@pytest.mark.parametrize("label", ["Beispiel 4: ", "Ejemplo 4: ", "Exemple 4: "])
+def test_labels_of_other_languages_are_copied_prompts(label: str) -> None:
+    request = replace(ASK, examples=(GERMAN, SPANISH))
+    assert problem_of(label + SPANISH.lower(), request) is Problem.COPIED_PROMPT
+
+
+@pytest.mark.parametrize("text", ["Hier ist die Lampe kaputt, und der Schalter auch. " + GERMAN])
+def test_usual_sentences_are_no_comments(text: str) -> None:
+    assert problem_of(text, replace(ASK, examples=(GERMAN,))) is not Problem.NOT_TEXT

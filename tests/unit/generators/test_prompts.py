@@ -219,3 +219,13 @@ def test_a_continuation_is_shortened_as_well() -> None:
     prompt = continuation(request, context_tokens=300, max_tokens=100)
     assert "short" in prompt
     assert "long" not in prompt
+
+
+def test_the_language_of_the_schema_is_asked_for_and_english_is_not() -> None:
+    german = replace(BOTH, language="de")
+    assert "Write in German. Write about 40 words." in prompt_of(german)
+    assert prompt_of(replace(german, language="en")) == prompt_of(BOTH)
+    assert "Write in Portuguese (pt-BR)." in prompt_of(replace(VARIATION, language="pt-BR"))
+    text = continuation(german, context_tokens=1024, max_tokens=64)
+    assert "(product type: lamp; mood: angry), in German, about 40 words each" in text
+    assert repr(german) == repr(BOTH), "generators derive the seed of a text from this string"
