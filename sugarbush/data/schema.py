@@ -25,6 +25,9 @@ A schema is a YAML file. The author of the file must not look at the private tex
         values: [settled, open]
         source: llm                         # read by the endpoint in extract_metadata.llm
 
+A record is one string. With the key `text`, it is several text fields, a conversation or a JSON
+record (`sugarbush.data.shapes.declaration`).
+
 The domain of an attribute is public. The domain contains the values in order, then one bucket for
 any other value. The default name of the bucket is `other`.
 """
@@ -40,13 +43,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 from ruamel.yaml import YAML
 
+from sugarbush.data.shapes.declaration import TextForm, beside, refuse_taken_names
 from sugarbush.errors import SchemaError
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
+
+    from sugarbush.data.shapes.interface import Shape
 else:
     ModelMetaclass = type(BaseModel)
 
@@ -243,6 +257,13 @@ class Schema(BaseModel, metaclass=_SchemaType):
     subject: str = Field(min_length=1)
     style: str = Field(default="", max_length=1000)
     attributes: tuple[Attribute, ...] = Field(min_length=1)
+    text: TextForm | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_empty_text(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out `text` for records of one string, so that their cache keys do not change."""
+        fields: dict[str, Any] = serialize(self)
+        return {name: value for name, value in fields.items() if name != "text" or value}
 
     @model_validator(mode="after")
     def _distinct(self) -> Schema:
@@ -254,11 +275,19 @@ class Schema(BaseModel, metaclass=_SchemaType):
             raise ValueError(
                 "columns of a release have these names or beginnings: " + ", ".join(taken)
             )
+        if self.text is not None:
+            columns = {a.name: a.column for a in self.attributes}
+            refuse_taken_names(self.text.shape, columns, RELEASE_COLUMNS, RELEASE_PREFIXES)
         return self
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.attributes)
+
+    @property
+    def shape(self) -> Shape | None:
+        """The shape of a record, or None for one string."""
+        return None if self.text is None else self.text.shape
 
     @property
     def asked_of_llm(self) -> tuple[Attribute, ...]:
@@ -298,7 +327,7 @@ def load_schema(path: Path) -> Schema:
         raise SchemaError(f"{path}{where}: is not YAML") from None
     if not isinstance(fields, dict):
         raise SchemaError(f"{path}: expected 'subject' and 'attributes'")
-    return schema_of(fields, source=str(path))
+    return schema_of(beside(fields, path.parent), source=str(path))
 
 
 def schema_of(fields: dict[str, Any], *, source: str) -> Schema:

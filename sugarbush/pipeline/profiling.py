@@ -306,6 +306,7 @@ def profile_of_frame(
 ) -> Profile:
     """Draw or restore the profile of a frame. Nothing is written except in the state folder."""
     _refuse_many(columns, "the frame")
+    require_column(frame, settings.prepare.text_column, asked_by="text")
     for column in columns:
         require_column(frame, column, asked_by="columns")
     project = open_project(Path(), settings=settings)
