@@ -101,7 +101,29 @@ def init(
         typer.Option(help="Sheet of an xlsx file, or table or SELECT of a database."),
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="The column with the text. Default: text.")
+        str | None,
+        typer.Option(
+            help=(
+                "The column with the text, or several columns with commas between. Default: text."
+            )
+        ),
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option(help="The column with conversations, such as messages.")
+    ] = None,
+    roles: Annotated[
+        str | None,
+        typer.Option(help="The public names of the speakers, such as: customer,agent."),
+    ] = None,
+    json_schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--json-schema",
+            help=(
+                "A public JSON Schema of JSON records. --text names their column; without it, each "
+                "property is a column."
+            ),
+        ),
     ] = None,
     donated: Annotated[
         Path | None,
@@ -161,6 +183,9 @@ def init(
         "subject": subject,
         "columns": columns,
         "table": table,
+        "conversation": conversation,
+        "roles": roles,
+        "json_schema": json_schema,
     }
     user_data = own_data(file, given)
     if update and user_data is not None:

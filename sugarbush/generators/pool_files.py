@@ -103,7 +103,8 @@ def _read(
     else:
         wanted, text_of = {str(column): f"{setting}.text_column"}, _in_column(str(column), shape)
     texts = []
-    for row in read_rows(path, setting=setting, wanted=wanted):
+    all_columns = column is None and shape is not None and shape.reads_all_columns
+    for row in read_rows(path, setting=setting, wanted=wanted, all_columns=all_columns):
         try:
             texts.append(text_of(row.fields))
         except ShapeError as error:

@@ -121,6 +121,13 @@ class TextForm(BaseModel):
             raise ValueError("optional names a column that is not in fields")
         return self
 
+    @property
+    def kind(self) -> str:
+        """The key of the shape: fields, conversation or json_schema."""
+        if self.conversation is not None:
+            return "conversation"
+        return "fields" if self.fields else "json_schema"
+
     @cached_property
     def shape(self) -> Shape:
         """The shape that is declared."""

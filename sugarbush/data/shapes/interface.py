@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +26,10 @@ class Shape(ABC):
     text of a record, and never decides whether a record is usable.
     """
 
-    is_json: ClassVar[bool] = False
-    """Whether the canonical text is a JSON object."""
+    @property
+    def json_schema(self) -> Mapping[str, Any] | None:
+        """The JSON Schema of a canonical text, or None if the text is no JSON."""
+        return None
 
     @property
     @abstractmethod
@@ -48,6 +50,11 @@ class Shape(ABC):
     @abstractmethod
     def types(self) -> Mapping[str, pa.DataType]:
         """The Arrow type of each released column."""
+
+    @property
+    def reads_all_columns(self) -> bool:
+        """Whether a row may contain further columns of the text, which a file may lack."""
+        return False
 
     @property
     def text_columns(self) -> frozenset[str]:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from sugarbush.data.shapes.interface import Shape, ShapeError, Span, unfenced
 from sugarbush.data.shapes.json_schema import JsonSchema, arrow_type, resolved, type_of
@@ -45,10 +45,12 @@ class JsonRecord(Shape):
     {'item': 'lamp', 'count': None}
     """
 
-    is_json: ClassVar[bool] = True
-
     def __init__(self, schema: JsonSchema, *, column: str | None) -> None:
-        self.schema, self._column = schema, column
+        self._schema, self._column = schema, column
+
+    @property
+    def json_schema(self) -> JsonSchema | None:
+        return self._schema
 
     @cached_property
     def _validator(self) -> Any:
@@ -56,21 +58,27 @@ class JsonRecord(Shape):
         from referencing import Registry
 
         kind = jsonschema.validators.validator_for(
-            self.schema, default=jsonschema.Draft202012Validator
+            self._schema, default=jsonschema.Draft202012Validator
         )
         # An empty registry never loads a reference from the network.
-        return kind(self.schema, format_checker=kind.FORMAT_CHECKER, registry=Registry())
+        return kind(self._schema, format_checker=kind.FORMAT_CHECKER, registry=Registry())
 
     @property
     def _properties(self) -> Mapping[str, JsonSchema]:
-        properties: Mapping[str, JsonSchema] = self.schema["properties"]
+        properties: Mapping[str, JsonSchema] = self._schema["properties"]
         return properties
 
     @property
     def columns(self) -> Mapping[str, str]:
         if self._column is not None:
             return {self._column: "text.column of the schema"}
-        return dict.fromkeys(self._properties, "text.json_schema of the schema")
+        required = self._schema.get("required", ())
+        names = [name for name in self._properties if name in required]
+        return dict.fromkeys(names, "text.json_schema of the schema")
+
+    @property
+    def reads_all_columns(self) -> bool:
+        return self._column is None and len(self.columns) < len(self._properties)
 
     @property
     def text_columns(self) -> frozenset[str]:
@@ -79,7 +87,7 @@ class JsonRecord(Shape):
 
     @property
     def instruction(self) -> str:
-        schema = json.dumps(self.schema, ensure_ascii=False, separators=(",", ":"))
+        schema = json.dumps(self._schema, ensure_ascii=False, separators=(",", ":"))
         return (
             "Each text is one JSON object that is valid under this JSON Schema, with no further "
             f"properties:\n{schema}"
@@ -92,7 +100,7 @@ class JsonRecord(Shape):
 
     @property
     def types(self) -> Mapping[str, pa.DataType]:
-        whole = arrow_type(self.schema, self.schema)
+        whole = arrow_type(self._schema, self._schema)
         if self._column is not None:
             return {self._column: whole}
         return {field.name: field.type for field in whole}
@@ -114,10 +122,10 @@ class JsonRecord(Shape):
         return {**fields, **_paths(record, "" if self._column is None else f"{self._column}.")}
 
     def is_inside(self, column: str) -> bool:
-        node: Any = self.schema
+        node: Any = self._schema
         path = self._path(column)
         for name in path:
-            node = resolved(node, self.schema).get("properties", {}).get(name)
+            node = resolved(node, self._schema).get("properties", {}).get(name)
             if node is None:
                 return False
         return bool(path)
@@ -147,17 +155,17 @@ class JsonRecord(Shape):
             return _loaded(cell, f"column '{self._column}'") if isinstance(cell, str) else cell
         record = {}
         for name, node in self._properties.items():
-            value = fields.get(name)
+            value = fields[name] if name in fields else _below(fields, name)
             if is_missing(value):
                 continue
-            if isinstance(value, str) and type_of(node, self.schema)[0] != "string":
+            if isinstance(value, str) and type_of(node, self._schema)[0] != "string":
                 # csv contains numbers, lists and objects as text
                 value = _loaded(value, f"column '{name}'")
             record[name] = value
         return record
 
     def _checked(self, value: Any) -> dict[str, Any]:
-        record = self._ordered(value, self.schema, "")
+        record = self._ordered(value, self._schema, "")
         errors = sorted(
             self._validator.iter_errors(record),
             key=lambda error: (list(map(str, error.absolute_path)), str(error.validator)),
@@ -180,7 +188,7 @@ class JsonRecord(Shape):
 
         Raises ShapeError for a property that is not listed, and for a value that is not JSON.
         """
-        node = resolved(node, self.schema)
+        node = resolved(node, self._schema)
         if hasattr(value, "tolist"):  # an array or a number of a frame
             value = value.tolist()
         if isinstance(value, Mapping):
@@ -207,7 +215,7 @@ class JsonRecord(Shape):
         self, value: Any, name: str, node: JsonSchema, required: Sequence[str]
     ) -> bool:
         """Parquet has no missing properties: a property without a value is null there."""
-        return value is None and name not in required and not type_of(node, self.schema)[1]
+        return value is None and name not in required and not type_of(node, self._schema)[1]
 
     def _plain(self, value: Any, path: str) -> Any:
         if isinstance(value, str):
@@ -249,6 +257,16 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         raise ValueError("a key is repeated")
     return record
+
+
+def _below(fields: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    """Return the object at a name whose values are at dotted paths, or None without such paths."""
+    below = {k.removeprefix(f"{name}."): v for k, v in fields.items() if k.startswith(f"{name}.")}
+    whole: dict[str, Any] = {}
+    for path, value in below.items():
+        head, _, rest = path.partition(".")
+        whole[head] = _below(below, head) if rest else value
+    return whole or None
 
 
 def _paths(record: Mapping[str, Any], prefix: str) -> dict[str, Any]:
