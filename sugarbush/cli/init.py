@@ -23,6 +23,7 @@ from sugarbush.attributes.draft import (
 )
 from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.cli.drafts import donated_examples
+from sugarbush.cli.example_name import Example
 from sugarbush.cli.local_model import DEFAULT_MODEL, examples_for, tokens_for
 from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
@@ -35,7 +36,7 @@ from sugarbush.data.reading import (
 )
 from sugarbush.data.remote import SQLITE, Source, source_of
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.data.settings import PrepareSettings
+from sugarbush.data.settings import CONVERSATIONS_FILE, EXAMPLE_FOLDER, PrepareSettings
 from sugarbush.data.shapes.conversation import KEYS, Format
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.errors import FailureError, ParamsError, SchemaError
@@ -53,6 +54,11 @@ _ENCODING = (
 _OPTION_OF_FORM = {
     "fields": "--text", "conversation": "--conversation", "json_schema": "--json-schema",
 }  # fmt: skip
+_CONVERSATIONS = {
+    "file": CONVERSATIONS_FILE,
+    "donated": EXAMPLE_FOLDER + "conversations.donated.jsonl",
+    "schema": EXAMPLE_FOLDER + "conversations.schema.yaml",
+}
 _SEED = 1  # seed of the clusters that become topics
 
 
@@ -112,12 +118,19 @@ class OwnData:
 
 
 def create_project(
-    folder: Path, user_data: OwnData | None, console: Console, *, profile: bool = False
+    folder: Path,
+    user_data: OwnData | None,
+    console: Console,
+    *,
+    profile: bool = False,
+    example: Example = Example.TEXTS,
 ) -> None:
     """Write a project into `folder`, for the embedded example or the user's own file. Without
     `profile`, only the column names of the private file are read. No existing file is overwritten.
     After a failure, the new files are removed. Raises ParamsError, InputError or FailureError."""
     project = project_files()
+    if example is Example.CONVERSATIONS:
+        project[FILE] = changed_text(project[FILE], {"prepare": _CONVERSATIONS}).text
     keys: tuple[str, ...] = ()
     encoding: str | None = None
     if user_data is not None:

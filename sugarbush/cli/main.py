@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from sugarbush.cli.example_name import Example
 from sugarbush.errors import ParamsError
 from sugarbush.paths import OWN_LABELS
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
@@ -162,6 +163,10 @@ def init(
             ),
         ),
     ] = False,
+    example: Annotated[
+        Example,
+        typer.Option(help="The embedded example: one text a record, or conversations."),
+    ] = Example.TEXTS,
     update: Annotated[
         bool,
         typer.Option("--update", help="Only write dvc.yaml, tasks/ and flows/ again."),
@@ -195,7 +200,9 @@ def init(
     else:
         if profile and user_data is None:
             raise ParamsError("--profile: needs --from, which names your file")
-        create_project(folder, user_data, Console(), profile=profile)
+        if example is not Example.TEXTS and user_data is not None:
+            raise ParamsError("--example: needs no --from, because it brings its own data")
+        create_project(folder, user_data, Console(), profile=profile, example=example)
 
 
 @app.command()

@@ -44,7 +44,7 @@ def joined(
         first, *others = content.strip().split("\n")
         lines = [_QUOTE + line if pattern.match(line) else line for line in others]
         label = name if plain else label_of(name)
-        texts.append("\n".join([f"{label}: {first}".rstrip(), *lines]))
+        texts.append("\n".join([f"{label}: {first}" if content.strip() else f"{label}:", *lines]))
     return "\n".join(texts)
 
 
