@@ -19,6 +19,7 @@ import pandas as pd
 
 import sugarbush as sb
 from sugarbush.data.schema import Schema
+from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import Shape, ShapeError
 
 SEEDS = (1, 2, 3)
@@ -46,10 +47,22 @@ def shares(texts: list[str], shape: Shape) -> tuple[float, float]:
     return exact / len(texts), repaired / len(texts)
 
 
+def has_shape(text: str, shape: Shape) -> bool:
+    try:
+        shape.canonical(text)
+    except ShapeError:
+        return False
+    return True
+
+
 def measure(
     name: str, frame: pd.DataFrame, label: str, form: Any, rows: Callable[..., Any]
 ) -> None:
     """Print the figures of both ways for one set. `rows` makes the columns of the shape."""
+    shape = TextForm.model_validate(form).shape
+    exact, repaired = shares([rows(row, None) for _, row in frame.iterrows()], shape)
+    valid_rows = [has_shape(rows(row, None), shape) for _, row in frame.iterrows()]
+    frame = frame[valid_rows]
     train, heldout = frame[frame.split == "train"], frame[frame.split == "test"][:400]
     public, private = train[:PUBLIC], train[PUBLIC:3000]
     schemas = {
@@ -58,10 +71,6 @@ def measure(
         )
         for way, text in (("shape", form), ("one string", None))
     }
-    shape = schemas["shape"].shape
-    assert shape is not None
-    said = [rows(row, None) for _, row in public.iterrows()]
-    exact, repaired = shares(said, shape)
     for way, schema in schemas.items():
         own = None if way == "one string" else shape
 

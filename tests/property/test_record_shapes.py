@@ -37,7 +37,11 @@ RECORD: dict[str, Any] = {
         "count": {"type": "integer"},
         "price": {"type": "number"},
         "tags": {"type": "array", "items": {"type": "string"}},
-        "who": {"type": "object", "properties": {"name": {"type": ["string", "null"]}}},
+        "who": {
+            "type": "object",
+            "required": ["name"],
+            "properties": {"name": {"type": ["string", "null"]}},
+        },
     },
 }
 # Texts with labels, marks and fences in every place
@@ -65,7 +69,7 @@ records = st.fixed_dictionaries(
         "count": whole,
         "price": st.floats(allow_nan=False, allow_infinity=False, width=32),
         "tags": st.lists(no_nul, max_size=3),
-        "who": st.fixed_dictionaries({}, optional={"name": st.none() | no_nul}),
+        "who": st.fixed_dictionaries({"name": st.none() | no_nul}),
     },
 )
 

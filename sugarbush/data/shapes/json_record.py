@@ -33,8 +33,9 @@ _REASONS = {
 class JsonRecord(Shape):
     """A JSON object: in one column, or without a column, in columns with the names of properties.
 
-    Properties stand in the order of the JSON Schema. A property without a value is left out where
-    the schema allows it. Every canonical text and every released record validates.
+    Properties have the order of the JSON Schema. A property with the value null is left out unless
+    it is required, because parquet has no missing properties. Every canonical text and every
+    released record validates.
 
     >>> schema = {"type": "object", "required": ["item"],
     ...           "properties": {"item": {"type": "string"}, "count": {"type": "integer"}}}
@@ -153,10 +154,12 @@ class JsonRecord(Shape):
             if is_missing(cell):
                 raise ShapeError(f"has no record in column '{self._column}'")
             return _loaded(cell, f"column '{self._column}'") if isinstance(cell, str) else cell
-        record = {}
+        record: dict[str, Any] = {}
         for name, node in self._properties.items():
             value = fields[name] if name in fields else _below(fields, name)
             if is_missing(value):
+                if name in self._schema.get("required", ()) and type_of(node, self._schema)[1]:
+                    record[name] = None
                 continue
             if isinstance(value, str) and type_of(node, self._schema)[0] != "string":
                 # csv contains numbers, lists and objects as text
@@ -201,7 +204,7 @@ class JsonRecord(Shape):
             return {
                 name: self._ordered(value[name], inner, f"{path}.{name}".lstrip("."))
                 for name, inner in properties.items()
-                if name in value and not self._is_left_out(value[name], name, inner, required)
+                if name in value and (value[name] is not None or name in required)
             }
         if isinstance(value, list | tuple):
             items = node.get("items", {})
@@ -210,12 +213,6 @@ class JsonRecord(Shape):
                 for index, item in enumerate(value)
             ]
         return self._plain(value, path)
-
-    def _is_left_out(
-        self, value: Any, name: str, node: JsonSchema, required: Sequence[str]
-    ) -> bool:
-        """Parquet has no missing properties: a property without a value is null there."""
-        return value is None and name not in required and not type_of(node, self._schema)[1]
 
     def _plain(self, value: Any, path: str) -> Any:
         if isinstance(value, str):

@@ -45,6 +45,7 @@ def check_json_schema(schema: JsonSchema) -> None:
         path = "/".join(map(str, error.absolute_path))
         raise ValueError(f"is not a valid JSON Schema at /{path}") from None
     _refuse_references(schema, "")
+    _refuse_recursion(schema, schema, "", (), set())
     if type_of(schema, schema) != ("object", False) or not schema.get("properties"):
         raise ValueError("needs `type: object` and `properties` at the top")
     arrow_type(schema, schema)
@@ -89,28 +90,18 @@ _JSON_TYPES = {
 }  # fmt: skip
 
 
-def arrow_type(
-    node: JsonSchema, root: JsonSchema, path: str = "", above: tuple[int, ...] = ()
-) -> pa.DataType:
+def arrow_type(node: JsonSchema, root: JsonSchema, path: str = "") -> pa.DataType:
     """Return the Arrow type of the values of a node. Raises ValueError that names the path."""
     import pyarrow as pa
 
-    shown = path or "/"
-    try:
-        target = resolved(node, root)
-        kind, _ = type_of(node, root)
-    except ValueError as error:
-        raise ValueError(f"{shown}: {error}") from None
-    if id(target) in above:
-        raise ValueError(f"{shown}: is recursive, but a column of a release has a fixed depth")
-    above = (*above, id(target))
+    shown, target, (kind, _) = path or "/", resolved(node, root), type_of(node, root)
     if kind == "object":
         properties = target.get("properties")
         if not properties:
             raise ValueError(f"{shown}: is an object without properties")
         return pa.struct(
             [
-                (name, arrow_type(inner, root, f"{path}/properties/{name}", above))
+                (name, arrow_type(inner, root, f"{path}/properties/{name}"))
                 for name, inner in properties.items()
             ]
         )
@@ -118,7 +109,7 @@ def arrow_type(
         items = target.get("items")
         if not isinstance(items, Mapping):
             raise ValueError(f"{shown}: is an array without one schema for its items")
-        return pa.list_(arrow_type(items, root, f"{path}/items", above))
+        return pa.list_(arrow_type(items, root, f"{path}/items"))
     types = {
         "string": pa.string(), "integer": pa.int64(), "number": pa.float64(),
         "boolean": pa.bool_(),
@@ -144,3 +135,29 @@ def _refuse_references(node: Any, path: str) -> None:
     elif isinstance(node, list):
         for number, inner in enumerate(node):
             _refuse_references(inner, f"{path}/{number}")
+
+
+def _refuse_recursion(
+    node: Any, root: JsonSchema, path: str, above: tuple[int, ...], done: set[int]
+) -> None:
+    """Raise ValueError for a node that contains itself, or for a reference without a target."""
+    if not isinstance(node, Mapping | list):
+        return
+    if id(node) in above:
+        raise ValueError(f"{path or '/'}: is recursive, but a column has a fixed depth")
+    if id(node) in done:
+        return
+    above = (*above, id(node))
+    if isinstance(node, list):
+        for number, inner in enumerate(node):
+            _refuse_recursion(inner, root, f"{path}/{number}", above, done)
+    else:
+        if isinstance(node.get("$ref"), str):
+            try:
+                target = resolved(node, root)
+            except ValueError as error:
+                raise ValueError(f"{path or '/'}: {error}") from None
+            _refuse_recursion(target, root, path, above, done)
+        for name, inner in node.items():
+            _refuse_recursion(inner, root, f"{path}/{name}", above, done)
+    done.add(id(node))

@@ -34,7 +34,9 @@ from tests.unit.pipeline.small_project import run_stages
 
 pytestmark = [
     pytest.mark.usefixtures("quick_encoder"),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings(  # warnings from inside DVC
+        "ignore:_NoneStep:DeprecationWarning", "ignore:unclosed:ResourceWarning"
+    ),
 ]
 Start = Callable[..., Bench]
 PRODUCTS = ("lamp", "chair", "kettle")
