@@ -225,7 +225,7 @@ def refuses_schema(number: int, body: Body) -> Reply:
 def test_json_records_from_an_endpoint(
     bench: Start, monkeypatch: pytest.MonkeyPatch, takes_schema: bool
 ) -> None:
-    run = bench(json_answer if takes_schema else refuses_schema)
+    run = bench(behave=json_answer if takes_schema else refuses_schema)
     Path("records.jsonl").write_text(as_lines([record(i) for i in range(140)]))
     Path("donated.jsonl").write_text(as_lines([record(i) for i in range(500, 530)]))
     Path("ticket.schema.json").write_text(json.dumps(TICKET))
@@ -253,25 +253,25 @@ def test_json_records_from_an_endpoint(
     assert pa.types.is_integer(data.features.arrow_schema.field("record").type.field("stars").type)
 
 
-def test_an_answer_of_the_wrong_form_is_asked_for_again_and_then_counted(bench: Start) -> None:
+@pytest.mark.parametrize("learns", [True, False])
+def test_an_answer_of_the_wrong_form_is_requested_again_and_then_counted(
+    bench: Start, learns: bool
+) -> None:
     schema = Schema.model_validate(
         {"subject": "chats", "attributes": [WISH], "text": {"conversation": {}}}
     )
-    asks = tuple(RandomRequest(subject="chats", sample=i) for i in range(2))
-    texts = ("**User:** My lamp broke.\n\nAssistant : Sad.", "Boss: My lamp broke on a Sunday.")
 
-    def answers(number: int, body: Body) -> Reply:
-        return completion(texts[1] if body["seed"] == run.server.asked[0]["seed"] else texts[0])
+    def answer(number: int, body: Body) -> Reply:
+        if learns and len(run.server.asked) > 1:
+            return completion("**User:** My lamp broke.\n\nAssistant : Sad.")
+        return completion("Boss: My lamp broke on a Sunday.")
 
-    run = bench(answers)
-    shaped = Released(requests_in_shape(asks, schema.shape))
-    found = run.generator(concurrency=1).generate(shaped).value
-    assert sorted(str(answer.text) for answer in found)[0] in (
-        "None", "User: My lamp broke.\nAssistant: Sad.",
-    )  # fmt: skip
-    assert [a.text for a in found if a.problem is None] == [
-        "User: My lamp broke.\nAssistant: Sad."
-    ] * 2 or (Problem.WRONG_FORM in [a.problem for a in found])
+    run = bench(behave=answer)
+    asked = requests_in_shape([RandomRequest(subject="chats")], schema.shape)
+    (found,) = run.generator().generate(Released(asked)).value
+    assert len(run.server.asked) == 2
+    assert found.problem is (None if learns else Problem.WRONG_FORM)
+    assert found.text == ("User: My lamp broke.\nAssistant: Sad." if learns else None)
 
 
 def test_the_columns_of_a_frame_come_back(tmp_path: Path) -> None:

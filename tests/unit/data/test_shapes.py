@@ -15,7 +15,9 @@ from sugarbush.data.schema import Schema, load_schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import Shape, ShapeError, unfenced
-from sugarbush.errors import InputError, SchemaError
+from sugarbush.errors import InputError, ParamsError, SchemaError
+from sugarbush.pipeline.profiling import profile_of_project
+from tests.unit.pipeline.small_project import write_project
 
 SECRET = "hunter2-sesame"
 ATTRIBUTE = {"name": "mood", "values": ["calm"], "keywords": {"calm": ["calm"]}}
@@ -337,3 +339,16 @@ def test_the_keys_of_caches_for_records_of_one_string_have_no_new_field() -> Non
 )
 def test_only_a_fence_around_the_whole_text_is_removed(said: str, text: str) -> None:
     assert unfenced(said) == text
+
+
+def test_a_profile_of_records_with_a_shape_is_refused_before_a_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    base = tmp_path / "project"
+    project = write_project(base)
+    fields = {"subject": "x", "attributes": [ATTRIBUTE], "text": {"fields": ["subject", "text"]}}
+    (base / "letters.schema.yaml").write_text(json.dumps(fields))
+    with pytest.raises(ParamsError, match="a profile describes records of one text column"):
+        profile_of_project(project)
+    assert not (tmp_path / "state").exists()
