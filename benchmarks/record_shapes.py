@@ -64,7 +64,7 @@ def measure(
     valid_rows = [has_shape(rows(row, None), shape) for _, row in frame.iterrows()]
     frame = frame[valid_rows]
     train, heldout = frame[frame.split == "train"], frame[frame.split == "test"][:400]
-    public, private = train[:PUBLIC], train[PUBLIC:3000]
+    public, private = train[:PUBLIC], train[PUBLIC:2100]
     schemas = {
         way: Schema.model_validate(
             {"subject": "dialogues", "attributes": [attribute(label, public)], "text": text}
@@ -84,20 +84,26 @@ def measure(
         ]
         pool = sb.Pool(texts=[text_of(row) for _, row in public.iterrows()])
         real = [text_of(row) for _, row in heldout.iterrows()]
-        for seed in SEEDS:
-            with tempfile.TemporaryDirectory() as state:
-                release = sb.synthesize(
-                    pd.DataFrame(columns),
-                    schema=schema,
-                    state=Path(state),
+        with tempfile.TemporaryDirectory() as state:
+            corpus = sb.prepare(
+                pd.DataFrame(columns),
+                schema=schema,
+                state=Path(state),
+                generator=pool,
+                settings={"prepare": {"accept_overlap": True}},
+                privacy=sb.Privacy(epsilon=2, delta=1e-6, cap=9, dataset=name),
+            )
+            releases = [
+                sb.synthesize(
+                    corpus,
                     method=sb.Mosaic(candidates=CANDIDATES, prompt="metadata"),
-                    generator=pool,
                     texts=TEXTS,
                     seed=seed,
                     accept_poor=True,
-                    settings={"prepare": {"accept_overlap": True, "bad_rows": "drop"}},
-                    privacy=sb.Privacy(epsilon=2, delta=1e-6, dataset=name),
                 )
+                for seed in SEEDS
+            ]
+        for seed, release in zip(SEEDS, releases, strict=True):
             found = sb.evaluate(release, real=real, seed=1).frame
             mauve = found[found.metric == "mauve"].set_index("space")["value"].round(3).to_dict()
             valid = f"{exact:.3f} | {repaired:.3f}" if own is not None else "- | -"

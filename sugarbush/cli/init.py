@@ -186,9 +186,7 @@ def with_form(user_data: OwnData, options: ReadOptions) -> OwnData:
         raise ParamsError("--json-schema: name at most one column with --text, or none")
     shown = None
     if user_data.json_schema is None and not texts:
-        shown = conversation_column(user_data.source, setting=_FROM, options=options)
-        if shown is not None and chat not in (None, shown[0]):
-            shown = None
+        shown = conversation_column(user_data.source, setting=_FROM, named=chat, options=options)
     column = chat or (shown[0] if shown else None)
     if roles and column is None:
         raise ParamsError("--roles: needs --conversation, which names the column")

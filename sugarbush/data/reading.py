@@ -236,9 +236,11 @@ def column_names(
 
 
 def conversation_column(
-    path: Source, *, setting: str, options: ReadOptions = NO_OPTIONS
+    path: Source, *, setting: str, named: str | None = None, options: ReadOptions = NO_OPTIONS
 ) -> tuple[str, tuple[str, str]] | None:
     """Return the column with conversations, and the keys of its turns, or None.
+
+    `named` is the column that the user names; None means any column.
 
     The types of a parquet or Arrow file decide. In other files, only the names `messages` and
     `conversations` do, and never a value. A file with a column `text` has no such column.
@@ -253,15 +255,17 @@ def conversation_column(
             types = {field.name: field.type for field in arrow_schema(file)}
     except (OSError, ValueError, RecursionError, csv.Error, pa.ArrowException):
         return None  # `column_names` says what is wrong
-    if "text" in names:
+    if named is None and "text" in names:
         return None
     for name, type_ in types.items():
+        if named not in (None, name):
+            continue
         if pa.types.is_list(type_) and pa.types.is_struct(type_.value_type):
             for keys in _CONVERSATIONS.values():
                 if set(keys) <= {field.name for field in type_.value_type}:
                     return name, keys
-    named = (name for name in _CONVERSATIONS if name in names and not types)
-    return next(((name, _CONVERSATIONS[name]) for name in named), None)
+    usual = (n for n in _CONVERSATIONS if n in names and named in (None, n) and not types)
+    return next(((name, _CONVERSATIONS[name]) for name in usual), None)
 
 
 def encoding_of_source(path: Source, *, setting: str, options: ReadOptions) -> str | None:
