@@ -105,7 +105,10 @@ class OpenAiGenerator(Generator):
         prompts = self._prompts(requests, what)
 
         def ask(indices: Sequence[int], attempt: int) -> Asked:
-            calls = {i: self._call(prompts[i], requests[i], attempt) for i in indices}
+            calls = {
+                i: self._call(prompts[i], requests[i].sample, attempt, shape=requests[i].shape)
+                for i in indices
+            }
             had, fresh = self._had(list(calls.values()), cache, what)
             return Asked(
                 keys={i: call.key for i, call in calls.items()}, completions=had, fresh=fresh
@@ -225,9 +228,8 @@ class OpenAiGenerator(Generator):
         context_tokens, max_tokens = self._params.context_tokens, self._params.max_tokens
         return render(request, context_tokens=context_tokens, max_tokens=max_tokens)
 
-    def _call(self, prompt: str, request: Request, attempt: int) -> Call:
-        # The prompt contains the schema, so the key needs no response_format.
-        params, sample = self._params, request.sample
+    def _call(self, prompt: str, sample: int, attempt: int, *, shape: Shape | None = None) -> Call:
+        params = self._params  # the prompt contains the schema, so the key needs no response_format
         return Call(
             key=call_key(
                 provider=PROVIDER,
@@ -240,7 +242,7 @@ class OpenAiGenerator(Generator):
             prompt=prompt,
             seed=seed_of(self._seed, "openai", sample, attempt) % _SEED_LIMIT,
             worst_cost=self._meter.worst_cost(prompt),
-            response_format=_response_format(request.shape) if self._sends_schema else None,
+            response_format=_response_format(shape) if self._sends_schema else None,
         )
 
 
