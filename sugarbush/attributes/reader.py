@@ -113,6 +113,22 @@ class Labels:
         )
 
 
+def is_in_record(attribute: Attribute, schema: Schema) -> bool:
+    """Return whether every text contains the value of an attribute, as a JSON record does."""
+    column = attribute.column
+    return schema.shape is not None and column is not None and schema.shape.is_inside(column)
+
+
+def codes_in_records(
+    attribute: Attribute, schema: Schema, texts: Sequence[str]
+) -> NDArray[np.int64]:
+    """Return the codes of the values that the canonical texts contain, (n,)."""
+    shape, column = schema.shape, attribute.column
+    assert shape is not None and column is not None
+    values = (shape.value_in(text, column) for text in texts)
+    return np.array([attribute.code(value) for value in values], dtype=np.int64)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LabelReader:
     """Reads labels with public examples: `examples` (m) texts with `codes` (m, d).
@@ -138,7 +154,7 @@ class LabelReader:
         """Whether the value of an attribute can be read from a text."""
         return any(
             attribute.keywords is not None
-            or self._is_in_record(attribute)
+            or is_in_record(attribute, self.schema)
             or attribute.name in self.readers
             or (
                 self.codes is not None
@@ -221,8 +237,8 @@ class LabelReader:
     ) -> tuple[NDArray[np.float64], LabelSource, _Quality | None] | None:
         """Return the probability of each value (n, k) and its source, or None without a reader."""
         size = len(attribute.domain)
-        if self._is_in_record(attribute):
-            return _certain(self._in_records(attribute, texts), size), "record", None
+        if is_in_record(attribute, self.schema):
+            return _certain(codes_in_records(attribute, self.schema, texts), size), "record", None
         if attribute.keywords is not None:
             return _certain(by_keywords(attribute, texts), size), "keywords", None
         if attribute.name in self.readers:
@@ -244,17 +260,6 @@ class LabelReader:
         )
         likely = classifier.probabilities(vectors(), temperature=quality.temperature)
         return likely, "donated", quality
-
-    def _is_in_record(self, attribute: Attribute) -> bool:
-        shape, column = self.schema.shape, attribute.column
-        return shape is not None and column is not None and shape.is_inside(column)
-
-    def _in_records(self, attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Return the codes of the values that the texts contain, (n,)."""
-        shape, column = self.schema.shape, attribute.column
-        assert shape is not None and column is not None
-        values = (shape.value_in(text, column) for text in texts)
-        return np.array([attribute.code(value) for value in values], dtype=np.int64)
 
     def _counts(self, attribute: Attribute) -> NDArray[np.float64] | None:
         counts = self.counts.get(attribute.name)

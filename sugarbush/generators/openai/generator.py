@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,9 @@ class OpenAiGenerator(Generator):
     ) -> None:
         self._params, self._seed, self._state, self._say = params, seed, state, say
         self._meter = Meter(state, account=account, stage=stage, params=params)
-        self._sends_schema = params.mode is not CallMode.BATCH  # a refusal ends a whole batch
+        # None: no answer has shown yet whether the endpoint accepts a JSON Schema. A refusal would
+        # end a whole batch.
+        self._sends_schema = False if params.mode is CallMode.BATCH else None
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
         """Check that the endpoint answers, and that each request of `planned` fits its context.
@@ -192,7 +195,7 @@ class OpenAiGenerator(Generator):
             try:
                 await workers.ask(calls, at_once=self._params.most_calls_at_once)
             finally:
-                if self._sends_schema and not workers.sends_schema:
+                if self._sends_schema is not False and workers.sends_schema is False:
                     self._say(f"{what}: {_NO_SCHEMA}")
                 self._sends_schema = workers.sends_schema
                 if workers.failed:
@@ -242,7 +245,7 @@ class OpenAiGenerator(Generator):
             prompt=prompt,
             seed=seed_of(self._seed, "openai", sample, attempt) % _SEED_LIMIT,
             worst_cost=self._meter.worst_cost(prompt),
-            response_format=_response_format(shape) if self._sends_schema else None,
+            response_format=None if self._sends_schema is False else _response_format(shape),
         )
 
 
@@ -264,9 +267,10 @@ class _Workers:
     """
 
     def __init__(
-        self, endpoints: Endpoints, meter: Meter, receive: Receive, *, sends_schema: bool
+        self, endpoints: Endpoints, meter: Meter, receive: Receive, *, sends_schema: bool | None
     ) -> None:
         self.failed, self.why, self.sends_schema = 0, "", sends_schema
+        self._first = asyncio.Lock()
         self._endpoints, self._meter, self._receive = endpoints, meter, receive
         self._waiting: deque[Call] = deque()
         self._in_a_row = 0
@@ -312,18 +316,25 @@ class _Workers:
             self._stop(error)
 
     async def _complete(self, call: Call) -> Completion:
-        """Send the JSON Schema until an endpoint refuses it, and then only the prompt."""
+        """Send the JSON Schema until an endpoint refuses it, and then only the prompt.
+
+        Until one call has shown whether it is accepted, the other calls wait.
+        """
         plain = replace(call, response_format=None)
-        if not self.sends_schema or call.response_format is None:
+        if call.response_format is None:
             return await self._endpoints.complete(plain)
-        try:
-            return await self._endpoints.complete(call)
-        except RejectedError as error:
-            if error.status not in _REFUSED_FORMAT:
-                raise
-        completion = await self._endpoints.complete(plain)
-        self.sends_schema = False
-        return completion
+        async with self._first if self.sends_schema is None else nullcontext():
+            if self.sends_schema is not False:
+                try:
+                    completion = await self._endpoints.complete(call)
+                    self.sends_schema = True
+                    return completion
+                except RejectedError as error:
+                    if error.status not in _REFUSED_FORMAT:
+                        raise
+            completion = await self._endpoints.complete(plain)
+            self.sends_schema = False
+            return completion
 
     def _failed(self, why: str) -> None:
         self.failed, self.why = self.failed + 1, why

@@ -131,7 +131,7 @@ def released(
     import datasets
 
     fields = yaml.safe_load(SCHEMA_FILE.read_text())
-    fields |= {"subject": "cases of a shop", "attributes": [*attributes, WISH]}
+    fields |= {"subject": "cases of a shop", "attributes": [*attributes]}
     SCHEMA_FILE.write_text(yaml.safe_dump(fields))
     monkeypatch.chdir("project")
     params = yaml.safe_load(Path("params.yaml").read_text())
@@ -206,10 +206,11 @@ def json_answer(number: int, body: Body) -> Reply:
     """Write a record. A fence and a wrong record test the repair and the check."""
     prompt = str(body["messages"][0]["content"])
     product = next((p for p in PRODUCTS if f"product: {p}" in prompt), "lamp")
-    fault, end = chosen(body, FAULTS, ENDS)
+    stars = next((n for n in (2, 3, 4) if f"stars: {n} " in prompt), 1)
+    fault, end, place = chosen(body, FAULTS, ENDS, ("here", "at home", "in the shop"))
     order = zlib.crc32(json.dumps(body).encode())
-    note = f"The {product} that I ordered as {order} {fault}, and number {number} of it too. {end}."
-    own: dict[str, Any] = {"note": note, "product": product, "stars": 1 + order % 5}
+    note = f"My {product} of order {order} {fault} {place}. {end}."
+    own: dict[str, Any] = {"note": note, "product": product, "stars": stars}
     if order % 19 == 0:
         own["stars"] = 9
     return completion(f"```json\n{json.dumps(own, indent=1)}\n```")
@@ -243,8 +244,8 @@ def test_json_records_from_an_endpoint(
     if takes_schema:
         assert len(with_schema) == len(sent)
         assert with_schema[0]["response_format"]["json_schema"]["schema"] == TICKET
-    else:  # tried at the beginning of each process, and not again
-        assert 0 < len(with_schema) < len(sent) / 3
+    else:  # tried once by each of the three stages that ask, and not again
+        assert 0 < len(with_schema) <= 4 < len(sent) / 10
     assert schema.shape is not None
     for line in lines:
         own = line["record"]
