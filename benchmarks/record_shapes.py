@@ -1,10 +1,12 @@
 """What does the shape of a record cost? Compares records with a shape and the same as one string.
 
     python -m benchmarks.record_shapes customersim.parquet mts_dialog.parquet
+    python -m benchmarks.record_shapes --valid USR,SYS multiwoz21.parquet
 
 The first file has dialogues of SYS and USR, the second dialogues of Doctor and Patient with a note.
 Prints one line of Markdown for each set, way and seed: how many public texts have the shape as they
-are and after repair, MAUVE of the release with held-out records, and epsilon.
+are and after repair, and MAUVE of the release with held-out records. With `--valid`, prints only
+the two shares for all texts of a file, with and without alternating turns.
 """
 
 from __future__ import annotations
@@ -120,7 +122,19 @@ def note(row: Any, shape: Shape | None) -> Any:
     return {"text": row.text, "note_section": row.note_section}
 
 
+def valid(roles: list[str], path: str) -> None:
+    """Print the shares of the texts of a file that are conversations."""
+    texts = list(pd.read_parquet(path)["text"])
+    for alternate in (False, True):
+        form = {"conversation": {"roles": roles, "alternate": alternate}}
+        exact, repaired = shares(texts, TextForm.model_validate(form).shape)
+        print(f"| {Path(path).stem} | {alternate} | {len(texts)} | {exact:.3f} | {repaired:.3f} |")
+
+
 def main() -> None:
+    if sys.argv[1] == "--valid":
+        valid(sys.argv[2].split(","), sys.argv[3])
+        return
     dialogues, notes = (pd.read_parquet(path) for path in sys.argv[1:3])
     print("| set | way | seed | valid at first | after repair | MAUVE |\n|---|---|---|---|---|---|")
     measure("customersim", dialogues, "intent", DIALOGUE, turns)
