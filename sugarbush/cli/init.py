@@ -184,16 +184,18 @@ def with_form(user_data: OwnData, options: ReadOptions) -> OwnData:
         raise ParamsError("--conversation: cannot be combined with --text or --json-schema")
     if user_data.json_schema is not None and len(texts) > 1:
         raise ParamsError("--json-schema: name at most one column with --text, or none")
-    shown = None
+    recognized = None
     if user_data.json_schema is None and not texts:
-        shown = conversation_column(user_data.source, setting=_FROM, named=chat, options=options)
-    column = chat or (shown[0] if shown else None)
+        recognized = conversation_column(
+            user_data.source, setting=_FROM, named=chat, options=options
+        )
+    column = chat or (recognized[0] if recognized else None)
     if roles and column is None:
         raise ParamsError("--roles: needs --conversation, which names the column")
     fields: dict[str, Any] | None = None
     if column is not None:
         formats = {keys: name.value for name, keys in KEYS.items()}
-        format_ = formats[shown[1]] if shown else Format.OPENAI.value
+        format_ = formats[recognized[1]] if recognized else Format.OPENAI.value
         fields = {"conversation": {"column": column, "roles": roles, "format": format_}}
     elif user_data.json_schema is not None:
         fields = {"json_schema": user_data.json_schema, "column": next(iter(texts), None)}

@@ -62,9 +62,9 @@ def write_example(folder: Path, *, records: int = RECORDS, donated: int = DONATE
     """
     written = example_records(_SEED)
     for name, count in (("donated", donated), ("corpus", records)):
-        own = list(islice(written, count))
-        _write_lines(folder / f"{name}.jsonl", own)
-        spoken = [chat for record in own if (chat := conversation_of(record)) is not None]
+        members = list(islice(written, count))
+        _write_lines(folder / f"{name}.jsonl", members)
+        spoken = [chat for record in members if (chat := conversation_of(record)) is not None]
         _write_lines(folder / _CONVERSATIONS[name], spoken)
     (folder / "schema.yaml").write_bytes(SCHEMA_FILE.read_bytes())
     schema = conversation_schema_yaml(example_schema())

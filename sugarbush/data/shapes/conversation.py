@@ -57,15 +57,15 @@ class Conversation(Shape):
     @property
     def instruction(self) -> str:
         labels = [f'"{label_of(role)}:"' for role in self._roles]
-        said = [
+        sentences = [
             f"Each text is a conversation of at most {self._max_turns} turns. Begin each turn on a "
             f"new line with the label of its speaker, {' or '.join(labels)}."
         ]
         if self._first is not None:
-            said.append(f'The first turn has the label "{label_of(self._first)}:".')
+            sentences.append(f'The first turn has the label "{label_of(self._first)}:".')
         if self._alternate:
-            said.append("Two turns in a row never have the same label.")
-        return " ".join(said)
+            sentences.append("Two turns in a row never have the same label.")
+        return " ".join(sentences)
 
     @property
     def description(self) -> str:
