@@ -19,7 +19,8 @@ from sugarbush.arguments import (
     require_texts,
 )
 from sugarbush.data.reading import require_column
-from sugarbush.errors import ParamsError
+from sugarbush.data.shapes.interface import Shape, ShapeError
+from sugarbush.errors import InputError, ParamsError
 from sugarbush.generators.interface import GeneratorSettings
 from sugarbush.pipeline.in_memory import Corpus, prepare_corpus
 from sugarbush.pipeline.in_memory_settings import settings_of_frame
@@ -49,8 +50,8 @@ class FrameArguments:
     def __post_init__(self) -> None:
         require_kind("the corpus", self.frame, pd.DataFrame, "a pandas DataFrame")
         require_kind("privacy", self.privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
-        columns = (("text", self.text), ("user", self.user), ("record_id", self.record_id))
-        for argument, column in columns:
+        # `prepare_corpus` requires the columns of the text, which the schema may name.
+        for argument, column in (("user", self.user), ("record_id", self.record_id)):
             if column is not None:
                 require_column(self.frame, column, asked_by=argument)
         if not self.privacy.dataset:
@@ -75,8 +76,8 @@ class FrameArguments:
 
     def prepared(self, schema: SchemaLike) -> Corpus:
         """Read, check and split the frame, and extract the attributes of its records."""
-        settings, donated = self.project_settings(), self.donated_frame()
-        opened = open_schema(schema)
+        settings, opened = self.project_settings(), open_schema(schema)
+        donated = self.donated_frame(opened.shape)
         if opened.asked_of_llm:
             raise ParamsError(
                 "the Python API cannot read attributes with `source: llm`. Add a column with the "
@@ -85,10 +86,16 @@ class FrameArguments:
         state = None if self.state is None else state_folder(self.state)
         return prepare_corpus(self.frame, settings, opened, donated=donated, state=state)
 
-    def donated_frame(self) -> pd.DataFrame | None:
-        """Return the donated examples as a frame, or None."""
+    def donated_frame(self, shape: Shape | None = None) -> pd.DataFrame | None:
+        """Return the donated examples as a frame, or None. Texts may have the labels of `shape`."""
         if self.donated is None:
             return None
         if is_frame(self.donated):
             return pandas_frame("donated", self.donated)
-        return pd.DataFrame({self.text: list(require_texts("donated", self.donated))})
+        texts = list(require_texts("donated", self.donated))
+        if shape is None:
+            return pd.DataFrame({self.text: texts})
+        try:
+            return pd.DataFrame([shape.parse(text) for text in texts], columns=list(shape.types))
+        except ShapeError as error:
+            raise InputError(f"donated: a text {error}") from None

@@ -24,6 +24,8 @@ from sklearn.metrics import silhouette_score
 from sugarbush.attributes.placeholders import VALUES
 from sugarbush.data.quantities import CellError, Kind, Quantity
 from sugarbush.data.schema import RELEASE_COLUMNS, Attribute, Schema
+from sugarbush.data.shapes.declaration import TextForm
+from sugarbush.data.shapes.json_schema import resolved, type_of
 from sugarbush.errors import SchemaError
 from sugarbush.generators.interface import Embed
 from sugarbush.languages import ENGLISH, MORE_STOP_WORDS, count_words
@@ -89,8 +91,13 @@ def draft_lengths(texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(sorted({max(1, int(count)) for count in quantiles}))
 
 
-def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
-    """Return the schema as YAML for `load_schema`, with a comment for each unknown column."""
+def schema_yaml(
+    schema: Schema, *, unknown_columns: Sequence[str] = (), json_schema: str | None = None
+) -> str:
+    """Return the schema as YAML for `load_schema`, with a comment for each unknown column.
+
+    `json_schema` is the path of the JSON Schema, if there is one.
+    """
     fields: dict[str, Any] = {
         "subject": schema.subject,
         **({"language": schema.language} if schema.language != ENGLISH else {}),
@@ -103,7 +110,75 @@ def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
             for a in schema.attributes
         ],
     }
-    return _HEAD + _dumped(fields, width=100) + _as_comments(unknown_columns)
+    form = "" if schema.text is None else text_yaml(schema.text, json_schema=json_schema)
+    return _HEAD + form + _dumped(fields, width=100) + _as_comments(unknown_columns)
+
+
+def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
+    """Return the section `text` of a schema, with comments."""
+    lines = ["text:  # the form of a record. Names of columns, roles and properties become public"]
+    if form.conversation is not None:
+        chat = form.conversation
+        lines += [
+            "  conversation:",
+            f"    column: {_flow(chat.column)}",
+            f"    format: {chat.format.value}  # openai: a list of {{role, content}}; sharegpt: of "
+            "{from, value};",
+            "                    # prefixes: a text with a label such as Agent: before each turn",
+            f"    roles: {_flow(list(chat.all_roles))}  # every role in the file, as it is spelled",
+        ]
+        first, alternate = chat.first or chat.all_roles[0], str(chat.alternate).lower()
+        lines += [
+            f"    {'' if chat.first else '# '}first: {_flow(first)}  # who begins",
+            f"    alternate: {alternate}  # true: two turns in a row never have the same role",
+            f"    max_turns: {chat.max_turns}  # a longer conversation is a bad row",
+        ]
+    elif form.json_schema is not None:
+        lines.append(f"  json_schema: {_flow(json_schema)}  # a file beside this one")
+        if form.column is not None:
+            lines.append(f"  column: {_flow(form.column)}")
+    else:
+        lines.append(f"  fields: {_flow(list(form.fields))}  # in the order of a text")
+        optional = _flow(list(form.optional or form.fields[:1]))
+        lines.append(f"  {'' if form.optional else '# '}optional: {optional}  # may be empty")
+    return "\n".join(lines) + "\n"
+
+
+def attributes_of_record(schema: Mapping[str, Any], *, column: str | None) -> tuple[Attribute, ...]:
+    """Return the attributes that a public JSON Schema tells: its enums, booleans and ranges.
+
+    Only properties at the top of the record become attributes. Numbers need a minimum and a
+    maximum, of which the quarters become bins.
+    """
+    attributes = []
+    for name, declared in schema["properties"].items():
+        node = resolved(declared, schema)
+        where = name if column is None else f"{column}.{name}"
+        kind, _ = type_of(node, schema)
+        values = [value for value in node.get("enum", ()) if value is not None]
+        if kind == "boolean":
+            values = ["true", "false"]
+        low, high = node.get("minimum"), node.get("maximum")
+        fields: dict[str, Any] | None = None
+        if kind in ("string", "boolean") and len(values) > 1:
+            fields = {"values": values, "other": free_word("other", values)}
+        elif kind in ("integer", "number") and low is not None and high is not None and low < high:
+            fields = {"bins": sorted({low + (high - low) * part / 4 for part in (1, 2, 3)})}
+        if fields is not None:
+            attribute = attribute_name(name)
+            if column is None and attribute != name:
+                continue  # a column of a release has one name
+            attributes.append(
+                Attribute(
+                    name=attribute, column=where, description=node.get("description", ""), **fields
+                )
+            )
+    return tuple(attributes)
+
+
+def _flow(value: Any) -> str:
+    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=1000)
+    return text.removesuffix("...\n").strip()
 
 
 def _as_comments(columns: Sequence[str]) -> str:

@@ -3,8 +3,9 @@
 A generator often ignores the value that a prompt requests, so the requested value is a poor label.
 Three public facts decide a label:
 
-    the text              keywords and zero-shot descriptions read a text as they read a record. For
-                          all other attributes, a classifier is trained on the donated examples
+    the text              a JSON record contains the values of its properties. Keywords and
+                          zero-shot descriptions read a text as they read a record. For all other
+                          attributes, a classifier is trained on the donated examples
     the request           counts as much as requests and texts agree. It counts nothing for a pool,
                           whose texts are older than the requests
     the DP table          its counts of values are the prior of the classifier, if there is a table
@@ -44,15 +45,16 @@ _LEAST_KAPPA = 0.05
 _RAKING_ROUNDS = 20
 _MOST_WEIGHT = 4.0
 
-LabelSource = Literal["keywords", "zero_shot", "donated", "request", "nothing"]
+LabelSource = Literal["record", "keywords", "zero_shot", "donated", "request", "nothing"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadAttribute:
     """How one attribute was read, and how far texts and requests agree. All values are public.
 
-    `source` is `keywords`, `zero_shot`, `donated` (a classifier), `request` (no example has a
-    label, so the requested values stand unverified), or `nothing`. `examples` is the number of
+    `source` is `record` (a property of a JSON record), `keywords`, `zero_shot`, `donated` (a
+    classifier), `request` (no example has a label, so the requested values stand unverified), or
+    `nothing`. `examples` is the number of
     donated examples with a label, and `accuracy` the share of them that the classifier reads right
     in cross-validation; it is None without a classifier. `requested` is the number of texts for
     which a value was requested, and `shown` the share of these texts that have this value. `shown`
@@ -112,6 +114,22 @@ class Labels:
         )
 
 
+def is_in_record(attribute: Attribute, schema: Schema) -> bool:
+    """Return whether every text contains the value of an attribute, as a JSON record does."""
+    column = attribute.column
+    return schema.shape is not None and column is not None and schema.shape.is_inside(column)
+
+
+def codes_in_records(
+    attribute: Attribute, schema: Schema, texts: Sequence[str]
+) -> NDArray[np.int64]:
+    """Return the codes of the values that the canonical texts contain, (n,)."""
+    shape, column = schema.shape, attribute.column
+    assert shape is not None and column is not None
+    values = (shape.value_in(text, column) for text in texts)
+    return np.array([attribute.code(value) for value in values], dtype=np.int64)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LabelReader:
     """Reads labels with public examples: `examples` (m) texts with `codes` (m, d).
@@ -137,6 +155,7 @@ class LabelReader:
         """Whether the value of an attribute can be read from a text."""
         return any(
             attribute.keywords is not None
+            or is_in_record(attribute, self.schema)
             or attribute.name in self.readers
             or (
                 self.codes is not None
@@ -232,6 +251,8 @@ class LabelReader:
     ) -> tuple[NDArray[np.float64], LabelSource, _Quality | None] | None:
         """Return the probability of each value (n, k) and its source, or None without a reader."""
         size = len(attribute.domain)
+        if is_in_record(attribute, self.schema):
+            return _certain(codes_in_records(attribute, self.schema, texts), size), "record", None
         if attribute.keywords is not None:
             return _certain(by_keywords(attribute, texts), size), "keywords", None
         if attribute.name in self.readers:

@@ -12,6 +12,9 @@ from sugarbush.cli.profiles import read_profile, set_lengths, write_schema_of
 from sugarbush.data.reading import is_missing, read_rows
 from sugarbush.data.schema import load_schema
 from sugarbush.data.settings import PrepareSettings
+from sugarbush.data.shapes.declaration import TextForm
+from sugarbush.data.shapes.interface import ShapeError
+from sugarbush.data.shapes.one_text import OneText
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import atomic_file, find_input
 from sugarbush.pipeline.project import Project
@@ -54,11 +57,19 @@ def write_draft(
             f"params.yaml: {SETTING} is the private file (prepare.file). Name a file of donated "
             "examples"
         )
-    texts, columns = donated_examples(project.base, settings)
+    form = project.schema.text if project.find(settings.schema_).exists() else None
+    if form is not None and form.json_schema is not None:
+        raise ParamsError(
+            "the schema declares JSON records, and their JSON Schema tells their attributes. Edit "
+            f"{settings.schema_} instead of a draft"
+        )
+    texts, columns = donated_examples(project.base, settings, form=form)
     embed = project.encoder(private=False).encode
     schema = draft_schema(texts, subject=subject, columns=columns, embed=embed, seed=seed)
     with atomic_file(output, public=True) as temporary:
-        temporary.write_text(schema_yaml(schema), encoding="utf-8")
+        temporary.write_text(
+            schema_yaml(schema.model_copy(update={"text": form})), encoding="utf-8"
+        )
     for attribute in schema.attributes:
         console.print(f"{attribute.name}: {' | '.join(attribute.domain)}", markup=False)
     console.print(
@@ -74,24 +85,29 @@ def is_unedited(schema: Path) -> bool:
 
 
 def donated_examples(
-    base: Path, settings: PrepareSettings
+    base: Path, settings: PrepareSettings, *, form: TextForm | None = None
 ) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
     """Read the donated texts and all other columns of their file, except the id and user columns.
-    Each column has one entry per text."""
+    Each column has one entry per text. `form` is the shape of a record; None means one string."""
     path = find_input(base, settings.donated or "")
-    option_of_column = {settings.text_column: "prepare.text_column"}
-    rows = [
-        row.fields
-        for row in read_rows(path, setting=SETTING, wanted=option_of_column, all_columns=True)
-        if str(row.fields.get(settings.text_column) or "").strip()
-    ]
+    shape = OneText(settings.text_column) if form is None else form.shape
+    rows, texts = [], []
+    for row in read_rows(path, setting=SETTING, wanted=shape.columns, all_columns=True):
+        if form is None and not str(row.fields.get(settings.text_column) or "").strip():
+            continue
+        try:
+            texts.append(shape.text_of(row.fields))
+        except ShapeError as error:
+            raise InputError(f"{path}, row {row.number}: {error} (setting {SETTING})") from None
+        rows.append(row.fields)
     if not rows:
         raise InputError(f"{path}: no row has a text (setting {SETTING})")
     names = dict.fromkeys(name for fields in rows for name in fields)
-    no_attributes = {settings.text_column, settings.id_column, settings.user_column}
+    no_attributes = {settings.id_column, settings.user_column}
+    no_attributes |= {n for n in names if any(f"{n}.".startswith(f"{c}.") for c in shape.columns)}
     columns = {
         name: tuple(None if is_missing(fields.get(name)) else fields[name] for fields in rows)
         for name in names
         if name not in no_attributes
     }
-    return tuple(str(fields[settings.text_column]) for fields in rows), columns
+    return tuple(texts), columns

@@ -9,23 +9,37 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from rich.console import Console
 
-from sugarbush.attributes.draft import draft_lengths, draft_schema, schema_yaml
+from sugarbush.attributes.draft import (
+    attributes_of_record,
+    draft_lengths,
+    draft_schema,
+    schema_yaml,
+)
 from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.cli.drafts import donated_examples
+from sugarbush.cli.example_name import Example
 from sugarbush.cli.local_model import DEFAULT_MODEL, examples_for, tokens_for
 from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
 from sugarbush.data.formats.rows import ReadOptions
-from sugarbush.data.reading import column_names, encoding_of_header, reads_keys
+from sugarbush.data.reading import (
+    column_names,
+    conversation_column,
+    encoding_of_header,
+    reads_keys,
+)
 from sugarbush.data.remote import SQLITE, Source, source_of
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.data.settings import PrepareSettings
+from sugarbush.data.settings import CONVERSATIONS_FILE, EXAMPLE_FOLDER, PrepareSettings
+from sugarbush.data.shapes.conversation import KEYS, Format
+from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.errors import FailureError, ParamsError, SchemaError
 from sugarbush.languages import ENGLISH, language_code
 from sugarbush.paths import atomic_file
@@ -39,6 +53,14 @@ _ENCODING = (
     "The header is not UTF-8. It was read as {0}, so params.yaml sets prepare.encoding: {0}. If "
     "names look wrong, set the right encoding"
 )
+_OPTION_OF_FORM = {
+    "fields": "--text", "conversation": "--conversation", "json_schema": "--json-schema",
+}  # fmt: skip
+_CONVERSATIONS = {
+    "file": CONVERSATIONS_FILE,
+    "donated": EXAMPLE_FOLDER + "conversations.donated.jsonl",
+    "schema": EXAMPLE_FOLDER + "conversations.schema.yaml",
+}
 _SEED = 1  # seed of the clusters that become topics
 
 
@@ -47,13 +69,22 @@ class OwnData:
     """The options about the user's own data. Paths are as the user wrote them."""
 
     file: str
-    text_column: str = "text"
+    text_column: str | None = None
     id_column: str | None = None
     user_column: str | None = None
     donated: Path | None = None
     subject: str | None = None
     columns: str | None = None
     table: str | None = None
+    conversation: str | None = None
+    roles: str | None = None
+    json_schema: Path | None = None
+    form: TextForm | None = None
+
+    @property
+    def column(self) -> str:
+        """The column with the text, for records of one string."""
+        return "text" if self.text_column is None or self.form else self.text_column
 
     @property
     def source(self) -> Source:
@@ -75,31 +106,48 @@ class OwnData:
     @property
     def declared(self) -> tuple[str, ...]:
         """The column names that the user declares public."""
-        return tuple(name.strip() for name in (self.columns or "").split(",") if name.strip())
+        return _names_in(self.columns)
 
     @property
     def required(self) -> dict[str, str]:
         """Maps each required column to the option that names the column."""
-        options = {self.text_column: "--text", self.id_column: "--id", self.user_column: "--user"}
+        if self.form is None:
+            texts = {self.column: "--text"}
+        else:
+            texts = dict.fromkeys(self.form.shape.columns, _OPTION_OF_FORM[self.form.kind])
+        options = texts | {self.id_column: "--id", self.user_column: "--user"}
         return {column: option for column, option in options.items() if column is not None}
 
 
 def create_project(
-    folder: Path, user_data: OwnData | None, console: Console, *, profile: bool = False
+    folder: Path,
+    user_data: OwnData | None,
+    console: Console,
+    *,
+    profile: bool = False,
+    example: Example = Example.TEXTS,
 ) -> None:
     """Write a project into `folder`, for the embedded example or the user's own file. Without
     `profile`, only the column names of the private file are read. No existing file is overwritten.
     After a failure, the new files are removed. Raises ParamsError, InputError or FailureError."""
     project = project_files()
+    if example is Example.CONVERSATIONS:
+        project[FILE] = changed_text(project[FILE], {"prepare": _CONVERSATIONS}).text
     keys: tuple[str, ...] = ()
     encoding: str | None = None
     if user_data is not None:
         encoding = encoding_of_header(user_data.source, setting=_FROM)
+        options = ReadOptions(encoding=encoding, table=user_data.table)
+        user_data = with_form(user_data, options)
+        if profile and user_data.form is not None:
+            raise ParamsError(
+                "--profile: a profile describes records of one text column. Leave out --profile"
+            )
         columns = column_names(
             user_data.source,
             required=user_data.required | _profiled(user_data, profile),
             setting=_FROM,
-            options=ReadOptions(encoding=encoding, table=user_data.table),
+            options=options,
         )
         project |= _files_for(folder, user_data, columns, encoding)
         keys = columns if user_data.has_keys else ()
@@ -124,6 +172,50 @@ def create_project(
     _print_next_steps(folder, user_data, console, new=bool(new), keys=keys, profile=profile)
     if new and encoding is not None:
         console.print(_ENCODING.format(encoding), markup=False, highlight=False, soft_wrap=True)
+
+
+def with_form(user_data: OwnData, options: ReadOptions) -> OwnData:
+    """Return the options with the shape of a record that they name, or that the file shows.
+
+    Without an option, a column of conversations is recognized by its type or its name, never by a
+    value. Raises ParamsError for options that exclude each other.
+    """
+    chat, texts = user_data.conversation, _names_in(user_data.text_column)
+    roles = _names_in(user_data.roles)
+    if chat is not None and (texts or user_data.json_schema is not None):
+        raise ParamsError("--conversation: cannot be combined with --text or --json-schema")
+    if user_data.json_schema is not None and len(texts) > 1:
+        raise ParamsError("--json-schema: name at most one column with --text, or none")
+    recognized = None
+    if user_data.json_schema is None and not texts:
+        recognized = conversation_column(
+            user_data.source, setting=_FROM, named=chat, options=options
+        )
+    column = chat or (recognized[0] if recognized else None)
+    if roles and column is None:
+        raise ParamsError("--roles: needs --conversation, which names the column")
+    fields: dict[str, Any] | None = None
+    if column is not None:
+        formats = {keys: name.value for name, keys in KEYS.items()}
+        format_ = formats[recognized[1]] if recognized else Format.OPENAI.value
+        fields = {"conversation": {"column": column, "roles": roles, "format": format_}}
+    elif user_data.json_schema is not None:
+        fields = {"json_schema": user_data.json_schema, "column": next(iter(texts), None)}
+    elif len(texts) > 1:
+        fields = {"fields": texts}
+    if fields is None:
+        return user_data
+    try:
+        return replace(user_data, form=TextForm.model_validate(fields))
+    except ValidationError as error:
+        problem = error.errors(include_input=False, include_url=False)[0]
+        option = _OPTION_OF_FORM[next(iter(fields))]
+        reason = problem["msg"].removeprefix("Value error, ")
+        raise ParamsError(f"{option}: {reason}") from None
+
+
+def _names_in(option: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (option or "").split(",") if name.strip())
 
 
 def _profiled(user_data: OwnData, profile: bool) -> dict[str, str]:
@@ -165,7 +257,7 @@ def _files_for(
     changes: dict[str, Any] = {
         "prepare": {
             "file": file,
-            "text_column": user_data.text_column,
+            "text_column": user_data.column,
             "id_column": user_data.id_column,
             "user_column": user_data.user_column,
             "donated": None
@@ -188,11 +280,15 @@ def _files_for(
     if path is not None and not local.startswith("../") and not Path(local).is_absolute():
         special = r"([\\*?\[\]!#])" if path.exists() else r"([\\?\[\]!#])"  # or a pattern with *
         ignored += f"# Your private file.\n/{re.sub(special, _ESCAPED, local)}\n"
-    return {
+    files = {
         FILE: changed.text,
         SCHEMA: _schema_text(user_data, columns, changed.params),
         IGNORED: ignored,
     }
+    if user_data.json_schema is not None:
+        beside = (Path(SCHEMA).parent / user_data.json_schema.name).as_posix()
+        files[beside] = user_data.json_schema.read_text(encoding="utf-8")
+    return files
 
 
 def _generator_changes(user_data: OwnData) -> dict[str, Any]:
@@ -205,8 +301,8 @@ def _generator_changes(user_data: OwnData) -> dict[str, Any]:
     changes: dict[str, Any] = {"generator": {"provider": "huggingface", "huggingface": local}}
     if user_data.donated is None:
         return changes
-    settings = PrepareSettings(donated=str(user_data.donated), text_column=user_data.text_column)
-    texts, _ = donated_examples(Path(), settings)
+    settings = PrepareSettings(donated=str(user_data.donated), text_column=user_data.column)
+    texts, _ = donated_examples(Path(), settings, form=user_data.form)
     words = draft_lengths(texts)
     local["max_tokens"] = tokens_for(texts)
     changes["initialise"] = {"length": {"words": list(words)}}
@@ -220,8 +316,10 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
     written, because git tracks the schema and a key of a record may be data. Raises ParamsError if
     the donated file is the private file."""
     subject = user_data.subject or SUBJECT
-    attributes: tuple[Attribute, ...] = ()
+    attributes, of_record = tuple[Attribute, ...](), tuple[Attribute, ...]()
     language = ENGLISH
+    if user_data.form is not None and user_data.form.json_schema is not None:
+        of_record = attributes_of_record(user_data.form.json_schema, column=user_data.form.column)
     if user_data.donated is not None:
         private = user_data.local_path
         if private is not None and user_data.donated.resolve() == private.resolve():
@@ -229,7 +327,7 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
                 "--donated is the private file (--from). Name a file of donated examples"
             )
         settings = params.prepare.model_copy(update={"donated": str(user_data.donated)})
-        texts, values = donated_examples(Path(), settings)
+        texts, values = donated_examples(Path(), settings, form=user_data.form)
         language = _language_of(texts)
         with (
             tempfile.TemporaryDirectory() as cache,
@@ -243,11 +341,25 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
                 embed=encoder.encode,
                 seed=_SEED,
             ).attributes
-    schema = Schema(subject=subject, language=language, attributes=attributes or (TONE,))
+    names = {attribute.name for attribute in of_record}
+    attributes = (*of_record, *(a for a in attributes if a.name not in names))
+    schema = Schema(
+        subject=subject,
+        language=language,
+        attributes=attributes or (TONE,),
+        text=user_data.form,
+    )
     named_columns = {attribute.column for attribute in schema.attributes} | set(user_data.required)
     public = user_data.declared if user_data.has_keys else (*columns, *user_data.declared)
-    unknown = [name for name in dict.fromkeys(public) if name not in named_columns]
-    return schema_yaml(schema, unknown_columns=unknown)
+    unknown = [
+        name
+        for name in dict.fromkeys(public)
+        if name not in named_columns
+        and not any(other.startswith(f"{name}.") for other in public)  # a struct
+        and not (user_data.form and name.partition(".")[0] in user_data.form.shape.types)
+    ]
+    file = None if user_data.json_schema is None else user_data.json_schema.name
+    return schema_yaml(schema, unknown_columns=unknown, json_schema=file)
 
 
 def _language_of(texts: Sequence[str]) -> str:
@@ -360,6 +472,6 @@ def own_data(file: str | None, fields: Mapping[str, Any]) -> OwnData | None:
     if file is not None:
         return OwnData(file=file, **given)
     if given:
-        options = ", ".join("--" + name.removesuffix("_column") for name in given)
+        options = ", ".join("--" + name.removesuffix("_column").replace("_", "-") for name in given)
         raise ParamsError(f"{options}: needs --from, which names your file")
     return None

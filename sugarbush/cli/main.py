@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from sugarbush.cli.example_name import Example
 from sugarbush.errors import ParamsError
 from sugarbush.paths import OWN_LABELS
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
@@ -101,7 +102,29 @@ def init(
         typer.Option(help="Sheet of an xlsx file, or table or SELECT of a database."),
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="The column with the text. Default: text.")
+        str | None,
+        typer.Option(
+            help=(
+                "The column with the text, or several columns with commas between. Default: text."
+            )
+        ),
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option(help="The column with conversations, such as messages.")
+    ] = None,
+    roles: Annotated[
+        str | None,
+        typer.Option(help="The public names of the speakers, such as: customer,agent."),
+    ] = None,
+    json_schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--json-schema",
+            help=(
+                "A public JSON Schema of JSON records. --text names their column; without it, each "
+                "property is a column."
+            ),
+        ),
     ] = None,
     donated: Annotated[
         Path | None,
@@ -140,6 +163,10 @@ def init(
             ),
         ),
     ] = False,
+    example: Annotated[
+        Example,
+        typer.Option(help="The embedded example: one text a record, or conversations."),
+    ] = Example.TEXTS,
     update: Annotated[
         bool,
         typer.Option("--update", help="Only write dvc.yaml, tasks/ and flows/ again."),
@@ -161,6 +188,9 @@ def init(
         "subject": subject,
         "columns": columns,
         "table": table,
+        "conversation": conversation,
+        "roles": roles,
+        "json_schema": json_schema,
     }
     user_data = own_data(file, given)
     if update and user_data is not None:
@@ -170,7 +200,9 @@ def init(
     else:
         if profile and user_data is None:
             raise ParamsError("--profile: needs --from, which names your file")
-        create_project(folder, user_data, Console(), profile=profile)
+        if example is not Example.TEXTS and user_data is not None:
+            raise ParamsError("--example: needs no --from, because it brings its own data")
+        create_project(folder, user_data, Console(), profile=profile, example=example)
 
 
 @app.command()

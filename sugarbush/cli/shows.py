@@ -15,13 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from sugarbush.data.schema import RELEASE_PREFIXES as HIDDEN
+from sugarbush.data.schema import Schema
 from sugarbush.errors import FailureError, MissingInputError, ParamsError
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.corpus_findings import dropped_rows
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
-from sugarbush.pipeline.released import final_folder, method_folder
+from sugarbush.pipeline.released import final_folder, method_folder, text_of_row
 from sugarbush.pipeline.settings import FILE, load_params
 from sugarbush.pipeline.stages.fingerprint import has_old_card
 
@@ -46,7 +47,7 @@ def show_stage(
             _rounds(roots.released / "evolve" / chosen, chosen, console)
         case "synthetic":
             path = final_folder(roots, params.method(chosen)) / "synthetic.jsonl"
-            _texts(pd.read_json(path, lines=True), rows, console)
+            _texts(_synthetic(path, Artifacts(base).schema), rows, console)
         case "model":
             folder = method_folder(roots, params.method(chosen), "finetune")
             public = require(folder / "model_card.json", left_by=f"finetune@{chosen}")
@@ -61,6 +62,16 @@ def show_stage(
             _json(public, roots.internal / "metrics.json" if internal else None, console)
         case _:
             raise ParamsError(f"show {stage}: expected one of {', '.join(STAGES)}")
+
+
+def _synthetic(path: Path, schema: Schema) -> pd.DataFrame:
+    """Read synthetic.jsonl, with the canonical text in place of the columns of a shape."""
+    if (shape := schema.shape) is None:
+        return pd.read_json(path, lines=True)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    texts = [text_of_row(row, schema) for row in rows]
+    return pd.DataFrame(rows).drop(columns=list(shape.types)).assign(text=texts)
 
 
 def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:

@@ -26,6 +26,7 @@ import pyarrow as pa
 from sugarbush.data.formats.arrow_files import (
     arrow_names,
     arrow_rows,
+    arrow_schema,
     parquet_names,
     parquet_rows,
 )
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Row",
     "column_names",
+    "conversation_column",
     "digest_of_files",
     "digest_of_source",
     "encoding_of_header",
@@ -79,6 +81,8 @@ _FORMATS = ".csv, .jsonl, .json, .parquet, .arrow or .xlsx, or a folder of them"
 _COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/-]{0,63}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}")  # a cell with a text does not match
 _MOST_COLUMNS = 20
+# The names of a column with conversations in most public datasets, with the keys of a turn
+_CONVERSATIONS = {"messages": ("role", "content"), "conversations": ("from", "value")}
 # The argument of the Python API that sets a setting.
 _ARGUMENTS = {
     "prepare.text_column": "text",
@@ -229,6 +233,39 @@ def column_names(
     if not isinstance(path, Database):
         require_columns(path, required, names)
     return tuple(dict.fromkeys(name for name in names if _COLUMN_NAME.fullmatch(name)))
+
+
+def conversation_column(
+    path: Source, *, setting: str, named: str | None = None, options: ReadOptions = NO_OPTIONS
+) -> tuple[str, tuple[str, str]] | None:
+    """Return the column with conversations, and the keys of its turns, or None.
+
+    `named` is the column that the user names; None means any column.
+
+    The types of a parquet or Arrow file decide. In other files, only the names `messages` and
+    `conversations` do, and never a value. A file with a column `text` has no such column.
+    """
+    file = part_files(path, setting=setting)[0]
+    if isinstance(file, Database):
+        return None
+    form, types = _format_of(file, setting), {}
+    try:
+        names = form.names(file, Reading(setting, {}, options=options))
+        if form.names in (parquet_names, arrow_names):
+            types = {field.name: field.type for field in arrow_schema(file)}
+    except (OSError, ValueError, RecursionError, csv.Error, pa.ArrowException):
+        return None  # `column_names` says what is wrong
+    if named is None and "text" in names:
+        return None
+    for name, type_ in types.items():
+        if named not in (None, name):
+            continue
+        if pa.types.is_list(type_) and pa.types.is_struct(type_.value_type):
+            for keys in _CONVERSATIONS.values():
+                if set(keys) <= {field.name for field in type_.value_type}:
+                    return name, keys
+    usual = (n for n in _CONVERSATIONS if n in names and named in (None, n) and not types)
+    return next(((name, _CONVERSATIONS[name]) for name in usual), None)
 
 
 def encoding_of_source(path: Source, *, setting: str, options: ReadOptions) -> str | None:

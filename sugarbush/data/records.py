@@ -19,6 +19,8 @@ from sugarbush.data.private_store import LABEL, RAW
 from sugarbush.data.reading import Row, is_missing
 from sugarbush.data.schema import Schema, spelling
 from sugarbush.data.settings import BadRows, PrepareSettings
+from sugarbush.data.shapes.interface import Shape, ShapeError
+from sugarbush.data.shapes.one_text import OneText
 from sugarbush.errors import InputError
 from sugarbush.privacy.users import is_user_name, normalised_user
 
@@ -46,6 +48,12 @@ def columns_of(schema: Schema) -> dict[str, str]:
     return {a.name: a.column for a in schema.attributes if a.column is not None}
 
 
+def shape_of(schema: Schema, params: PrepareSettings) -> Shape:
+    """Return the shape that the schema declares. The default is one string in
+    prepare.text_column."""
+    return OneText(params.text_column) if schema.text is None else schema.text.shape
+
+
 def usable(
     rows: Sequence[Row], params: PrepareSettings, schema: Schema, *, source: str, setting: str
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
@@ -59,6 +67,7 @@ def usable(
     bad: dict[str, list[int]] = {}
     raw_columns = tuple(columns_of(schema).values())
     columns = [c for c in (params.id_column, params.user_column, *raw_columns) if c is not None]
+    shape = shape_of(schema, params)
     for row in rows:
         for name in (params.id_column, params.user_column):
             if name is not None and _is_rounded(row.fields.get(name)):
@@ -66,18 +75,25 @@ def usable(
                     f"{source}, row {row.number}: column '{name}' has a number that is too large "
                     f"for its type. Save the column as text (setting {setting})"
                 )
-        problem = row.problem or _problem(row, params, columns) or _problem_of_value(row, schema)
-        if problem is not None:
-            bad.setdefault(problem, []).append(row.number)
+        try:
+            if row.problem:
+                raise ShapeError(row.problem)
+            text, fields = shape.text_of(row.fields), shape.expanded(row.fields)
+            whole = row if fields is row.fields else row._replace(fields=dict(fields))
+            problem = _problem(whole, text, params, columns) or _problem_of_value(whole, schema)
+            if problem is not None:
+                raise ShapeError(problem)
+        except ShapeError as error:
+            bad.setdefault(str(error), []).append(row.number)
             continue
-        text, user_column = row.fields[params.text_column], row.fields.get(params.user_column or "")
+        user_column = row.fields.get(params.user_column or "")
         records.append(
             Record(
                 number=row.number,
                 id=_id_of(row, params, text),
                 user=None if params.user_column is None else _user_of(user_column),
                 text=text,
-                raw=tuple([as_text(row.fields.get(column)) for column in raw_columns]),
+                raw=tuple([as_text(fields.get(column)) for column in raw_columns]),
             )
         )
     if bad and params.bad_rows is BadRows.REFUSE:
@@ -89,12 +105,7 @@ def usable(
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
 
 
-def _problem(row: Row, params: PrepareSettings, columns: Sequence[str]) -> str | None:
-    cell = row.fields.get(params.text_column)
-    if is_missing(cell):
-        return f"has no text in column '{params.text_column}'"
-    if not isinstance(cell, str):
-        return f"column '{params.text_column}' is not a text"
+def _problem(row: Row, text: str, params: PrepareSettings, columns: Sequence[str]) -> str | None:
     if _says_nothing(row, params.id_column):
         return f"has no id in column '{params.id_column}' (prepare.id_column)"
     user = params.user_column
@@ -103,7 +114,7 @@ def _problem(row: Row, params: PrepareSettings, columns: Sequence[str]) -> str |
     for column in columns:
         if is_half(as_text(row.fields.get(column)) or ""):
             return f"column '{column}' contains half a character (a lone surrogate)"
-    return _problem_of_text(cell, params)
+    return _problem_of_text(text, params)
 
 
 def _problem_of_value(row: Row, schema: Schema) -> str | None:
@@ -209,11 +220,13 @@ def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
 
 def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) -> Mapping[str, str]:
     """Map each required column to the setting that names the column."""
-    columns = {params.text_column: "prepare.text_column"}
+    shape = shape_of(schema, params)
+    columns = dict(shape.columns)
     if private and params.id_column is not None:
         columns.setdefault(params.id_column, "prepare.id_column")
     for name, column in columns_of(schema).items():
-        columns.setdefault(column, f"attribute '{name}'")
+        if not shape.is_inside(column):
+            columns.setdefault(column, f"attribute '{name}'")
     if private and params.user_column is not None:
         if params.user_column in columns and params.user_column != params.id_column:
             raise InputError(

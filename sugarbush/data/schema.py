@@ -37,6 +37,9 @@ A schema is a YAML file. The author of the file must not look at the private tex
 The released numbers and dates obey `rules`, such as `rules: ["closed >= opened"]` (see
 `sugarbush.data.rules`).
 
+A record is one string. With the key `text`, it is several text fields, a conversation or a JSON
+record (`sugarbush.data.shapes.declaration`).
+
 The domain of an attribute is public. The domain contains the values in order, then one bucket for
 any other value. The default name of the bucket is `other`.
 """
@@ -53,7 +56,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 from ruamel.yaml import YAML
 
 from sugarbush.data.quantities import (
@@ -68,11 +79,14 @@ from sugarbush.data.quantities import (
     number_text,
 )
 from sugarbush.data.rules import Column, Rule
+from sugarbush.data.shapes.declaration import TextForm, beside, refuse_taken_names
 from sugarbush.errors import SchemaError
 from sugarbush.languages import CODE, ENGLISH
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
+
+    from sugarbush.data.shapes.interface import Shape
 else:
     ModelMetaclass = type(BaseModel)
 
@@ -366,6 +380,13 @@ class Schema(BaseModel, metaclass=_SchemaType):
     language: Annotated[str, Field(pattern=CODE)] = ENGLISH
     rules: tuple[str, ...] = ()
     attributes: tuple[Attribute, ...] = Field(min_length=1)
+    text: TextForm | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_empty_text(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out `text` for records of one string, so that their cache keys do not change."""
+        fields: dict[str, Any] = serialize(self)
+        return {name: value for name, value in fields.items() if name != "text" or value}
 
     @model_validator(mode="after")
     def _distinct(self) -> Schema:
@@ -379,6 +400,9 @@ class Schema(BaseModel, metaclass=_SchemaType):
             )
         if impossible := next((r.text for r in self.checked_rules if not r.is_possible), None):
             raise ValueError(f"no row can obey the rule '{impossible}'. Compare it with the spans")
+        if self.text is not None:
+            columns = {a.name: a.column for a in self.attributes}
+            refuse_taken_names(self.text.shape, columns, RELEASE_COLUMNS, RELEASE_PREFIXES)
         return self
 
     @cached_property
@@ -406,6 +430,11 @@ class Schema(BaseModel, metaclass=_SchemaType):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.attributes)
+
+    @property
+    def shape(self) -> Shape | None:
+        """The shape of a record, or None for one string."""
+        return None if self.text is None else self.text.shape
 
     @property
     def asked_of_llm(self) -> tuple[Attribute, ...]:
@@ -445,7 +474,7 @@ def load_schema(path: Path) -> Schema:
         raise SchemaError(f"{path}{where}: is not YAML") from None
     if not isinstance(fields, dict):
         raise SchemaError(f"{path}: expected 'subject' and 'attributes'")
-    return schema_of(fields, source=str(path))
+    return schema_of(beside(fields, path.parent), source=str(path))
 
 
 def schema_of(fields: dict[str, Any], *, source: str) -> Schema:

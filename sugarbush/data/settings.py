@@ -12,8 +12,10 @@ from sugarbush.data.formats.rows import ReadOptions
 from sugarbush.settings import AtLeastOne, Section
 
 EXAMPLE_FOLDER = "data/public/example/"
-# With this file, the ledger is inside the checkout.
+# With these files, the ledger is inside the checkout.
 EXAMPLE_FILE = EXAMPLE_FOLDER + "corpus.jsonl"
+CONVERSATIONS_FILE = EXAMPLE_FOLDER + "conversations.jsonl"
+EXAMPLE_FILES = (EXAMPLE_FILE, CONVERSATIONS_FILE)
 
 
 def is_in_example(file: str | None) -> bool:

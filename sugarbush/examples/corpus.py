@@ -1,13 +1,18 @@
-"""Writes the embedded example: the customer-service corpus of an invented shop, and its schema."""
+"""Writes the embedded example: the customer-service corpus of an invented shop, and its schema.
+
+The spoken cases are also written as a second example, a corpus of conversations.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from sugarbush.examples.conversations import conversation_of, conversation_schema_yaml
 from sugarbush.examples.data_files import load_yaml
 from sugarbush.examples.seeded_random import SeededRandom
 from sugarbush.examples.shop.cases import draw_case
@@ -18,6 +23,9 @@ ExampleRecord = dict[str, Any]
 RECORDS: Final = 5600
 DONATED: Final = 50
 _SEED: Final = 1
+_CONVERSATIONS: Final = {
+    "donated": "conversations.donated.jsonl", "corpus": "conversations.jsonl",
+}  # fmt: skip
 SCHEMA_FILE = Path(__file__).parent / "shop" / "schema.yaml"
 
 
@@ -49,15 +57,21 @@ def example_schema() -> dict[str, Any]:
 def write_example(folder: Path, *, records: int = RECORDS, donated: int = DONATED) -> None:
     """Write corpus.jsonl, donated.jsonl and schema.yaml into an existing folder.
 
-    The donated examples have the distribution of the corpus, but none of them is in the corpus.
+    Write the same three files of the example of conversations, too. The donated examples have the
+    distribution of the corpus, but none of them is in the corpus.
     """
     written = example_records(_SEED)
-    _write_lines(folder / "donated.jsonl", written, donated)
-    _write_lines(folder / "corpus.jsonl", written, records)
+    for name, count in (("donated", donated), ("corpus", records)):
+        members = list(islice(written, count))
+        _write_lines(folder / f"{name}.jsonl", members)
+        spoken = [chat for record in members if (chat := conversation_of(record)) is not None]
+        _write_lines(folder / _CONVERSATIONS[name], spoken)
     (folder / "schema.yaml").write_bytes(SCHEMA_FILE.read_bytes())
+    schema = conversation_schema_yaml(example_schema())
+    (folder / "conversations.schema.yaml").write_text(schema, encoding="utf-8")
 
 
-def _write_lines(path: Path, records: Iterator[ExampleRecord], count: int) -> None:
+def _write_lines(path: Path, records: Iterable[ExampleRecord]) -> None:
     with path.open("w", encoding="utf-8") as file:
-        for _ in range(count):
-            file.write(json.dumps(next(records), ensure_ascii=False) + "\n")
+        for record in records:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")

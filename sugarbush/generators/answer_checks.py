@@ -18,14 +18,16 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 
+from sugarbush.data.shapes.interface import ShapeError
 from sugarbush.generators.interface import Problem, Request, VariationRequest
 from sugarbush.generators.prompts import BLANK, instructions
 from sugarbush.languages import ENGLISH, UNSPACED, script_of
 
 WordRun = tuple[str, ...]
+_Look = tuple[Problem, Callable[[str], bool]]
 
 # The number of words in an n-gram (run). Two people rarely write the same eight words in a row.
 _RUN = 8
@@ -143,7 +145,21 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
     if text is None or not any(_says_something(character) for character in text):
         return Problem.EMPTY
     prompt_texts = _prompt_texts(request)
-    for problem, looks_so in _LOOKS:
+    if request.shape is None:
+        return _problem_of(text, request, prompt_texts, _LOOKS)
+    if _refuses(text) and not any(map(_refuses, prompt_texts)):
+        return Problem.REFUSAL
+    try:
+        text = request.shape.canonical(text)
+    except ShapeError:
+        return Problem.WRONG_FORM
+    return _problem_of(text, request, prompt_texts, _LOOKS_OF_A_SHAPE)
+
+
+def _problem_of(
+    text: str, request: Request, prompt_texts: tuple[str, ...], looks: Sequence[_Look]
+) -> Problem | None:
+    for problem, looks_so in looks:
         if looks_so(text) and not any(looks_so(other) for other in prompt_texts):
             return problem
     if _repeats_prompt(text, request):
@@ -268,8 +284,12 @@ def _refuses(text: str) -> bool:
     return any(pattern.search(opening) for pattern in _REFUSALS)
 
 
+def _has_unprintable(text: str) -> bool:
+    return _UNPRINTABLE.search(text) is not None
+
+
 def _is_no_text(text: str) -> bool:
-    if _UNPRINTABLE.search(text):
+    if _has_unprintable(text):
         return True
     opening = _plain_opening(text)
     announced = any(pattern.search(opening) for pattern in _ANNOUNCEMENTS)
@@ -321,4 +341,9 @@ def _script_of(letter: str) -> str:
 
 
 _BAD_ENDINGS = {"length": Problem.TRUNCATED, "content_filter": Problem.REFUSAL}
-_LOOKS = ((Problem.REFUSAL, _refuses), (Problem.NOT_TEXT, _is_no_text))
+_LOOKS: tuple[_Look, ...] = ((Problem.REFUSAL, _refuses), (Problem.NOT_TEXT, _is_no_text))
+# The parser of the shape has already refused comments, and JSON may be the right form.
+_LOOKS_OF_A_SHAPE: tuple[_Look, ...] = (
+    (Problem.REFUSAL, _refuses),
+    (Problem.NOT_TEXT, _has_unprintable),
+)

@@ -99,6 +99,8 @@ def _answer(
     problem = (
         Problem.REFUSAL if completion.refused else check(text, request, completion.finish_reason)
     )
+    if problem is None and request.shape is not None:
+        text = request.shape.canonical(text)
     return Answer(
         text=None if problem else text,
         problem=problem,

@@ -30,6 +30,7 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.settings import Section
 
 if TYPE_CHECKING:
+    from sugarbush.data.shapes.interface import Shape
     from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 
 # Maps texts (n,) to unit vectors (n, dim)
@@ -50,6 +51,7 @@ class Problem(StrEnum):
     COPIED_PARENT = "copied_parent"
     WRONG_LANGUAGE = "wrong_language"
     NOT_TEXT = "not_text"
+    WRONG_FORM = "wrong_form"
     FAILED = "failed"
 
 
@@ -62,7 +64,8 @@ class Request:
     The values come from the DP table or the schema. `examples` contains donated texts.
     `example_attributes` contains their known attributes. `words` is the requested length; None
     means any length. `language` is the code of the texts' language. Requests that are otherwise
-    equal have different values of `sample`.
+    equal have different values of `sample`. `shape` is the form of the text; None means one string
+    of any form.
     """
 
     subject: str
@@ -74,6 +77,7 @@ class Request:
     example_attributes: tuple[Attributes, ...] = field(default=(), repr=False)
     style: str = field(default="", repr=False)
     language: str = field(default=ENGLISH, repr=False)
+    shape: Shape | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +192,8 @@ class GeneratorContext:
     is the value of `privacy.dataset`. Each account has its own caps on calls and cost. `stage` is
     the stage that needs the texts. Relative paths in settings start at `base`. `embed` embeds
     public texts. `say` prints a line for the operator. `memory` keeps objects that are slow to
-    load, such as public files. Later contexts of the same corpus reuse these objects.
+    load, such as public files. Later contexts of the same corpus reuse these objects. `shape` is
+    the form of a record; None means one string.
     """
 
     seed: int
@@ -199,6 +204,7 @@ class GeneratorContext:
     embed: Embed
     say: Callable[[str], None]
     memory: dict[Any, Any] = field(default_factory=dict, repr=False)
+    shape: Shape | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,10 +284,10 @@ class GeneratorSettings(Section):
         """Return the data files that affect the texts, with their paths in the settings."""
         return ()
 
-    def public_texts(self, base: Path) -> tuple[str, ...]:
-        """Return the public texts that the generator may copy.
+    def public_texts(self, base: Path, shape: Shape | None = None) -> tuple[str, ...]:
+        """Return the public texts that the generator may copy, as canonical texts of `shape`.
 
-        No private record may equal such a text.
+        No private record may equal such a text. Without `shape`, a text is one string.
         """
         return ()
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
+from sugarbush.data.shapes.interface import Shape, ShapeError
 from sugarbush.errors import GeneratorError, InvariantError, ParamsError
 from sugarbush.generators.interface import (
     Answer,
@@ -92,7 +93,7 @@ class Pool(GeneratorSettings):
     def open(self, context: GeneratorContext) -> PoolGenerator:
         key = (self.name, self.sources, self.texts, context.base)
         if key not in context.memory:
-            texts = self.public_texts(context.base)
+            texts = self.public_texts(context.base, context.shape)
             context.memory[key] = texts, _indexed(texts, context.embed)
         return PoolGenerator(
             *context.memory[key], params=self, seed=context.seed, embed=context.embed
@@ -109,16 +110,18 @@ class Pool(GeneratorSettings):
         )
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
-        self.public_texts(context.base)
+        self.public_texts(context.base, context.shape)
 
     def public_files(self) -> tuple[str, ...]:
         return tuple(source.file for source in self.sources)
 
-    def public_texts(self, base: Path) -> tuple[str, ...]:
+    def public_texts(self, base: Path, shape: Shape | None = None) -> tuple[str, ...]:
         given = [text for text in self.texts if text.strip()]
+        if shape is not None:
+            given = [_canonical(text, shape) for text in given]
         if given and not self.sources:
             return tuple(dict.fromkeys(given))
-        return tuple(dict.fromkeys((*load_pool(self.sources, base=base), *given)))
+        return tuple(dict.fromkeys((*load_pool(self.sources, base=base, shape=shape), *given)))
 
 
 class PoolGenerator(Generator):
@@ -265,6 +268,13 @@ class PoolGenerator(Generator):
         directions = _unit(means)
         query = self._numbers.values.get("query")
         return directions if query is None else _unit(directions + query.astype(np.float32))
+
+
+def _canonical(text: str, shape: Shape) -> str:
+    try:
+        return shape.canonical(text)
+    except ShapeError as error:
+        raise ParamsError(f"generator.pool.texts: a text {error}") from None
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from sugarbush.data.shapes.interface import Shape, ShapeError, Span
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.interface import Attributes, Request, VariationRequest
 from sugarbush.languages import ENGLISH, UNSPACED, language_name
@@ -29,6 +30,8 @@ TEXT_ALONE = (
     "Answer with the text alone: no introduction, no title, no comment, no quotation marks around "
     "it, no JSON and no markup."
 )
+
+_SHAPE_ALONE = "Answer with the text alone: no introduction, no comment and no code fence."
 
 # With a smaller `mask_share`, a text has almost no blanks, so the prompt requests a rephrasing.
 _REPHRASE_BELOW = 0.05
@@ -87,13 +90,17 @@ def instructions(request: Request) -> str:
     return _instruction(bare)
 
 
-def with_blanks(text: str, *, share: float, sample: int) -> str:
+def with_blanks(
+    text: str, *, share: float, sample: int, spans: Sequence[Span] | None = None
+) -> str:
     """Replace a share of the words of `text`, but at least one word, by BLANK.
 
-    `sample` selects the words, so variations of one text replace different words. Spaces, line ends
-    and punctuation do not change.
+    `spans` are the positions of the words; None means the whole text. `sample` selects the words,
+    so variations of one text replace different words. Spaces, line ends and punctuation do not
+    change.
     """
-    words = list(_WORD.finditer(text))
+    parts_of_text = [(0, len(text))] if spans is None else spans
+    words = [word for start, end in parts_of_text for word in _WORD.finditer(text, start, end)]
     count = min(len(words), max(1, round(share * len(words))))
     chosen = public_rng(sample, "blanks").choice(len(words), size=count, replace=False)
     parts, end = [], 0
@@ -108,13 +115,17 @@ def _instruction(request: Request) -> str:
         opening = _parent(request)
     else:
         opening = [f"Write one new text for a collection of {request.subject}."]
-    paragraphs = [*opening, *_style(request), *_attributes(request), *_examples(request)]
-    return "\n\n".join([*paragraphs, " ".join([*_manner(request), TEXT_ALONE])])
+    paragraphs = [
+        *opening, *_style(request), *_form(request), *_attributes(request), *_examples(request),
+    ]  # fmt: skip
+    alone = TEXT_ALONE if request.shape is None else _SHAPE_ALONE
+    return "\n\n".join([*paragraphs, " ".join([*_manner(request), alone])])
 
 
 def _parent(request: VariationRequest) -> list[str]:
     """Return a fill-in-the-blank task (Xie et al. 2024, VARIATION_API), or a rephrasing task."""
-    if request.mask_share < _REPHRASE_BELOW:
+    spans = None if request.shape is None else _spans(request.shape, request.parent)
+    if request.mask_share < _REPHRASE_BELOW or (request.shape is not None and spans is None):
         return [
             f"This is a text from a collection of {request.subject}:",
             request.parent,
@@ -123,7 +134,7 @@ def _parent(request: VariationRequest) -> list[str]:
     return [
         f"This is a text from a collection of {request.subject}. Some of its words are blank, each "
         f'marked by "{BLANK}":',
-        with_blanks(request.parent, share=request.mask_share, sample=request.sample),
+        with_blanks(request.parent, share=request.mask_share, sample=request.sample, spans=spans),
         "Write the text in full and in its language. Put words of your own choice for the blanks, "
         "more or fewer than there are, and change the others where the text reads better for it. "
         "Leave no blank.",
@@ -139,6 +150,18 @@ def _attributes(request: Request) -> list[str]:
 
 def _style(request: Request) -> list[str]:
     return [f"The form of the texts of the collection: {request.style}"] if request.style else []
+
+
+def _form(request: Request) -> list[str]:
+    return [] if request.shape is None else [request.shape.instruction]
+
+
+def _spans(shape: Shape, text: str) -> Sequence[Span] | None:
+    """Return the positions of free text. A planned text without words has none."""
+    try:
+        return shape.spans(text)
+    except ShapeError:
+        return [(0, len(text))]
 
 
 def _examples(request: Request) -> list[str]:
@@ -181,6 +204,8 @@ def _list(request: Request) -> str:
         heading += f", about {request.words} words each"
     if request.style:
         heading += f". {request.style.removesuffix('.')}"
+    if request.shape is not None:
+        heading += f". {request.shape.instruction.removesuffix('.')}"
     texts = list(request.examples)
     if labelled:
         labels = zip(request.example_attributes, request.examples, strict=True)

@@ -219,7 +219,10 @@ class CRT(CrtSettings, TrainedMethod):
         )
         no_codes = np.full((count, len(inputs.public.schema.names)), NO_CODE, dtype=np.int64)
         return FinalSet.without_rounds(
-            made, codes=no_codes, run=digest_of(seed=inputs.public.seed, ids=[])
+            made,
+            codes=no_codes,
+            run=digest_of(seed=inputs.public.seed, ids=[]),
+            shape=inputs.public.schema.shape,
         )
 
     def measured_recall(

@@ -329,7 +329,9 @@ class DPFT(TrainedMethod):
             max_length=self.training.max_length,
         )
         run = digest_of(seed=inputs.public.seed, ids=list(made.ledger_ids))
-        return FinalSet.without_rounds(made, codes=codes.value, run=run)
+        return FinalSet.without_rounds(
+            made, codes=codes.value, run=run, shape=inputs.public.schema.shape
+        )
 
     def _codes(self, inputs: MethodInputs, *, count: int) -> Released[np.ndarray]:
         """Choose the codes (n, d) of the texts from the rows of the DP table.

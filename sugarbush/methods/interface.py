@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.schema import Schema
+from sugarbush.data.shapes.interface import Shape, ShapeError
+from sugarbush.errors import GeneratorError
 from sugarbush.evolution.inputs import PublicInputs
 from sugarbush.generators.interface import Usage
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest
@@ -80,21 +82,44 @@ class FinalSet:
 
     @classmethod
     def without_rounds(
-        cls, made: Released[Generation], *, codes: NDArray[np.int64], run: str
+        cls,
+        made: Released[Generation],
+        *,
+        codes: NDArray[np.int64],
+        run: str,
+        shape: Shape | None,
     ) -> FinalSet:
-        """Return the texts of a trained model, with the codes (n, d) that were requested."""
+        """Return the texts of a trained model, with the codes (n, d) that were requested.
+
+        Texts without `shape` are left out. Raises GeneratorError if no text has it.
+        """
         from sugarbush.evolution.parts import Lineage
         from sugarbush.evolution.population import Population
 
         redrawn = made.value.redrawn
-        final = Population.first(made.value.texts, codes=codes)
+        texts = [_canonical(text, shape) for text in made.value.texts]
+        usable = [index for index, text in enumerate(texts) if text is not None]
+        if texts and not usable:
+            raise GeneratorError(
+                "no text of the trained model has the shape of a record (key `text` of the "
+                "schema). Train with more epochs or a larger model, or use method mosaic"
+            )
+        final = Population.first([str(texts[index]) for index in usable], codes=codes[usable])
+        problems = {"empty": redrawn, "wrong_form": len(texts) - len(usable)}
         usage = Usage(
-            calls=len(final) + redrawn,
+            calls=len(texts) + redrawn,
             completion_tokens=made.value.tokens,
-            problems={"empty": redrawn} if redrawn else {},
+            problems={name: count for name, count in problems.items() if count},
         )
         lineage = Lineage(final=final, usage=usage, ledger_ids=made.ledger_ids)
         return cls(lineage=lineage, run=run)
+
+
+def _canonical(text: str, shape: Shape | None) -> str | None:
+    try:
+        return text if shape is None else shape.canonical(text)
+    except ShapeError:
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

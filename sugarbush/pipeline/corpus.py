@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import pandas as pd
 
 from sugarbush.data.reading import Row, row_batches
-from sugarbush.data.records import Record, usable, wanted_columns
+from sugarbush.data.records import Record, shape_of, usable, wanted_columns
 from sugarbush.data.remote import Source, source_of
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.split import ContributionBounder, SplitRecords, Splitter, private_frame
@@ -104,11 +104,20 @@ class SplitCorpus:
 
 
 def file_batches(
-    path: Source, settings: PrepareSettings, wanted: Mapping[str, str]
+    path: Source,
+    settings: PrepareSettings,
+    wanted: Mapping[str, str],
+    *,
+    all_columns: bool = False,
 ) -> Iterator[tuple[str, Sequence[Row]]]:
     """Yield the rows of the data file with the name of their file, as `row_batches` does."""
     for file, rows in row_batches(
-        path, setting="prepare.file", wanted=wanted, broken=True, options=settings.read_options
+        path,
+        setting="prepare.file",
+        wanted=wanted,
+        all_columns=all_columns,
+        broken=True,
+        options=settings.read_options,
     ):
         yield str(file), rows
 
@@ -119,9 +128,10 @@ def read_corpus(project: Project) -> SplitCorpus:
     refuse_private_files(project)
     path = source_of(project.base, settings.file, setting="prepare.file")
     wanted = wanted_columns(settings, project.schema, private=True)
+    all_columns = shape_of(project.schema, settings).reads_all_columns
 
     return SplitCorpus(
-        lambda: file_batches(path, settings, wanted),
+        lambda: file_batches(path, settings, wanted, all_columns=all_columns),
         project,
         donated=project.donated_texts(),
         source=str(path),

@@ -22,7 +22,7 @@ import networkx as nx
 from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, FailureError, ParamsError
-from sugarbush.paths import Roots, make_owner_only
+from sugarbush.paths import Roots, find_input, make_owner_only
 from sugarbush.pipeline import run_with_parent
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
@@ -309,10 +309,11 @@ def report_markdown(folder: Path, settings: ProjectSettings) -> str:
 
     Browsers refuse a link from Prefect's page to a file, so the artifact shows the report itself.
     """
+    from sugarbush.data.schema import load_schema
     from sugarbush.pipeline.judging import read_verdicts
-    from sugarbush.pipeline.released import final_folder
+    from sugarbush.pipeline.released import final_folder, text_of_row
 
-    roots = Roots(folder)
+    roots, schema = Roots(folder), load_schema(find_input(folder, settings.prepare.schema_))
     verdicts, lines = read_verdicts(roots), [f"The whole page: `{roots.published}/index.html`"]
     for method in settings.released:
         lines.append(f"## {method.name}")
@@ -321,7 +322,8 @@ def report_markdown(folder: Path, settings: ProjectSettings) -> str:
             lines += [f"- {reason}" for reason in verdict.reasons]
         path = final_folder(roots, method) / "synthetic.jsonl"
         with path.open(encoding="utf-8") as rows:
-            texts = [str(json.loads(row)["text"]) for row in islice(rows, _SHOWN_TEXTS)]
+            shown = [json.loads(row) for row in islice(rows, _SHOWN_TEXTS)]
+        texts = [text_of_row(row, schema) for row in shown]
         lines += ["", f"The first texts of `{path}`:", ""]
         lines += [f"    {' '.join(text.split())[:_SHOWN_CHARACTERS]}" for text in texts]
     return "\n".join(lines) + "\n"

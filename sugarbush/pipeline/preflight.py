@@ -11,6 +11,7 @@ from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.evolution.enlargers import ByPredictedScores
 from sugarbush.evolution.starts import LABELS, METADATA
 from sugarbush.generators.interface import Request
+from sugarbush.generators.shaped import requests_in_shape
 from sugarbush.languages import ENGLISH, language_name
 from sugarbush.methods.interface import PlannedCalls, Planning
 from sugarbush.pipeline.length_notices import length_notices
@@ -43,8 +44,9 @@ def check_generator(project: Project) -> None:
     """Check that the generator can answer a run's requests. This check needs at most one paid
     call."""
     planned = refuse_cut_answers(project, project.donated_texts())
+    asked = requests_in_shape(planned, project.schema.shape)
     generator = project.settings.generator.chosen
-    generator.preflight(project.generator_context("check"), Released(planned))
+    generator.preflight(project.generator_context("check"), Released(asked))
 
 
 def refuse_cut_answers(project: Project, donated: Sequence[str]) -> tuple[Request, ...]:
@@ -100,7 +102,7 @@ def few_public_texts(project: Project) -> str | None:
     Returns None for generators without public texts. The function reads public files only.
     """
     settings = project.settings
-    texts = settings.generator.chosen.public_texts(project.base)
+    texts = settings.generator.chosen.public_texts(project.base, project.schema.shape)
     wanted = settings.release.texts
     if not texts or wanted is None:
         return None

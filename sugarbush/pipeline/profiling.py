@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,10 +22,10 @@ from sugarbush.data.reading import (
 )
 from sugarbush.data.records import Record, wanted_columns
 from sugarbush.data.remote import Source, source_of
-from sugarbush.data.schema import Attribute, Schema
+from sugarbush.data.schema import Attribute, Schema, load_schema
 from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
-from sugarbush.errors import BudgetExceededError, ParamsError
+from sugarbush.errors import BudgetExceededError, ParamsError, SchemaError
 from sugarbush.methods.plan import plan_beside
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.corpus import SplitCorpus, file_batches
@@ -269,9 +269,25 @@ def _donated_texts(project: Project) -> tuple[str, ...]:
     return other.donated_texts()
 
 
+def _refuse_shape(project: Project) -> None:
+    """Raise ParamsError if the schema declares fields, conversations or JSON records.
+
+    A project that needs a profile may have no schema, or one with mistakes.
+    """
+    path = project.find(project.settings.prepare.schema_)
+    with suppress(SchemaError):
+        if path.exists() and load_schema(path).shape is not None:
+            raise ParamsError(
+                f"{path}: declares the form of a record under `text`, but a profile describes "
+                "records of one text column. Write the attributes by hand or with: sugarbush "
+                "schema draft"
+            )
+
+
 def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
     """Draw or restore the profile of `prepare.file`, and write data/released/profile."""
     settings = project.settings
+    _refuse_shape(project)
     refuse_private_files(project)
     path = source_of(project.base, settings.prepare.file, setting="prepare.file")
     columns = profiled_columns(settings, base=project.base)
@@ -306,6 +322,7 @@ def profile_of_frame(
 ) -> Profile:
     """Draw or restore the profile of a frame. Nothing is written except in the state folder."""
     _refuse_many(columns, "the frame")
+    require_column(frame, settings.prepare.text_column, asked_by="text")
     for column in columns:
         require_column(frame, column, asked_by="columns")
     project = open_project(Path(), settings=settings)

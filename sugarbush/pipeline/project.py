@@ -22,7 +22,8 @@ from sugarbush.errors import ParamsError, printable
 from sugarbush.evolution.inputs import MetadataRelease, PublicInputs
 from sugarbush.evolution.targets import Donated
 from sugarbush.evolution.writer import Writer
-from sugarbush.generators.interface import GeneratorContext
+from sugarbush.generators.interface import Generator, GeneratorContext, GeneratorSettings
+from sugarbush.generators.shaped import in_shape
 from sugarbush.methods.interface import Method, MethodInputs, PrivateInputs, Tools
 from sugarbush.methods.plan import plan_beside, plan_for
 from sugarbush.paths import Roots, atomic_file, checkout_root, find_input, make_private, state_root
@@ -424,15 +425,21 @@ class Project:
             base=self.base,
             embed=self.encoder(private=False).encode,
             say=lambda line: print(printable(line), file=sys.stderr, flush=True),
+            shape=self.schema.shape,
         )
 
     def writer(self, stage: str) -> Writer:
         """Open the generator, together with the maximum share of unusable answers."""
         section = self.settings.generator
         return Writer(
-            generator=section.chosen.open(self.generator_context(stage)),
+            generator=self.open_generator(section.chosen, stage),
             max_dropped_share=section.max_dropped_share,
         )
+
+    def open_generator(self, settings: GeneratorSettings, stage: str) -> Generator:
+        """Open a generator whose texts have the shape that the schema declares."""
+        opened = settings.open(self.generator_context(stage))
+        return in_shape(opened, self.schema.shape)
 
     def labeller(self) -> Labeller | None:
         """Return the endpoint for attributes with `source: llm`, or None without such attributes.

@@ -45,10 +45,14 @@ class PublicInputs:
         generator = settings.generator.chosen
         self._by_setting = {
             _DONATED: tuple(donated),
-            f"generator.{generator.name}": generator.public_texts(project.base),
+            f"generator.{generator.name}": generator.public_texts(
+                project.base, project.schema.shape
+            ),
         }
         if sources := settings.pretrain.sources:
-            self._by_setting[_PRETRAIN] = load_pool(sources, base=project.base, setting=_PRETRAIN)
+            self._by_setting[_PRETRAIN] = load_pool(
+                sources, base=project.base, shape=project.schema.shape, setting=_PRETRAIN
+            )
         is_public = settings.privacy.purpose is Purpose.BENCHMARK
         self._may_overlap = is_public or settings.prepare.accept_overlap
 

@@ -263,7 +263,7 @@ def _rehearsed(
     inputs = _method_inputs(project, public)
     first = method.first_requests(inputs, count=count)
     targets, requests = first.value
-    opened = generator.open(project.generator_context(NAME))
+    opened = project.open_generator(generator, NAME)
     start = time.monotonic()
     answers = opened.generate(first.map(lambda both: both[1]), what=NAME).value
     elapsed_s = time.monotonic() - start
@@ -278,7 +278,7 @@ def _rehearsed(
     )
     words = round(float(np.median([request.words or 0 for request in requests]))) or None
     figures = measure(answers, targets, words=words, reader=reader)
-    if texts := generator.public_texts(project.base):
+    if texts := generator.public_texts(project.base, project.schema.shape):
         figures = replace(figures, kinds=public_kinds(texts, reader))
     usage = usage_of(answers)
     return Rehearsal(

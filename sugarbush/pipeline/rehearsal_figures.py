@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.extract import extract_codes
+from sugarbush.attributes.reader import codes_in_records, is_in_record
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.schema import Schema
@@ -84,8 +85,9 @@ def measure(
 class AttributeReader:
     """Reads attribute values from public texts.
 
-    Keywords and zero-shot readers read their attributes. A classifier that is trained on the
-    donated texts reads the others. An attribute without a reader is not read.
+    A JSON record contains its values. Keywords and zero-shot readers read their attributes. A
+    classifier that is trained on the donated texts reads the others. An attribute without a reader
+    is not read.
     """
 
     schema: Schema
@@ -110,6 +112,8 @@ class AttributeReader:
         for place, attribute in enumerate(self.schema.attributes):
             if attribute.column is None and attribute.source is None:
                 found[attribute.name] = read[:, place]
+            elif is_in_record(attribute, self.schema):
+                found[attribute.name] = codes_in_records(attribute, self.schema, texts)
             elif (codes := self._classified(texts, place)) is not None:
                 found[attribute.name] = codes
         return found
@@ -119,6 +123,8 @@ class AttributeReader:
         place = self.schema.names.index(name)
         attribute = self.schema.attributes[place]
         every = range(len(attribute.domain))
+        if is_in_record(attribute, self.schema):
+            return set(every)
         if (attribute.column is None and attribute.source is None) or self.donated is None:
             return set(every)
         return set(np.unique(self.donated.codes[:, place]).tolist())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -17,7 +17,9 @@ from sugarbush.attributes.reader import Labels, ReadAttribute
 from sugarbush.attributes.released_values import released_values
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.schema import Schema
-from sugarbush.errors import LedgerError
+from sugarbush.data.shapes.interface import ShapeError
+from sugarbush.data.shapes.one_text import TEXT
+from sugarbush.errors import InvariantError, LedgerError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.parts import Lineage, Round, Scored
 from sugarbush.evolution.population import NO_CODE, Population, load_population, save_population
@@ -344,13 +346,36 @@ def load_labels(folder: Path, schema: Schema) -> Labels:
 def texts_as_lines(population: Population, schema: Schema, labels: Labels) -> str:
     """Return the content of synthetic.jsonl: one JSON object for each final text."""
     frame = frame_of_values(_columns_of_texts(population, schema, labels), iso_dates=True)
-    lines: str = frame.to_json(orient="records", lines=True, force_ascii=False)
+    digits = 10 if schema.shape is None else 15  # numbers of a record keep all their digits
+    lines: str = frame.to_json(
+        orient="records", lines=True, force_ascii=False, double_precision=digits
+    )
     return lines
 
 
+def columns_of_texts(texts: Sequence[str], schema: Schema) -> dict[str, list[Any]]:
+    """Return the user's columns of canonical texts, or the column `text` for texts of one string.
+
+    Raises InvariantError for a text without the shape of the schema, so every release has it.
+    """
+    if (shape := schema.shape) is None:
+        return {TEXT: list(texts)}
+    try:
+        rows = [shape.parse(text) for text in texts]
+    except ShapeError:
+        raise InvariantError("a text of the release does not have the shape of a record") from None
+    return {name: [row[name] for row in rows] for name in shape.types}
+
+
+def text_of_row(row: Mapping[str, Any], schema: Schema) -> str:
+    """Return the canonical text of a row that `readable` or synthetic.jsonl contains."""
+    return str(row[TEXT]) if schema.shape is None else schema.shape.text_of(row)
+
+
 def readable(population: Population, schema: Schema, labels: Labels) -> pd.DataFrame:
-    """Return one row per final text: id, text, the values that were read from the text, the
-    requested values (`requested_*`), the reader's confidence (`confidence_*`) and a weight.
+    """Return one row per final text: id, text (or the columns of the shape), the values that were
+    read from the text, the requested values (`requested_*`), the reader's confidence
+    (`confidence_*`) and a weight.
 
     A column without any value is omitted. The values of an attribute whose listed values are
     numbers are numbers, and those of an attribute with a type are numbers or dates in the bin that
@@ -360,11 +385,13 @@ def readable(population: Population, schema: Schema, labels: Labels) -> pd.DataF
 
 
 def _columns_of_texts(population: Population, schema: Schema, labels: Labels) -> dict[str, Any]:
-    columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
+    texts = columns_of_texts(population.texts, schema)
+    columns: dict[str, Any] = {"id": population.ids, **texts}
     asked = values_of(population.codes, schema, numbers=population.values)
     values, _ = values_of_texts(population, schema, labels)
     for name, own in values_of(labels.codes, schema, numbers=values).items():
-        columns |= {name: own} if any(value is not None for value in own) else {}
+        if name not in texts and any(value is not None for value in own):
+            columns[name] = own
     columns |= {
         f"requested_{name}": v for name, v in asked.items() if any(x is not None for x in v)
     }

@@ -16,7 +16,7 @@ from pydantic_core import SchemaError as ModelError
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.audits.settings import AuditSettings
-from sugarbush.data.settings import EXAMPLE_FILE, PrepareSettings, is_in_example
+from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FILES, PrepareSettings, is_in_example
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
@@ -213,7 +213,7 @@ class ProjectSettings(Section):
     def _example_is_the_example(self) -> ProjectSettings:
         """Refuse another corpus, because the example's ledger is deleted with the checkout."""
         example = self.privacy.purpose is Purpose.EXAMPLE
-        if example and self.prepare.file != EXAMPLE_FILE:
+        if example and self.prepare.file not in EXAMPLE_FILES:
             raise ValueError(
                 "`privacy.purpose: example` is only for the embedded corpus. For the file in "
                 "prepare.file, set `privacy.purpose: release` (or `benchmark` if the file is "
@@ -327,7 +327,7 @@ def _derived(fields: dict[str, Any]) -> dict[str, Any]:
     gets no donated examples of the embedded example, and another ledger is charged."""
     fields = {name: _fields_of(section) for name, section in fields.items()}
     prepare, privacy = (dict(_section(fields, name)) for name in ("prepare", "privacy"))
-    example = str(prepare.get("file", EXAMPLE_FILE)) == EXAMPLE_FILE
+    example = str(prepare.get("file", EXAMPLE_FILE)) in EXAMPLE_FILES
     if not example:
         given = prepare.get("donated", PrepareSettings.model_fields["donated"].default)
         prepare["donated"] = None if is_in_example(str(given)) else given

@@ -16,11 +16,22 @@ from sugarbush.data.quantities import Kind
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import PrivacyError
 
-Type = Literal["int64", "float64", "string", "date32", "timestamp[ms]", "timestamp[ms, tz=UTC]"]
-_ARROW = {
+Type = Literal[
+    "int64",
+    "float64",
+    "string",
+    "bool",
+    "date32",
+    "timestamp[ms]",
+    "timestamp[ms, tz=UTC]",
+    "struct",
+    "list",
+]
+_ARROW: dict[Type, pa.DataType] = {
     "int64": pa.int64(),
     "float64": pa.float64(),
     "string": pa.string(),
+    "bool": pa.bool_(),
     "date32": pa.date32(),
     "timestamp[ms]": pa.timestamp("ms"),
     "timestamp[ms, tz=UTC]": pa.timestamp("ms", tz="UTC"),
@@ -42,12 +53,32 @@ _REQUESTED, _CONFIDENCE = "requested_", "confidence_"
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A published column. `values` lists the public values of an attribute, or is empty."""
+    """A published column. `values` lists the public values of an attribute, or is empty.
+
+    `children` are the fields of a struct, or the items of a list, whose name is `item`.
+    """
 
     name: str
     type: Type
     description: str
     values: tuple[str, ...] = ()
+    children: tuple[Column, ...] = ()
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The type of the column in parquet."""
+        if self.type == "struct":
+            return pa.struct([(child.name, child.arrow) for child in self.children])
+        return pa.list_(self.children[0].arrow) if self.type == "list" else _ARROW[self.type]
+
+    def feature(self) -> Any:
+        """Return the type as `datasets` writes it into README.md, as an entry of a mapping."""
+        if self.type == "struct":
+            return {"struct": [{"name": c.name, **c.feature()} for c in self.children]}
+        if self.type == "list":
+            item = self.children[0].feature()
+            return {"list": item.get("struct", item.get("dtype", item))}
+        return {"dtype": self.type}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +110,10 @@ def typed_table(lines: str, schema: Schema) -> TypedTable:
     [('text', 'string'), ('stars', 'int64')]
     """
     rows = [json.loads(line) for line in lines.splitlines()]
-    names = tuple(rows[0]) if rows else ("id", "text", "weight")
+    texts = ("text",) if schema.shape is None else tuple(schema.shape.types)
+    names = tuple(rows[0]) if rows else ("id", *texts, "weight")
     columns = tuple(_column(name, schema) for name in names)
-    arrays = [pa.array(list(_cells(rows, column)), _ARROW[column.type]) for column in columns]
+    arrays = [pa.array(list(_cells(rows, column)), column.arrow) for column in columns]
     return TypedTable(columns=columns, arrow=pa.table(arrays, names=list(names)))
 
 
@@ -91,7 +123,23 @@ def _cells(rows: Sequence[dict[str, Any]], column: Column) -> Iterator[Any]:
         yield value if value is None or read is None else read(value)
 
 
+def _of_text(name: str, type_: pa.DataType, description: str) -> Column:
+    """Return a column of the shape of a record."""
+    children: tuple[Column, ...] = ()
+    kind: Type = "string"
+    if pa.types.is_struct(type_):
+        kind = "struct"
+        children = tuple(_of_text(field.name, field.type, "") for field in type_)
+    elif pa.types.is_list(type_):
+        kind, children = "list", (_of_text("item", type_.value_type, ""),)
+    else:
+        kind = next(name for name, arrow in _ARROW.items() if arrow == type_)
+    return Column(name=name, type=kind, description=description, children=children)
+
+
 def _column(name: str, schema: Schema) -> Column:
+    if schema.shape is not None and name in schema.shape.types:
+        return _of_text(name, schema.shape.types[name], f"synthetic: {schema.shape.description}")
     fixed: dict[str, tuple[Type, str]] = {
         "id": ("int64", "number of the text in this release; it identifies no record"),
         "text": ("string", "the synthetic text"),

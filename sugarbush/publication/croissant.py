@@ -12,6 +12,7 @@ _TYPES = {
     "int64": "sc:Integer",
     "float64": "sc:Float",
     "string": "sc:Text",
+    "bool": "sc:Boolean",
     "date32": "sc:Date",
     "timestamp[ms]": "sc:DateTime",
     "timestamp[ms, tz=UTC]": "sc:DateTime",
@@ -116,14 +117,28 @@ def croissant(publication: Publication, digests: Mapping[str, str]) -> dict[str,
 def _fields(publication: Publication, method: str) -> Iterator[dict[str, Any]]:
     file, config = publication.file_of(method), publication.config_of(method)
     for column in publication.columns_of(method):
-        yield {
-            "@type": "cr:Field",
-            "@id": f"{config}/{column.name}",
-            "name": column.name,
-            "description": _described(column),
-            "dataType": _TYPES[column.type],
-            "source": {"fileObject": {"@id": file}, "extract": {"column": column.name}},
+        source = {"fileObject": {"@id": file}, "extract": {"column": column.name}}
+        described = {"description": _described(column)}
+        yield _field(column, f"{config}/{column.name}", source, "") | described
+
+
+def _field(column: Column, name: str, source: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return the field of a column, with the fields inside. `path` is a JSON path in the column."""
+    field: dict[str, Any] = {"@type": "cr:Field", "@id": name, "name": column.name}
+    inner = column
+    if column.type == "list":
+        field["repeated"] = True
+        inner = column.children[0]
+    if inner.type == "struct":
+        return field | {
+            "subField": [
+                _field(c, f"{name}/{c.name}", source, f"{path}.{c.name}".lstrip("."))
+                for c in inner.children
+            ]
         }
+    kind = _TYPES.get(inner.type, "sc:Text")
+    place = {"transform": {"jsonPath": path}} if path else {}
+    return field | {"dataType": kind, "source": {**source, **place}}
 
 
 def _described(column: Column) -> str:

@@ -58,7 +58,7 @@ def hub_metadata(publication: Publication) -> dict[str, Any]:
             {
                 "config_name": publication.config_of(method),
                 "features": [
-                    {"name": column.name, "dtype": column.type}
+                    {"name": column.name, **column.feature()}
                     for column in publication.columns_of(method)
                 ],
             }

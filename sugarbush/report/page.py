@@ -97,6 +97,7 @@ def _stated(release: ReleaseFacts) -> list[tuple[str, Any]]:
 def _adherence(method: MethodData) -> list[dict[str, Any]]:
     """Return a row for each attribute: how its values were read, and how many texts obey."""
     how = {
+        "record": "the property of the record",
         "keywords": "by keywords",
         "zero_shot": "by descriptions",
         "donated": "by a classifier of donated texts",

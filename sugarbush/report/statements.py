@@ -238,6 +238,8 @@ def assumed_public(release: ReleaseFacts) -> list[str]:
         "texts.",
         f"The encoder: {release.encoder}.",
     ]
+    if (shape := release.schema.shape) is not None:
+        items.append(f"The form of a record, with all names in it: {shape.description}.")
     if (generator := release.generator) is not None:
         model = f", {generator.model}" if generator.model else ""
         sources = (

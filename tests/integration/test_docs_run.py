@@ -19,11 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from filelock import FileLock
 
 from research.report.curves import dvc_template
+from sugarbush.data.schema import load_schema
 from sugarbush.deep_merge import deep_merge
 from tests.integration.llm.server import MODEL, Body, FaultServer, Reply, completion, running
 from tests.integration.project import ONE_PROCESS, SMALL_EVOLUTION, TINY_ENCODER, as_lines, letters
@@ -104,6 +107,7 @@ WALKS = (
     "docs/how-to/compare-methods.md",
     "docs/how-to/dvc-and-prefect.md",
     "docs/how-to/real-models.md",
+    "docs/how-to/record-shapes.md",
     "docs/how-to/redact.md",
     "docs/operations.md",
 )
@@ -370,6 +374,23 @@ def test_real_models(reader: Reader) -> None:
         change_settings(reader.folder, endpoint, {"prepare": {"donated": "donated.jsonl"}})
         with reader:
             reader.follows(page)
+
+
+def test_fields_conversations_and_json_records(tmp_path: Path) -> None:
+    """The files of the page have one record, because `init` reads names and types only."""
+    chat = [{"role": "customer", "content": "Hello."}]
+    pq.write_table(pa.Table.from_pylist([{"messages": chat}]), tmp_path / "chats.parquet")
+    (tmp_path / "tickets.csv").write_text("subject,body\nLamp,It broke.\n")
+    (tmp_path / "records.jsonl").write_text(as_lines([{"record": {"product": "lamp"}}]))
+    form = {"type": "object", "properties": {"product": {"enum": ["lamp", "chair"]}}}
+    (tmp_path / "ticket.schema.json").write_text(json.dumps(form))
+    reader = Reader(tmp_path, tmp_path / "state", after={"sugarbush init demo": edit_the_example})
+    with reader:
+        reader.follows("docs/how-to/record-shapes.md")
+    lines = (tmp_path / "demo/data/released/enlarge/mosaic/synthetic.jsonl").read_text()
+    assert all(json.loads(line)["messages"][0]["role"] == "agent" for line in lines.splitlines())
+    for project in ("my-tickets", "my-chats", "my-records"):
+        assert load_schema(tmp_path / project / "data/public/schema.yaml").text is not None
 
 
 def test_redact_texts(reader: Reader) -> None:

@@ -85,8 +85,13 @@ def test_every_python_block_has_a_test() -> None:
     found = {p.stem for p in pages if any(b.language == "python" for b in blocks(p))}
     assert found == {
         *PACKAGES, "README", "quickstart", "concepts", "python-api", "redact", "audit",
-        "add-a-mechanism", "read-the-card", "profile",
+        "add-a-mechanism", "read-the-card", "profile", "record-shapes",
     }  # fmt: skip
+
+
+def test_records_with_a_shape_run() -> None:
+    release = run(runnable(DOCS / "how-to/record-shapes.md"))["release"]
+    assert len(release.frame) == 10 and "text" not in release.frame
 
 
 def test_the_concepts_run() -> None:

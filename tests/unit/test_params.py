@@ -183,8 +183,8 @@ def test_a_setting_that_is_left_out_has_its_default() -> None:
 
 
 def test_a_missing_setting_is_named() -> None:
-    fields = changed("generator.pool.sources", [{"file": "reviews.csv"}])
-    assert "generator.pool.sources.0.text_column is missing" in message_of(fields)
+    fields = changed("generator.pool.sources", [{"text_column": "text"}])
+    assert "generator.pool.sources.0.file is missing" in message_of(fields)
 
 
 def test_every_problem_is_told_at_once() -> None:

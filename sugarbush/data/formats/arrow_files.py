@@ -29,13 +29,25 @@ class _Column(NamedTuple):
 def parquet_names(path: File, _: Reading) -> Sequence[str]:
     """Return the names of the columns, and the dotted paths in structs."""
     with path.open("rb") as file:
-        return [column.name for column in _all_columns(pq.read_schema(file))]
+        return _names(pq.read_schema(file))
 
 
 def arrow_names(path: File, _: Reading) -> Sequence[str]:
     """Return the names of the columns, and the dotted paths in structs."""
     with path.open("rb") as file:
-        return [column.name for column in _all_columns(_arrow_reader(file).schema)]
+        return _names(_arrow_reader(file).schema)
+
+
+def arrow_schema(path: File) -> pa.Schema:
+    """Return the types of the columns of a parquet or Arrow file. Raises as pyarrow does."""
+    with path.open("rb") as file:
+        if path.name.lower().endswith(".parquet"):
+            return pq.read_schema(file)
+        return _arrow_reader(file).schema
+
+
+def _names(schema: pa.Schema) -> list[str]:
+    return list(dict.fromkeys([*schema.names, *(c.name for c in _all_columns(schema))]))
 
 
 def parquet_rows(path: File, reading: Reading) -> Iterator[Row]:

@@ -38,7 +38,12 @@ _TOO_LONG = re.compile(
 
 
 class CallError(GeneratorError):
-    """Raised when one call fails but other calls may succeed."""
+    """Raised when one call fails but other calls may succeed.
+
+    `status` is the HTTP status of the response, or None without a response.
+    """
+
+    status: int | None = None
 
 
 class RejectedError(CallError):
@@ -136,7 +141,10 @@ def call_error(error: Exception, params: EndpointSettings) -> CallError | StopEr
         NextStep.SKIP: RejectedError,
         NextStep.RETRY: CallError,
     }
-    return kinds[verdict_on(error)](explain(error, params))
+    failure = kinds[verdict_on(error)](explain(error, params))
+    if isinstance(failure, CallError) and isinstance(error, openai.APIStatusError):
+        failure.status = error.status_code
+    return failure
 
 
 def explain(error: BaseException, params: EndpointSettings) -> str:

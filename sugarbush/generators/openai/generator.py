@@ -13,8 +13,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from sugarbush.data.shapes.interface import Shape
 from sugarbush.errors import SugarbushError
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
@@ -32,7 +36,7 @@ from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call, open_client
 from sugarbush.generators.openai.endpoint_settings import CallMode, EndpointSettings
 from sugarbush.generators.openai.endpoints import Endpoints, open_endpoints
-from sugarbush.generators.openai.failures import CallError, StopError
+from sugarbush.generators.openai.failures import CallError, RejectedError, StopError
 from sugarbush.generators.openai.probe import paid_probe
 from sugarbush.generators.prompts import estimate_tokens, render
 from sugarbush.privacy.data_types import Released
@@ -44,6 +48,8 @@ PROVIDER = "openai"
 _FAILURES_IN_A_ROW = 20  # the run stops after this number of failed calls in a row
 _SEED_LIMIT = 2**31  # several servers refuse a larger seed
 
+_REFUSED_FORMAT = {400, 422}
+_NO_SCHEMA = "the endpoint accepts no JSON Schema, so only the prompt contains it"
 _CUT = (
     "the endpoint counted {} tokens in a prompt of more than twice as many words. The endpoint may "
     "cut long prompts without an error, as Ollama does if a prompt is longer than num_ctx. Raise "
@@ -66,6 +72,9 @@ class OpenAiGenerator(Generator):
     ) -> None:
         self._params, self._seed, self._state, self._say = params, seed, state, say
         self._meter = Meter(state, account=account, stage=stage, params=params)
+        # None: no answer has shown yet whether the endpoint accepts a JSON Schema. A refusal would
+        # end a whole batch.
+        self._sends_schema = False if params.mode is CallMode.BATCH else None
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
         """Check that the endpoint answers, and that each request of `planned` fits its context.
@@ -99,7 +108,10 @@ class OpenAiGenerator(Generator):
         prompts = self._prompts(requests, what)
 
         def ask(indices: Sequence[int], attempt: int) -> Asked:
-            calls = {i: self._call(prompts[i], requests[i].sample, attempt) for i in indices}
+            calls = {
+                i: self._call(prompts[i], requests[i].sample, attempt, shape=requests[i].shape)
+                for i in indices
+            }
             had, fresh = self._had(list(calls.values()), cache, what)
             return Asked(
                 keys={i: call.key for i, call in calls.items()}, completions=had, fresh=fresh
@@ -179,10 +191,13 @@ class OpenAiGenerator(Generator):
     ) -> None:
         async with open_endpoints(self._params, self._say) as endpoints:
             endpoints.on_retry = retry
-            workers = _Workers(endpoints, self._meter, receive)
+            workers = _Workers(endpoints, self._meter, receive, sends_schema=self._sends_schema)
             try:
                 await workers.ask(calls, at_once=self._params.most_calls_at_once)
             finally:
+                if self._sends_schema is not False and workers.sends_schema is False:
+                    self._say(f"{what}: {_NO_SCHEMA}")
+                self._sends_schema = workers.sends_schema
                 if workers.failed:
                     self._say(f"{what}: {workers.failed} calls failed. Last error: {workers.why}")
 
@@ -216,8 +231,8 @@ class OpenAiGenerator(Generator):
         context_tokens, max_tokens = self._params.context_tokens, self._params.max_tokens
         return render(request, context_tokens=context_tokens, max_tokens=max_tokens)
 
-    def _call(self, prompt: str, sample: int, attempt: int) -> Call:
-        params = self._params
+    def _call(self, prompt: str, sample: int, attempt: int, *, shape: Shape | None = None) -> Call:
+        params = self._params  # the prompt contains the schema, so the key needs no response_format
         return Call(
             key=call_key(
                 provider=PROVIDER,
@@ -230,7 +245,19 @@ class OpenAiGenerator(Generator):
             prompt=prompt,
             seed=seed_of(self._seed, "openai", sample, attempt) % _SEED_LIMIT,
             worst_cost=self._meter.worst_cost(prompt),
+            response_format=None if self._sends_schema is False else _response_format(shape),
         )
+
+
+def _response_format(shape: Shape | None) -> dict[str, Any] | None:
+    """Return the format of structured output, or None for a text that is no JSON.
+
+    Not every JSON Schema is `strict` in the sense of OpenAI's API, so answers are always validated.
+    """
+    if shape is None or shape.json_schema is None:
+        return None
+    described = {"name": "record", "schema": dict(shape.json_schema)}
+    return {"type": "json_schema", "json_schema": described}
 
 
 class _Workers:
@@ -239,8 +266,11 @@ class _Workers:
     At the end, the calls in flight may finish, because they will be billed.
     """
 
-    def __init__(self, endpoints: Endpoints, meter: Meter, receive: Receive) -> None:
-        self.failed, self.why = 0, ""
+    def __init__(
+        self, endpoints: Endpoints, meter: Meter, receive: Receive, *, sends_schema: bool | None
+    ) -> None:
+        self.failed, self.why, self.sends_schema = 0, "", sends_schema
+        self._first = asyncio.Lock()
         self._endpoints, self._meter, self._receive = endpoints, meter, receive
         self._waiting: deque[Call] = deque()
         self._in_a_row = 0
@@ -274,7 +304,7 @@ class _Workers:
 
     async def _make(self, call: Call) -> None:
         try:
-            completion = await self._endpoints.complete(call)
+            completion = await self._complete(call)
             self._receive(call, completion)
             self._in_a_row = 0
         except CallError as error:
@@ -284,6 +314,27 @@ class _Workers:
         except Exception as error:  # a bug in Sugarbush must not lose the running calls
             self._meter.release(call.worst_cost)
             self._stop(error)
+
+    async def _complete(self, call: Call) -> Completion:
+        """Send the JSON Schema until an endpoint refuses it, and then only the prompt.
+
+        Until one call has shown whether it is accepted, the other calls wait.
+        """
+        plain = replace(call, response_format=None)
+        if call.response_format is None:
+            return await self._endpoints.complete(plain)
+        async with self._first if self.sends_schema is None else nullcontext():
+            if self.sends_schema is not False:
+                try:
+                    completion = await self._endpoints.complete(call)
+                    self.sends_schema = True
+                    return completion
+                except RejectedError as error:
+                    if error.status not in _REFUSED_FORMAT:
+                        raise
+            completion = await self._endpoints.complete(plain)
+            self.sends_schema = False
+            return completion
 
     def _failed(self, why: str) -> None:
         self.failed, self.why = self.failed + 1, why

@@ -98,7 +98,7 @@ def run(project: Project) -> None:
         train=read(train.texts, private),
         donated=tuple(donated_frame(project.roots)["text"]),
         taught=donated_sample(project),
-        public=project.settings.generator.chosen.public_texts(project.base),
+        public=project.settings.generator.chosen.public_texts(project.base, project.schema.shape),
         settings=MetricSettings(
             domain=schema.domain,
             clusters=clusters_for(count, len(heldout.texts)),

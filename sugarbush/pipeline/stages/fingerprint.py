@@ -176,7 +176,10 @@ def _digest_of_corpus(project: Project) -> bytes:
     if isinstance(source, Database):
         from sugarbush.data.records import wanted_columns  # slow, and files do not need it
 
-        wanted = wanted_columns(settings, project.schema, private=True)
+        wanted = dict(wanted_columns(settings, project.schema, private=True))
+        shape = project.schema.shape
+        if shape is not None and shape.reads_all_columns:  # the digest needs the columns' names
+            wanted |= dict.fromkeys(shape.types, "text.json_schema of the schema")
     return digest_of_source(source, setting=setting, wanted=wanted, options=settings.read_options)
 
 

@@ -1,7 +1,9 @@
 """Writes the embedded example, the customer-service corpus of an invented shop.
 
 Reads    nothing
-Writes   data/public/example/        corpus.jsonl, donated.jsonl, schema.yaml
+Writes   data/public/example/        corpus.jsonl, donated.jsonl, schema.yaml; the same records as
+                                     conversations: conversations.jsonl, .donated.jsonl,
+                                     .schema.yaml
 Spends   nothing. The example contains no data of real people
 """
 

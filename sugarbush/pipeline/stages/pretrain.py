@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from sugarbush.data.schema import Schema
+from sugarbush.data.shapes.interface import Shape
 from sugarbush.examples.simulator.writer import SimulatorWriter
 from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import RandomRequest
@@ -70,7 +71,7 @@ def write_models(folder: Path, project: Project) -> None:
     if examples_given is not None:
         given, given_codes = examples_given.texts, examples_given.codes
     texts, codes = simulated(schema, settings.texts, given, given_codes, seed=seed)
-    others = _others(project.base, settings)
+    others = _others(project.base, settings, project.schema.shape)
     tokenizer = models.train_tokenizer([*texts, *others, *given], vocabulary=settings.vocabulary)
     length = settings.max_length
     examples = [
@@ -153,10 +154,10 @@ def _trained(
     return model
 
 
-def _others(base: Path, settings: PretrainSettings) -> tuple[str, ...]:
+def _others(base: Path, settings: PretrainSettings, shape: Shape | None) -> tuple[str, ...]:
     if not settings.sources:
         return ()
-    return load_pool(settings.sources, base=base, setting="pretrain.sources")
+    return load_pool(settings.sources, base=base, shape=shape, setting="pretrain.sources")
 
 
 def simulated(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sugarbush.examples.corpus import SCHEMA_FILE
 from sugarbush.pipeline.preflight import few_public_texts
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
@@ -18,6 +19,9 @@ def project(folder: Path, *, different: int, copies: int, wanted: int | None) ->
     texts = [f"parcel {i} of order {i * i} came {i} days late, says {i}" for i in range(different)]
     rows = [json.dumps({"text": text}) for text in texts * copies]
     (folder / "pool.jsonl").write_text("\n".join(rows) + "\n")
+    schema = folder / "data/public/example/schema.yaml"
+    schema.parent.mkdir(parents=True, exist_ok=True)
+    schema.write_bytes(SCHEMA_FILE.read_bytes())
     generator: dict[str, Any] = {
         "provider": "pool", "pool": {"sources": [{"file": "pool.jsonl", "text_column": "text"}]},
     }  # fmt: skip

@@ -1,0 +1,171 @@
+"""A record that is a conversation: a list of turns, or a text with a label before each turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from sugarbush.data.shapes.interface import Shape, ShapeError, Span
+from sugarbush.data.shapes.sections import content_spans, joined, label_key, label_of, sections_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Turn = tuple[str, str]  # role and content
+
+
+class Format(StrEnum):
+    """How a column writes a conversation."""
+
+    OPENAI = "openai"
+    SHAREGPT = "sharegpt"
+    PREFIXES = "prefixes"
+
+
+KEYS = {Format.OPENAI: ("role", "content"), Format.SHAREGPT: ("from", "value")}
+ROLES = {Format.OPENAI: ("user", "assistant"), Format.SHAREGPT: ("human", "gpt")}
+
+
+class Conversation(Shape):
+    """A column with conversations between public roles.
+
+    >>> chat = Conversation(column="messages", roles=["customer", "agent"])
+    >>> text = chat.text_of({"messages": [{"role": "customer", "content": "Hi."}]})
+    >>> text, chat.parse(text)
+    ('Customer: Hi.', {'messages': [{'role': 'customer', 'content': 'Hi.'}]})
+    """
+
+    def __init__(
+        self,
+        *,
+        column: str,
+        roles: Sequence[str],
+        format: Format = Format.OPENAI,
+        first: str | None = None,
+        alternate: bool = False,
+        max_turns: int = 100,
+    ) -> None:
+        self._column, self._roles, self._format = column, tuple(roles), format
+        self._first, self._alternate, self._max_turns = first, alternate, max_turns
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        return {self._column: "text.conversation.column of the schema"}
+
+    @property
+    def instruction(self) -> str:
+        labels = [f'"{label_of(role)}:"' for role in self._roles]
+        sentences = [
+            f"Each text is a conversation of at most {self._max_turns} turns. Begin each turn on a "
+            f"new line with the label of its speaker, {' or '.join(labels)}."
+        ]
+        if self._first is not None:
+            sentences.append(f'The first turn has the label "{label_of(self._first)}:".')
+        if self._alternate:
+            sentences.append("Two turns in a row never have the same label.")
+        return " ".join(sentences)
+
+    @property
+    def description(self) -> str:
+        return (
+            f"conversations in column {self._column} (format {self._format.value}, roles "
+            f"{', '.join(self._roles)})"
+        )
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        import pyarrow as pa
+
+        if self._format is Format.PREFIXES:
+            return {self._column: pa.string()}
+        turn = pa.struct([(key, pa.string()) for key in KEYS[self._format]])
+        return {self._column: pa.list_(turn)}
+
+    def text_of(self, fields: Mapping[str, Any]) -> str:
+        try:
+            turns = self._checked(self._turns(fields.get(self._column)))
+        except ShapeError as error:
+            raise ShapeError(f"column '{self._column}': {error}") from None
+        return joined(turns, self._roles)
+
+    def parse(self, text: str) -> dict[str, Any]:
+        turns = self._checked(sections_of(text, self._roles))
+        if self._format is Format.PREFIXES:
+            return {self._column: joined(turns, self._roles, plain=True)}
+        role_key, text_key = KEYS[self._format]
+        return {self._column: [{role_key: role, text_key: content} for role, content in turns]}
+
+    def spans(self, text: str) -> Sequence[Span] | None:
+        return content_spans(text, self._roles)
+
+    def _turns(self, cell: Any) -> list[Turn]:
+        from sugarbush.data.reading import is_missing  # slow import
+
+        if is_missing(cell):
+            raise ShapeError("has no conversation")
+        if self._format is Format.PREFIXES:
+            if not isinstance(cell, str):
+                raise ShapeError(f"is not a text, as format: {self._format.value} says")
+            return sections_of(cell, self._roles)
+        if isinstance(cell, str):  # csv has no lists
+            cell = _from_json(cell)
+        if hasattr(cell, "tolist"):  # a frame from a parquet file contains arrays
+            cell = cell.tolist()
+        keys = KEYS[self._format]
+        if not isinstance(cell, list | tuple):
+            raise ShapeError(f"is not a list of objects with {keys[0]} and {keys[1]}")
+        if len(cell) > self._max_turns:
+            raise ShapeError(f"has more turns than max_turns={self._max_turns}")
+        return [self._turn(item, number, keys) for number, item in enumerate(cell, start=1)]
+
+    def _turn(self, item: Any, number: int, keys: tuple[str, str]) -> Turn:
+        if not isinstance(item, Mapping) or any(key not in item for key in keys):
+            raise ShapeError(f"turn {number} is not an object with {keys[0]} and {keys[1]}")
+        if any(value is not None for key, value in item.items() if key not in keys):
+            raise ShapeError(
+                f"turn {number} has more than {keys[0]} and {keys[1]}, which no release contains. "
+                "Remove the rest"
+            )
+        role, content = (item[key] for key in keys)
+        if not isinstance(content, str):
+            raise ShapeError(f"turn {number}: {keys[1]} is not a text")
+        if role not in self._roles:
+            raise ShapeError(
+                f"turn {number} has a role that is not in roles ({', '.join(self._roles)})"
+            )
+        return role, content.strip()
+
+    def _checked(self, turns: Sequence[Turn]) -> Sequence[Turn]:
+        if not turns:
+            raise ShapeError("has no turns")
+        if len(turns) > self._max_turns:
+            raise ShapeError(f"has more turns than max_turns={self._max_turns}")
+        if self._first is not None and turns[0][0] != self._first:
+            raise ShapeError(f"the first turn is not by {self._first}, as `first` says")
+        for number, (role, content) in enumerate(turns, start=1):
+            if not content:
+                raise ShapeError(f"turn {number} is empty")
+            if self._alternate and number > 1 and role == turns[number - 2][0]:
+                raise ShapeError(
+                    f"turns {number - 1} and {number} have the same role, but the schema says "
+                    "alternate: true"
+                )
+        return turns
+
+
+def distinct_roles(roles: Sequence[str]) -> bool:
+    """Return whether all roles have different labels.
+
+    >>> distinct_roles(["agent", "Agent"])
+    False
+    """
+    return len({label_key(role) for role in roles}) == len(roles)
+
+
+def _from_json(cell: str) -> Any:
+    try:
+        return json.loads(cell)
+    except (ValueError, RecursionError):
+        raise ShapeError("is not JSON. If it is a text with labels, set format: prefixes") from None

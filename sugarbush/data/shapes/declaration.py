@@ -1,0 +1,177 @@
+"""The declaration of a shape in the schema file, under the key `text`.
+
+    text:
+      fields: [subject, body]            # several text columns
+      optional: [subject]                # columns that may be empty
+
+    text:
+      conversation:
+        column: messages
+        format: openai                   # or sharegpt, or prefixes
+        roles: [customer, agent]
+        first: customer                  # optional: who begins
+        alternate: true                  # optional: two turns in a row have different roles
+        max_turns: 12
+
+    text:
+      json_schema: ticket.schema.json    # a file beside the schema
+      column: record                     # optional: without it, each property is a column
+
+All names of columns, roles and properties are public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from sugarbush.data.shapes.conversation import ROLES, Conversation, Format, distinct_roles
+from sugarbush.data.shapes.fields import Fields
+from sugarbush.data.shapes.interface import Shape
+from sugarbush.data.shapes.json_record import JsonRecord
+from sugarbush.data.shapes.json_schema import check_json_schema, read_json_schema
+from sugarbush.data.shapes.one_text import TEXT
+
+_LABEL = r"^[^\W_][\w .\-]{0,31}$"
+_Name = Annotated[str, Field(pattern=_LABEL)]
+_Column = Annotated[str, Field(min_length=1, max_length=64)]
+_STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class ConversationForm(BaseModel):
+    """A column with conversations."""
+
+    model_config = _STRICT
+
+    column: _Column = "messages"
+    """The column with the conversations."""
+    format: Format = Format.OPENAI
+    """openai: a list of {role, content}; sharegpt: a list of {from, value}; prefixes: a text with a
+    label such as `Agent:` before each turn."""
+    roles: tuple[_Name, ...] = ()
+    """The public names of the speakers; empty: the usual names of the format."""
+    first: str | None = None
+    """The role of the first turn; null: any."""
+    alternate: bool = False
+    """Whether two turns in a row have different roles."""
+    max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
+    """The largest number of turns; a longer conversation is a bad row."""
+
+    @model_validator(mode="after")
+    def _roles_are_known(self) -> ConversationForm:
+        if not self.all_roles:
+            raise ValueError("roles is empty. List the labels, such as roles: [customer, agent]")
+        if not distinct_roles(self.all_roles):
+            raise ValueError("roles repeats a name; case and underscores do not count")
+        if self.first is not None and self.first not in self.all_roles:
+            raise ValueError("first is none of roles")
+        return self
+
+    @property
+    def all_roles(self) -> tuple[str, ...]:
+        return self.roles or ROLES.get(self.format, ())
+
+
+class TextForm(BaseModel):
+    """The declaration of one shape: `fields`, `conversation` or `json_schema`.
+
+    >>> TextForm(fields=["subject", "body"]).shape.description
+    'text fields subject, body'
+    """
+
+    model_config = _STRICT
+
+    fields: tuple[_Name, ...] = ()
+    """The text columns, in the order of a prompt."""
+    optional: tuple[str, ...] = ()
+    """The columns of `fields` that may be empty."""
+    conversation: ConversationForm | None = None
+    """A column with conversations."""
+    json_schema: dict[str, Any] | None = None
+    """A JSON Schema, or the path of its file."""
+    column: _Column | None = None
+    """The column with JSON records; null: each property is a column."""
+
+    @field_validator("json_schema", mode="before")
+    @classmethod
+    def _read(cls, schema: object) -> object:
+        return read_json_schema(Path(schema)) if isinstance(schema, str | Path) else schema
+
+    @field_validator("json_schema")
+    @classmethod
+    def _fits_columns(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+        if schema is not None:
+            check_json_schema(schema)
+        return schema
+
+    @model_validator(mode="after")
+    def _one_shape(self) -> TextForm:
+        forms = (bool(self.fields), self.conversation is not None, self.json_schema is not None)
+        if sum(forms) != 1:
+            raise ValueError("needs exactly one of fields, conversation, json_schema")
+        if self.column is not None and self.json_schema is None:
+            raise ValueError("column belongs to json_schema")
+        if self.fields and not distinct_roles(self.fields):
+            raise ValueError("fields repeats a name; case and underscores do not count")
+        if not set(self.optional) <= set(self.fields):
+            raise ValueError("optional names a column that is not in fields")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The key of the shape: fields, conversation or json_schema."""
+        if self.conversation is not None:
+            return "conversation"
+        return "fields" if self.fields else "json_schema"
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The shape that is declared."""
+        if self.conversation is not None:
+            form = self.conversation
+            return Conversation(
+                column=form.column,
+                roles=form.all_roles,
+                format=form.format,
+                first=form.first,
+                alternate=form.alternate,
+                max_turns=form.max_turns,
+            )
+        if self.json_schema is not None:
+            return JsonRecord(self.json_schema, column=self.column)
+        return Fields(self.fields, optional=self.optional)
+
+
+def refuse_taken_names(
+    shape: Shape,
+    columns_of_attributes: Mapping[str, str | None],
+    taken: Collection[str],
+    prefixes: tuple[str, ...],
+) -> None:
+    """Raise ValueError if a released column of the text has the name of another column.
+
+    `columns_of_attributes` maps the name of each attribute to its column. `taken` and `prefixes`
+    are the other columns of a release.
+    """
+    released = set(shape.types)
+    names = {name for name in released if name.startswith(prefixes)} | (released & set(taken))
+    if names := names - {TEXT}:
+        raise ValueError(
+            "text: a release has other columns with these names or beginnings: "
+            + ", ".join(sorted(names))
+        )
+    for name in sorted(released & set(columns_of_attributes)):
+        if columns_of_attributes[name] != name or name in shape.text_columns:
+            raise ValueError(f"attribute '{name}' has the name of a column of the text. Rename it")
+
+
+def beside(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the fields of a schema file in `folder`, with the path of its JSON Schema complete."""
+    text = fields.get("text")
+    if isinstance(text, dict) and isinstance(text.get("json_schema"), str):
+        return {**fields, "text": {**text, "json_schema": str(folder / text["json_schema"])}}
+    return fields
