@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from sugarbush.errors import FailureError, PoorReleaseError, printable
+from sugarbush.errors import FailureError, PoorReleaseError, RefusedReleaseError, printable
 from sugarbush.pipeline import run_with_parent
 from sugarbush.progress import read_line
 
@@ -34,6 +34,7 @@ class JobState(StrEnum):
     RUNNING = "running"
     FINISHED = "finished"
     POOR = "poor"  # finished with a release that is poor
+    REFUSED = "refused"  # finished with a release that breaks a rule of release.accept_if
     FAILED = "failed"
     STOPPED = "stopped"
 
@@ -93,7 +94,11 @@ class Job:
                 if (code := self._run_command(command)) != 0:
                     break
         finally:
-            ended = {0: JobState.FINISHED, PoorReleaseError.exit_code: JobState.POOR}
+            ended = {
+                0: JobState.FINISHED,
+                PoorReleaseError.exit_code: JobState.POOR,
+                RefusedReleaseError.exit_code: JobState.REFUSED,
+            }
             with self._lock:
                 self.state = JobState.STOPPED if self._stopped else ended.get(code, JobState.FAILED)
 

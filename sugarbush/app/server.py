@@ -39,9 +39,11 @@ _STATUS = {
     JobState.RUNNING: "running",
     JobState.FINISHED: "finished",
     JobState.POOR: "finished, and the release is poor",
+    JobState.REFUSED: "finished, and release.accept_if refuses the release",
     JobState.FAILED: "stopped with an error. The last lines say why",
     JobState.STOPPED: "stopped. Another start continues from the finished results",
 }
+_WITH_A_RELEASE = (JobState.FINISHED, JobState.POOR, JobState.REFUSED)
 _KINDS = {
     ".html": "text/html",
     ".md": "text/plain",
@@ -232,7 +234,7 @@ def _job_fields(job: Job | None) -> Mapping[str, Any]:
         "step": job.step,
         "title": job.title,
         "lines": "\n".join(job.lines),
-        "done": job.total if job.state in (JobState.FINISHED, JobState.POOR) else job.done,
+        "done": job.total if job.state in _WITH_A_RELEASE else job.done,
         "total": job.total,
         "charged": charged,
         "status": f"sugarbush {job.title}: {status}",
