@@ -47,6 +47,11 @@ class HooksClipper:
             for parameter in self._parameters:
                 parameter.grad_sample = None  # type: ignore[attr-defined]
 
+    def sum_of(self, parameter: nn.Parameter) -> Tensor:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        return parameter.grad
+
     def add_clipped(self, losses: Tensor) -> Tensor:
         if losses.shape != (self._records,):
             raise InvariantError("there must be one loss per record")

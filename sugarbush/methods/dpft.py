@@ -12,6 +12,7 @@ as in `mosaic` (measurements: docs/log/dpsgd.md).
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -128,11 +129,18 @@ class DPFT(TrainedMethod):
         return PRESETS[self.preset].model_copy(update=given)
 
     def check(self, context: MethodContext) -> None:
-        """Refuse a DP table that lacks attributes, because a control code has all attributes."""
+        """Refuse a DP table that lacks attributes, because a control code has all attributes.
+        Refuse scores that choose nothing."""
         if context.table_attributes is not None:
             raise ValueError(
                 "synthesize_metadata.attributes limits the DP table, but method dpft needs all "
                 "attributes of the schema. Set synthesize_metadata.attributes: null, or remove dpft"
+            )
+        if self.candidates is not None and self.candidates <= (context.texts or math.inf):
+            raise ValueError(
+                f"methods.dpft.candidates={self.candidates} must be above release.texts, because "
+                "scores choose the release from the candidates. Set release.texts to at most half "
+                "of it, or candidates: null"
             )
 
     def output_settings(self) -> dict[str, Any]:
@@ -280,8 +288,8 @@ class DPFT(TrainedMethod):
         """Write the candidates, or restore them. A repeated run on a GPU may write other texts."""
         names, done = inputs.public.schema.names, store.finished(_CANDIDATES)
         if done is None:
-            count = max(inputs.public.texts, self.candidates or 0)
-            written = self._written(inputs, model, count=count)
+            assert self.candidates is not None
+            written = self._written(inputs, model, count=self.candidates)
             with store.writing(_CANDIDATES) as folder:
                 save_population(written.lineage.final, names, folder / "candidates.parquet")
                 (folder / "usage.json").write_text(json.dumps(asdict(written.lineage.usage)))
@@ -295,12 +303,12 @@ class DPFT(TrainedMethod):
         """Return all values that affect a candidate or its score."""
         public = inputs.public
         return {
-            "version": versions.GENERATION,
+            "version": [versions.GENERATION, versions.EVOLUTION],
             **inputs.private.cache_key(),
             "model": list(model_ids),
             "metadata": list(public.metadata.ledger_ids),
             "schema": public.schema.model_dump(mode="json"),
-            "candidates": max(public.texts, self.candidates or 0),
+            "candidates": self.candidates,
             "sampling": inputs.tools.training.sampling.model_dump(mode="json"),
             "seed": public.seed,
             "embedding": public.embedding,

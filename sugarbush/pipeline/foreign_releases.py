@@ -58,7 +58,10 @@ def refuse_foreign_lock(base: Path, privacy: PrivacySettings, *, snapshots: Snap
         return
     known = {_md5(stamp_content(name)) for name in snapshots.given()}
     for stage, entry in _charged_stages(_stages_of(base / LOCK), privacy):
-        if known.isdisjoint(d.get("md5") for d in entry.get("deps", ()) if d["path"] in _STAMPS):
+        stamps = [d.get("md5") for d in entry.get("deps", ()) if d["path"] in _STAMPS]
+        if not stamps and stage.startswith("generate@"):
+            continue  # written before this stage could spend
+        if known.isdisjoint(stamps):
             raise LedgerError(
                 f"{LOCK}: names a release of dataset '{privacy.dataset}' (stage {stage}) that "
                 "another state folder made, so the ledger on this machine may lack its charges. "

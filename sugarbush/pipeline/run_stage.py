@@ -29,7 +29,7 @@ def execute(stage: Stage, project: Project, method: Method | None = None) -> Non
     project.refuse_foreign_releases()
     if stage.spends or (method is not None and method.stays_private):
         project.require_usable_inputs()
-    if stage.reads_records:
+    if stage.reads_records and _scores_or_trains(stage, method):
         project.require_prepared()
     function = import_module(stage.module).run
     with tracked(stage, project, method):
@@ -37,6 +37,11 @@ def execute(stage: Stage, project: Project, method: Method | None = None) -> Non
             function(project, method)
         else:
             function(project)
+
+
+def _scores_or_trains(stage: Stage, method: Method | None) -> bool:
+    """Return whether the stage opens the records. Stage generate does so for scores alone."""
+    return stage.name != "generate" or getattr(method, "record_scorer", None) is not None
 
 
 def run_stage(name: str) -> None:

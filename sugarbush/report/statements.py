@@ -210,6 +210,7 @@ _PURPOSES = {
     "dp_table": "Estimate how often each value occurs",
     "evolve": "Choose the texts that resemble the records",
     "finetune": "Train the model that writes the texts",
+    "generate": "Choose the texts that resemble the records",
     "measure": "Measure how good the texts are",
 }
 

@@ -78,13 +78,15 @@ _EXACT_ENOUGH = (torch.float32, torch.float64)
 
 
 class Clipper(Protocol):
-    """Adds clipped per-record gradients to `p.grad`."""
+    """Adds clipped per-record gradients to the tensor `sum_of` a parameter."""
 
     clip_norm: float
 
     def recording(self, *, records: int) -> AbstractContextManager[None]: ...
 
     def add_clipped(self, losses: Tensor) -> Tensor: ...
+
+    def sum_of(self, parameter: nn.Parameter) -> Tensor: ...
 
     def remove(self) -> None: ...
 
@@ -165,17 +167,20 @@ class PerRecordClipper:
             if not bool(usable.all()):
                 for of_parameter in gradients:
                     of_parameter.zero_all_but(usable)
-            outs = [self._sum_of(parameter) for parameter in self._parameters]
+            outs = [self.sum_of(parameter) for parameter in self._parameters]
             add_scaled(gradients, scales, outs=outs)
         return of.norms
 
-    def factors_of(self, losses: Tensor, record: int) -> list[Tensor]:
-        """Backpropagate, and return all numbers from which the gradient of one record is computed.
-
-        Nothing is added to a sum.
+    def numbers_of(self, losses: Tensor, record: int) -> list[Tensor]:
+        """Backpropagate, and return all numbers from which the clipped gradient of one record is
+        computed: its factors, its bound and its size. Nothing is added to a sum.
         """
         self._backward(losses)
-        return [numbers for one in self._gradients.values() for numbers in one.of_record(record)]
+        gradients = list(self._gradients.values())
+        with torch.no_grad(), torch.autocast(losses.device.type, enabled=False):
+            of = measure(gradients)
+        factors = [numbers for one in gradients for numbers in one.of_record(record)]
+        return [*factors, of.bounds[record], of.sizes[record]]
 
     def _backward(self, losses: Tensor) -> None:
         if losses.shape != (self._records,):
@@ -190,8 +195,9 @@ class PerRecordClipper:
             larger = torch.maximum(of.bounds, of.sizes / _LARGEST_SIZE)
         return (limit / (larger + STABILISER)).clamp(max=1.0)
 
-    def _sum_of(self, parameter: Any) -> Tensor:
-        """Return the tensor to which the clipped gradients of a parameter are added."""
+    def sum_of(self, parameter: Any) -> Tensor:
+        """Return the tensor to which the clipped gradients of a parameter are added. The first call
+        makes it, with zeros."""
         if self.bfloat16:
             if getattr(parameter, "wide_grad", None) is None:
                 parameter.wide_grad = torch.zeros_like(parameter, dtype=torch.float64)

@@ -65,40 +65,59 @@ def require_independent(
 ) -> None:
     """Raise PrivacyError if a record's factors depend on its row or on the other rows of a batch.
 
-    For each shape of a micro-batch, a public record is computed in all rows at once, and in some
-    rows beside records of random tokens and beside rows without a record. The factors must be equal
-    in every bit. The check cannot try all records. It detects kernels that choose the order of a
-    sum by the row, or add up in the order in which threads finish.
+    For each shape of a micro-batch, a long and a short public record are computed in several rows:
+    alone, beside copies of themselves, and beside long and short records of random tokens. The
+    factors, the bound and the size must be equal in every bit. The check cannot try all records. It
+    detects kernels that choose the order of a sum by the row, or add up in the order in which
+    threads finish, and code that computes in another way if a batch has no padding. Then one whole
+    micro-batch is clipped, so that an error of the device comes before the charge.
     """
     rng = public_rng(0, "independent")
     device = next(model.parameters()).device
     vocabulary = model.get_input_embeddings().num_embeddings
     for shape in shapes:
 
-        def of_random_tokens(length: int = shape.length) -> Example:
+        def of_random_tokens(length: int) -> Example:
             tokens = rng.integers(0, vocabulary, length).astype(np.int32)
             return Example(tokens=tokens, prompt_length=1)
 
-        def factors(row: int, examples: Sequence[Example], shape: BatchShape = shape) -> Any:
+        def numbers_of(row: int, examples: Sequence[Example], shape: BatchShape = shape) -> Any:
             batch = pad_together(examples, shape=(shape.records, shape.length)).to(device)
             with clipper.recording(records=shape.records):
-                return clipper.factors_of(record_losses(model, batch), row)
+                return clipper.numbers_of(record_losses(model, batch), row)
 
-        record = of_random_tokens(max(2, shape.length - 3))
-        expected = factors(0, [record])
-        rows = sorted({0, 1, shape.records // 2, shape.records - 1} & set(range(shape.records)))
-        alike = [record] * shape.records
-        others = [of_random_tokens() for _ in range(shape.records)]
-        for row in rows:
-            among = [*others[:row], record, *others[row + 1 :]]
-            for examples in (alike, among):
-                found = factors(row, examples)
-                if not all(map(torch.equal, expected, found)):
-                    raise PrivacyError(
-                        "on this device, the gradient of a record depends on the other records of "
-                        f"its batch in bfloat16 ({shape.records} rows of {shape.length} tokens). "
-                        "Set training.device: cpu, which computes in float32."
-                    )
+        count = shape.capacity
+        rows = sorted({0, 1, count // 2, count - 1} & set(range(count)))
+        lengths = (shape.length, max(2, shape.length - 3))
+        others = [[of_random_tokens(length) for _ in range(count)] for length in lengths]
+        for length in lengths:
+            record = of_random_tokens(length)
+            expected = numbers_of(0, [record])
+            for row in rows:
+                among = [[*them[:row], record, *them[row + 1 :]] for them in others]
+                for examples in ([record] * count, *among):
+                    if not all(map(torch.equal, expected, numbers_of(row, examples))):
+                        raise PrivacyError(
+                            "on this device, the gradient of a record depends on the other records "
+                            f"of its batch in bfloat16 ({shape.records} rows of {shape.length} "
+                            "tokens). Set training.device: cpu, which computes in float32."
+                        )
+        with _sums_put_aside(model), clipper.recording(records=shape.records):
+            whole = pad_together(others[0], shape=(shape.records, shape.length)).to(device)
+            clipper.add_clipped(record_losses(model, whole))
+
+
+@contextmanager
+def _sums_put_aside(model: nn.Module) -> Iterator[None]:
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    kept = [getattr(p, "wide_grad", None) for p in parameters]
+    for parameter in parameters:
+        parameter.wide_grad = None  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for parameter, sums in zip(parameters, kept, strict=True):
+            parameter.wide_grad = sums  # type: ignore[attr-defined]
 
 
 def _gradients(

@@ -61,7 +61,7 @@ _UNDERFLOW = 4 * max(a.block for a in _ARITHMETIC.values()) * 2.0**-102
 _ROUNDED_ROW = 1.01 * 2.0**-8  # relative error of a row that is rounded to bfloat16
 
 # K records are added up in float32 at once. With T positions each, K^2 T is at most this number.
-_RECORDS_AT_ONCE = 8192
+MOST_POSITIONS = 8192
 _JOINED = 2**24  # whole gradients of more numbers are not copied side by side
 
 
@@ -149,7 +149,7 @@ class RecordGradients:
             rows=rows,
             roundings=roundings,
             whole=_inner(forms[0], forms[0]) if whole else None,
-            types=frozenset(map(_type, forms)),
+            types=frozenset(_type(use) for use in [*forms, *self._factors, *self._tokens]),
         )
 
     def of_record(self, index: int) -> list[Tensor]:
@@ -234,7 +234,9 @@ def measure(parameters: Sequence[RecordGradients]) -> Norms:
     measured = [p.measured() for p in parameters if p.only_whole is None]
     if not measured:
         return Norms(whole.sqrt(), whole.sqrt(), torch.zeros_like(whole))
-    squares = torch.stack([m.squares for m in measured]).clamp(min=0)  # (parameters, records)
+    squares = torch.stack([m.squares for m in measured])  # (parameters, records)
+    # rounding may give a small negative number; the overflow of a cross term is not small
+    squares = torch.where(squares.isfinite(), squares.clamp(min=0), torch.inf)
     sizes, positions = _sizes(measured, like=squares)
     for index, m in enumerate(measured):
         if m.whole is not None:
@@ -405,9 +407,9 @@ def _multiply(left: Tensor, right: Tensor) -> Tensor:
 def _add_blocks(factors: Factors, scales: Tensor, out: Tensor) -> None:
     """Add sum_i scales_i G_i to `out` from factors in bfloat16, K records at once."""
     positions = factors.left.shape[1]
-    if positions > _RECORDS_AT_ONCE:
-        raise InvariantError(f"a record has more than {_RECORDS_AT_ONCE} positions")
-    count = math.isqrt(_RECORDS_AT_ONCE // positions)
+    if positions > MOST_POSITIONS:
+        raise InvariantError(f"a record has more than {MOST_POSITIONS} positions")
+    count = math.isqrt(MOST_POSITIONS // positions)
     # The product is computed in float32 and rounded once.
     scaled = torch.empty_like(factors.right)
     torch.mul(factors.right, scales.float().view(-1, 1, 1), out=scaled)

@@ -84,19 +84,27 @@ def micro_batches(
 
 @dataclass(frozen=True)
 class BatchShape:
-    """The shape of a micro-batch: the number of records, and the number of tokens of each."""
+    """The shape of a micro-batch: the number of rows, and the number of tokens of each.
+
+    At most `capacity` rows have a record.
+    """
 
     records: int
     length: int
+
+    @property
+    def capacity(self) -> int:
+        return max(1, self.records - 1)
 
 
 def batch_shapes(*, max_length: int, capacity: int) -> tuple[BatchShape, ...]:
     """Return the shapes of micro-batches for records of up to `max_length` tokens, shortest first.
 
-    The lengths are a quarter, a half and the whole of `max_length`, rounded up to a multiple of 8.
+    The lengths are a quarter and a half of `max_length`, rounded up to a multiple of 8, and
+    `max_length` itself, which the model can read.
     Both arguments are public settings. A shape has at most `capacity` tokens, or one record.
     """
-    lengths = sorted({-(-max_length // (8 * part)) * 8 for part in (4, 2, 1)})
+    lengths = sorted({min(max_length, -(-max_length // (8 * part)) * 8) for part in (4, 2, 1)})
     return tuple(BatchShape(max(1, capacity // length), length) for length in lengths)
 
 
@@ -105,8 +113,9 @@ def batches_of_fixed_shape(
 ) -> Iterator[tuple[BatchShape, Sequence[T]]]:
     """Split a batch into micro-batches of public shapes, in a secret uniform order.
 
-    A record is in the shortest shape that holds it, so its shape depends on this record alone. The
-    last micro-batch of a shape may have fewer records.
+    A record is in the shortest shape that holds it, so its shape depends on this record alone. One
+    row of a micro-batch with several rows never has a record, because transformers computes in
+    another way if no row has padding. The last micro-batch of a shape may have fewer records.
 
     Guarantee: one record more changes at most two rows of all micro-batches, if both orders are
     drawn in a suitable joint way. The record takes a uniform row, and the record of this row moves
@@ -118,5 +127,5 @@ def batches_of_fixed_shape(
         by_shape[next(s for s in shapes if size_of(example) <= s.length)].append(example)
     for shape, examples in by_shape.items():
         order = secret_order(len(examples))
-        for start in range(0, len(examples), shape.records):
-            yield shape, [examples[i] for i in order[start : start + shape.records]]
+        for start in range(0, len(examples), shape.capacity):
+            yield shape, [examples[i] for i in order[start : start + shape.capacity]]

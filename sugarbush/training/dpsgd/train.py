@@ -46,6 +46,7 @@ from sugarbush.training.dpsgd.language_modelling import (
     record_losses,
 )
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
+from sugarbush.training.dpsgd.record_gradients import MOST_POSITIONS
 from sugarbush.training.dpsgd.sampling import (
     BatchShape,
     PoissonSampler,
@@ -167,7 +168,12 @@ def performance_on(
 
     `max_length` is the maximum number of tokens of a record.
     """
-    fast = device.type == "cuda" and torch.cuda.is_bf16_supported() and processes == 1
+    fast = (
+        device.type == "cuda"
+        and torch.cuda.is_bf16_supported(including_emulation=False)
+        and processes == 1
+        and max_length <= MOST_POSITIONS
+    )
     shapes = batch_shapes(max_length=max_length, capacity=micro_batch_tokens)
     return Performance(
         micro_batch_tokens=micro_batch_tokens,
@@ -203,6 +209,10 @@ def train(
     are no longer finite.
     """
     rank, processes = _process()
+    if performance.bfloat16_shapes and (
+        processes > 1 or mechanism.relation is not Relation.ADD_OR_REMOVE_ONE
+    ):
+        raise InvariantError("bfloat16 is for one process, and for adding or removing a unit")
     require_exact_clipping(model, probe, clip_norm=mechanism.clip_norm, performance=performance)
     bfloat16 = bool(performance.bfloat16_shapes)
     with open_clipper(model, mechanism.clip_norm, bfloat16=bfloat16) as clipper:
@@ -327,8 +337,7 @@ class NoisyStep:
             ):
                 self._add(batch.to(self._device))
         for parameter in self._optimizer.params:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
+            self._clipper.sum_of(parameter)  # zeros if the sample is empty, in the usual type
         self._optimizer.step()
 
     def _batches(self, sample: Sequence[Example]) -> Iterator[TokenBatch]:

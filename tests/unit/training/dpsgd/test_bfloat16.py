@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from sugarbush.training.dpsgd import clipping, record_gradients, sampling
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.clipping import EXACT_SHARE, PerRecordClipper
 from sugarbush.training.dpsgd.exactness import require_independent
-from sugarbush.training.dpsgd.language_modelling import pad_together, record_losses
+from sugarbush.training.dpsgd.language_modelling import Example, pad_together, record_losses
 from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, measure
 from sugarbush.training.dpsgd.sampling import (
     BatchShape,
@@ -27,20 +28,20 @@ from sugarbush.training.dpsgd.sampling import (
 from sugarbush.training.dpsgd.train import performance_on, train
 from tests.unit.training.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in, session_of
 from tests.unit.training.dpsgd.test_train import EXACT, MECHANISM, PROBE
-from tests.unit.training.dpsgd.tiny import some_examples, tiny_gpt2, trainable
+from tests.unit.training.dpsgd.tiny import some_examples, tiny_gpt2, tiny_llama, trainable
 
 SHAPE = BatchShape(records=6, length=24)
 SHAPES = batch_shapes(max_length=24, capacity=96)
 
 
-def sums_of(model, batches, *, clip_norm):
-    """The sums that the optimizer gets, for micro-batches of `SHAPE`."""
+def sums_of(model, batches, *, clip_norm, shape=SHAPE):
+    """The sums that the optimizer gets, for micro-batches of one shape."""
     for parameter in trainable(model):
         parameter.wide_grad = None
     clipper = PerRecordClipper(model, clip_norm=clip_norm, usual_length=16, bfloat16=True)
     for examples in batches:
-        with clipper.recording(records=SHAPE.records):
-            batch = pad_together(examples, shape=(SHAPE.records, SHAPE.length))
+        with clipper.recording(records=shape.records):
+            batch = pad_together(examples, shape=(shape.records, shape.length))
             clipper.add_clipped(record_losses(model, batch))
     clipper.remove()
     return [parameter.wide_grad.clone() for parameter in trainable(model)]
@@ -64,6 +65,32 @@ def test_one_record_moves_the_computed_sum_by_at_most_the_clip_norm(seed, row, s
     before, after = (sums_of(model, batch, clip_norm=0.5) for batch in batches)
     moved = distance(before, after)
     assert 0.5 * EXACT_SHARE * 0.8 < moved <= 0.5
+
+
+def test_a_shorter_record_among_full_ones_moves_the_sum_by_at_most_the_clip_norm():
+    """transformers drops a mask without padding, and then this model multiplies in another way."""
+    model = tiny_llama(padding_token=3)
+    shape = BatchShape(records=65, length=24)
+    rng = np.random.default_rng(0)
+    full = [
+        Example(tokens=rng.integers(0, 200, 24).astype(np.int32), prompt_length=1)
+        for _ in range(shape.capacity)
+    ]
+    short = Example(tokens=full[0].tokens[:23], prompt_length=1)
+    sums = []
+    for batches in ([full], [[short, *full[1:]], [full[0]]]):
+        assert all(len(examples) <= shape.capacity for examples in batches)
+        sums.append(sums_of(model, batches, clip_norm=0.05, shape=shape))
+    assert distance(*sums) <= 0.05
+
+
+def test_the_check_sees_that_a_batch_without_padding_is_computed_in_another_way(monkeypatch):
+    model = tiny_llama(padding_token=3)
+    clipper = PerRecordClipper(model, clip_norm=1.0, usual_length=16, bfloat16=True)
+    require_independent(model, clipper, shapes=SHAPES)
+    monkeypatch.setattr(BatchShape, "capacity", property(lambda shape: shape.records))
+    with pytest.raises(PrivacyError, match="depends on the other records"):
+        require_independent(model, clipper, shapes=SHAPES)
 
 
 def test_sums_are_float64_and_the_gradient_is_not_touched():
@@ -128,8 +155,8 @@ def test_the_bound_has_every_term_of_its_proof():
 
 
 def test_the_clip_norm_pays_for_the_rounding_of_two_blocks_in_both_sums():
-    for positions in range(1, record_gradients._RECORDS_AT_ONCE + 1):
-        records = math.isqrt(record_gradients._RECORDS_AT_ONCE // positions)
+    for positions in range(1, record_gradients.MOST_POSITIONS + 1):
+        records = math.isqrt(record_gradients.MOST_POSITIONS // positions)
         relative = (records * positions + 4) * record_gradients._ARITHMETIC[torch.bfloat16].unit
         each = relative * records * clipping._LARGEST_SIZE * EXACT_SHARE
         assert 4 * each <= (1 - EXACT_SHARE) * 0.99
@@ -161,7 +188,7 @@ def test_fixed_batches_have_every_record_once_and_fit(lengths):
     assert Counter(x for _, part in batches for x in part) == Counter(lengths)
     for shape, part in batches:
         assert shape in SHAPES
-        assert 1 <= len(part) <= shape.records
+        assert 1 <= len(part) <= shape.capacity < shape.records
         assert max(part) <= shape.length
 
 
@@ -257,13 +284,16 @@ def test_noise_is_added_to_the_float64_sums(tmp_path, monkeypatch):
         add(tensors, stddev=stddev)
 
     monkeypatch.setattr(optimizer, "add_gaussian", recorded)
-    rate_one = replace(MECHANISM, rate=1.0, steps=2)
-    run(tmp_path, mechanism=rate_one, model=tiny_gpt2(dtype=torch.float32))
-    assert types == [{torch.float64}] * 2
+    for rate in (1.0, 1e-9):  # a full sample and an empty one
+        mechanism = replace(MECHANISM, rate=rate, steps=2)
+        run(tmp_path / str(rate), mechanism=mechanism, model=tiny_gpt2(dtype=torch.float32))
+    assert types == [{torch.float64}] * 4
 
 
 def test_bfloat16_is_for_one_gpu(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    monkeypatch.setattr(
+        torch.cuda, "is_bf16_supported", lambda including_emulation=True: not including_emulation
+    )
 
     def shapes_on(device, processes=1):
         return performance_on(

@@ -60,3 +60,22 @@ def test_the_scale_of_a_record_does_not_depend_on_the_longest_record_of_its_batc
         alone = float(bound_of(short, usual_length=usual_length)[0])
         beside = float(bound_of(together, usual_length=usual_length)[0])
         assert beside == pytest.approx(alone, rel=1e-3, abs=1e-5)
+
+
+def test_a_cross_term_that_overflows_has_an_infinite_bound() -> None:
+    """Minus infinity is no small rounding error, so the record must add zero."""
+    long = torch.full((1, 1, 4), 1e19)
+    gradients = RecordGradients(records=1, usual_length=1, device=torch.device("cpu"))
+    gradients.add(Factors(long, long))
+    gradients.add(Factors(long, -long))
+    assert not measure([gradients]).bounds.isfinite().any()
+
+
+def test_a_weight_with_uses_in_two_types_has_the_terms_of_the_less_exact_one() -> None:
+    generator = torch.Generator().manual_seed(1)
+    wide = [torch.randn(1, 5, 40, generator=generator) for _ in range(2)]
+    gradients = RecordGradients(records=1, usual_length=1, device=torch.device("cpu"))
+    gradients.add(Factors(*wide))
+    gradients.add(Factors(*(factor.bfloat16() for factor in wide)))
+    of = measure([gradients])
+    assert float(of.bounds - of.norms) >= 2.0**-8 * float(of.sizes)
