@@ -84,3 +84,15 @@ def words_in(text: str) -> list[str]:
 def count_words(text: str) -> int:
     """Return the number of words of a text (`words_in`)."""
     return len(words_in(text))
+
+
+def folded(text: str) -> str:
+    """Return a word without upper and lower case, for a comparison with words of a pattern.
+
+    A pattern without case accepts two further letters for i: a capital I with a dot, and a small i
+    without one.
+
+    >>> folded("APR\u0130L"), folded("Apr\u0131l")
+    ('april', 'april')
+    """
+    return text.casefold().replace("\u0307", "").replace("\u0131", "i")

@@ -62,6 +62,8 @@ class Form:
     def number(self, name: str) -> Any:
         """Return a field as a number, as None if it is empty, or as text if it is no number."""
         text = self.text(name)
+        if "_" in text:  # Python would read 1_0 as 10
+            return text
         try:
             return int(text)
         except ValueError:

@@ -182,7 +182,7 @@ class _Handler(LoopbackHandler):
         root_name, _, rest = name.partition("/")
         roots = Roots(self.server.app.base)
         root = {"public": roots.published, "internal": roots.internal}.get(root_name)
-        if root is None:
+        if root is None or "\0" in rest:
             self.refuse(HTTPStatus.NOT_FOUND)
             return
         path = (root / rest).resolve()

@@ -94,6 +94,7 @@ class ReportStep(Step):
         if card_file.exists():
             card = json.loads(card_file.read_text(encoding="utf-8"))
             context["card"] = {
+                "heading": "" if card["publishable"] else card["heading"],
                 "statement": card["promise"]["statement"],
                 "other": card["promise"]["in_other_words"] or "",
                 "total": upper_bound(card["budget"]["dataset_total_epsilon"]),

@@ -25,6 +25,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.languages import folded
+
 Edge = float | date | datetime
 Value = int | float | date | datetime
 
@@ -263,7 +265,7 @@ class Quantity:
                 yield number
         if self.kind is Kind.INTEGER:
             for match in _NUMBER_WORD.finditer(text):
-                yield float(_NUMBER_WORDS[match.group().casefold()])
+                yield float(_NUMBER_WORDS[folded(match.group())])
 
 
 def kind_of(edges: tuple[Edge, ...]) -> Kind | None:
@@ -387,7 +389,7 @@ def _date_of(match: re.Match[str]) -> date:
     day = int(next(text for name, text in parts.items() if name[0] == "d"))
     named = next((text for name, text in parts.items() if name[0] == "n"), None)
     if named is not None:
-        return date(year, _MONTHS[named.casefold()], day)
+        return date(year, _MONTHS[folded(named)], day)
     return date(year, int(next(text for name, text in parts.items() if name[0] == "m")), day)
 
 

@@ -27,7 +27,7 @@ from sugarbush.pipeline.measuring import MeasuredFigures
 from sugarbush.pipeline.metadata import STAGE, DrawnMetadata
 from sugarbush.pipeline.method_output import write_final_set, write_first_candidates
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.public_quality import charges_of_quality, quality_of
+from sugarbush.pipeline.public_quality import charges_of_quality, measured_before, quality_of
 from sugarbush.pipeline.rehearsal import require_rehearsal
 from sugarbush.pipeline.released import write_release
 from sugarbush.pipeline.settings import ProjectSettings
@@ -79,11 +79,9 @@ class FinishedRun:
 
     @property
     def ledger_ids(self) -> tuple[str, ...]:
-        """The entries on the card: `own_charges`, and those of releases that the rule refused."""
-        known = {entry.id for entry in self.ledger.entries()}
-        measured = charges_of_quality(self.settings, self.figures, state=self.ledger.state)
-        refused = (i for i in measured if i in known)
-        return tuple(dict.fromkeys((*self.own_charges, *refused)))
+        """The entries on the card: `own_charges`, or all if other releases were measured, too."""
+        measured = charges_of_quality(self.ledger.entries(), self.figures)
+        return tuple(dict.fromkeys((*self.own_charges, *measured)))
 
     def card(self) -> Mapping[str, Any] | None:
         """Return the release card, or None if the method has no DP guarantee."""
@@ -107,8 +105,8 @@ class FinishedRun:
                 self.figures,
                 labels={self.method.name: self.labels},
                 counts=self.counts,
-                state=self.ledger.state,
             ),
+            measured_before=measured_before(self.ledger.entries(), self.figures),
         )
         return release_card(facts)
 

@@ -48,11 +48,13 @@ class MeasuredFigures:
     """The public figures of each method.
 
     `facts` describe how the figures were measured, without a private value. `run` is the random id
-    of the draw. `ledger_ids` are the charges of the figures themselves.
+    of the draw. `ledger_ids` are the charges of the figures themselves. `digests` are those of the
+    measured texts and labels.
     """
 
     by_method: Mapping[str, tuple[PublicFigure, ...]]
     facts: Mapping[str, Mapping[str, float]]
+    digests: Mapping[str, str]
     run: str
     ledger_ids: tuple[str, ...]
 
@@ -61,7 +63,11 @@ class MeasuredFigures:
         fields = {
             "level": LEVEL,
             "methods": {
-                method: {"facts": self.facts[method], "figures": [asdict(f) for f in figures]}
+                method: {
+                    "texts": self.digests[method],
+                    "facts": self.facts[method],
+                    "figures": [asdict(f) for f in figures],
+                }
                 for method, figures in self.by_method.items()
             },
         }
@@ -77,6 +83,7 @@ class MeasuredFigures:
                 for name, fields in methods.items()
             },
             facts={name: fields["facts"] for name, fields in methods.items()},
+            digests={name: fields["texts"] for name, fields in methods.items()},
             run=run,
             ledger_ids=tuple(ledger_ids),
         )
@@ -147,6 +154,7 @@ def measure(
             }
             for name, numbers in drawn.items()
         },
+        digests={name: release.digest() for name, release in releases.items()},
         run=store.run,
         ledger_ids=tuple(dict.fromkeys(ids)),
     )

@@ -1,21 +1,29 @@
-"""Collects what the card and the pages say about quality inside the guarantee."""
+"""Collects what the card and the pages say about quality inside the guarantee.
+
+Whoever sees the public figures of several releases may choose one of them. The figures are
+post-processing of charged draws, so a choice among releases costs no more than all of them together
+(composition). So as soon as figures of another release of the dataset were drawn, the card counts
+every charge of the dataset. The ledger knows the draws: their stage is `measure`. So no file has to
+be kept beside it, and nothing that is deleted or restored changes the count.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from sugarbush.attributes.reader import Labels
 from sugarbush.data.schema import Schema
+from sugarbush.errors import PrivacyError
+from sugarbush.evaluation.public_figures import PublicFigure, Rule
 from sugarbush.paths import Roots
-from sugarbush.pipeline.measuring import FILE, MeasuredFigures
+from sugarbush.pipeline.measuring import FILE, STAGE, MeasuredFigures, MeasuredRelease
 from sugarbush.pipeline.released import read_release
 from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.pipeline.tries import failures, refused_before
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.entries import Entry
 from sugarbush.report.model import PublicQuality
 
 
@@ -36,7 +44,6 @@ def quality_of(
     *,
     labels: Mapping[str, Labels],
     counts: Mapping[str, NDArray[Any]],
-    state: Path,
 ) -> PublicQuality | None:
     """Describe the figures and the decision of the rule. All of it is post-processing.
 
@@ -50,18 +57,58 @@ def quality_of(
         missing={method: missing_values(schema, own, counts) for method, own in labels.items()},
         rules=tuple(map(str, settings.rules)),
         unmet=failures(settings.rules, figures.by_method),
-        refused=len(refused_before(state, settings.privacy, run=figures.run)),
     )
 
 
+def require_same_texts(
+    figures: MeasuredFigures | None, releases: Mapping[str, MeasuredRelease]
+) -> None:
+    """Raise PrivacyError if the figures were measured on other texts or labels."""
+    if figures is not None and figures.digests != {n: r.digest() for n, r in releases.items()}:
+        raise PrivacyError(
+            "the public figures in data/released/figures were measured on other texts. Measure "
+            "again with: sugarbush run"
+        )
+
+
+def measured_before(entries: Sequence[Entry], figures: MeasuredFigures | None) -> int:
+    """Count the other releases of the dataset whose public figures were drawn."""
+    own = None if figures is None else figures.run
+    return len({entry.run for entry in entries if entry.stage == STAGE} - {own})
+
+
 def charges_of_quality(
-    settings: ProjectSettings, figures: MeasuredFigures | None, *, state: Path
+    entries: Sequence[Entry], figures: MeasuredFigures | None
 ) -> tuple[str, ...]:
-    """Return the charges of the figures, and of the releases that the rule refused before."""
-    if figures is None:
-        return ()
-    refused = refused_before(state, settings.privacy, run=figures.run)
-    return tuple(dict.fromkeys((*figures.ledger_ids, *(i for t in refused for i in t.charges))))
+    """Return the charges of the figures, or all charges of the dataset if figures of other releases
+    were drawn."""
+    if measured_before(entries, figures):
+        return tuple(entry.id for entry in entries)
+    return () if figures is None else figures.ledger_ids
+
+
+def failures(
+    rules: Sequence[Rule], by_method: Mapping[str, Sequence[PublicFigure]]
+) -> dict[str, list[str]]:
+    """Return for each method the rules that its figures do not meet, with the estimates."""
+    found = {}
+    for method, figures in by_method.items():
+        values = {figure.title: figure.value for figure in figures}
+        found[method] = [
+            f"{rule} (measured: {_said(values.get(rule.figure))})"
+            for rule in rules
+            if not rule.holds(values)
+        ]
+    return found
+
+
+def _said(value: float | None) -> str:
+    return "nothing" if value is None else f"{value:.2f}"
+
+
+def is_accepted(rules: Sequence[Rule], figures: MeasuredFigures) -> bool:
+    """Return whether the figures of every method meet all rules."""
+    return not any(failures(rules, figures.by_method).values())
 
 
 def missing_values(

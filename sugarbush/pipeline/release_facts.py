@@ -42,6 +42,7 @@ def release_facts(
     texts: Mapping[str, Mapping[str, int]],
     earlier: Sequence[Method] = (),
     quality: PublicQuality | None = None,
+    measured_before: int = 0,
 ) -> ReleaseFacts:
     """Collect the facts of the release with the ledger entries in `ledger_ids`.
 
@@ -92,6 +93,7 @@ def release_facts(
         settings=_shown_settings(settings),
         publication=settings.publication,
         quality=quality,
+        measured_before=measured_before,
         shown_runs=shown_count(ledger.state, f"{privacy.purpose}-{privacy.dataset}"),
     )
 

@@ -28,7 +28,6 @@ from sugarbush.pipeline.method_stages import evolved, first_candidates, generate
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.rehearsal import alternatives, rehearse
 from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.pipeline.tries import note_try
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.reservation import Reservation
 
@@ -65,7 +64,7 @@ def run_in_memory(
         first, final = run_stages_of(method, inputs, new_draw=new_draw)
         reader = project.label_reader(inputs.public.metadata, method)
         final, labels = with_labels(final, reader)
-        figures = _figures(project, method, final, labels, metadata.ledger_ids, forced=new_draw)
+        figures = _figures(project, method, final, labels, forced=new_draw)
         return FinishedRun(
             settings=project.settings,
             schema=project.schema,
@@ -90,7 +89,6 @@ def _figures(
     method: Method,
     final: FinalSet,
     labels: Labels,
-    metadata_ids: tuple[str, ...],
     *,
     forced: bool,
 ) -> MeasuredFigures | None:
@@ -99,9 +97,7 @@ def _figures(
         return None
     ids = final.lineage.ledger_ids
     release = MeasuredRelease(texts=final.lineage.final.texts, labels=labels, ledger_ids=ids)
-    figures = measure(project, {method.name: release}, forced=forced)
-    note_try(project, figures, charges=[*metadata_ids, *ids])
-    return figures
+    return measure(project, {method.name: release}, forced=forced)
 
 
 def run_stages_of(

@@ -40,7 +40,6 @@ class PublicQuality:
     each method to the listed values that no text has, by attribute, with the DP share of the
     records that have the value (None if it was not measured). `rules` are the conditions of
     `release.accept_if`, and `unmet` maps each method to those that its figures do not meet.
-    `refused` is the number of releases that the rule refused before this one.
     """
 
     figures: Released[Mapping[str, tuple[PublicFigure, ...]]]
@@ -48,7 +47,6 @@ class PublicQuality:
     missing: Mapping[str, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
     unmet: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    refused: int = 0
 
     @property
     def accepted(self) -> bool:
@@ -74,7 +72,8 @@ class ReleaseFacts:
     contains the sentences that methods and mechanisms declare. `created` is a date.
     `shown_runs` is the number of runs on the dataset that showed metrics on held-out texts.
     `publication` contains what the user states about a publication. `quality` contains the public
-    figures, or None if they were not measured.
+    figures, or None if they were not measured. `measured_before` is the number of other releases of
+    the dataset whose public figures were drawn.
     """
 
     title: str
@@ -109,6 +108,7 @@ class ReleaseFacts:
     cap_raises: tuple[CapRaise, ...] = ()
     publication: PublicationSettings = field(default_factory=PublicationSettings)
     quality: PublicQuality | None = None
+    measured_before: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -115,7 +115,7 @@ def _actors(release: ReleaseFacts) -> list[str]:
 
 def tuning(release: ReleaseFacts) -> str:
     """Say whether tuning, and choices among runs, are part of the stated epsilon."""
-    runs, others = release.shown_runs, "other runs"
+    runs = release.shown_runs
     shown = (
         f"{runs} {'run' if runs == 1 else 'runs'} showed exact figures on held-out texts. A choice "
         "by these figures is not counted."
@@ -124,12 +124,11 @@ def tuning(release: ReleaseFacts) -> str:
     )
     if (quality := release.quality) is not None and quality.rules:
         shown += f" A rule on public figures decides: {' and '.join(quality.rules)}."
-        if quality.refused:
-            others = "other runs, except those that the rule refused before"
+    included = "includes every run" if release.measured_before else "does not include other runs"
     return (
         "Every run on the dataset is counted in its total epsilon, also a run that was not "
-        f"released. The epsilon of this release does not include {others}. Settings must not be "
-        f"tuned on the private texts. {shown}"
+        f"released. The epsilon of this release {included}. Settings must not be tuned on the "
+        f"private texts. {shown}"
     )
 
 

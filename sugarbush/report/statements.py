@@ -315,8 +315,8 @@ def not_covered(release: ReleaseFacts) -> list[str]:
 def _choice(runs: int) -> str:
     if not runs:
         return (
-            "The choice of this run: no figures computed on real texts were shown for any run "
-            "so far."
+            "The choice of this run: no exact figures computed on real texts were shown for any "
+            "run so far."
         )
     return (
         "The choice of this run by figures computed on real texts, which are exact. They were "
@@ -327,12 +327,11 @@ def _choice(runs: int) -> str:
 def remarks(release: ReleaseFacts) -> list[str]:
     """Return the remarks that mechanisms and methods declare, on the accounting, and on repairs."""
     items = list(release.remarks)
-    if release.quality is not None and release.quality.refused:
-        count = release.quality.refused
+    if count := release.measured_before:
         items.append(
-            f"The rule release.accept_if refused {count} {'release' if count == 1 else 'releases'} "
-            "of the dataset before this one. Their charges are counted in epsilon, because this "
-            "release was chosen by the public figures of all of them."
+            f"Public figures of {count} other {'release' if count == 1 else 'releases'} of the "
+            "dataset were drawn. So epsilon counts every charge of the dataset, because this "
+            "release may have been chosen by the figures of all of them."
         )
     if release.entries:
         items.append(

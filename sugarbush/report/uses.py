@@ -49,7 +49,6 @@ def quality_fields(quality: PublicQuality | None) -> dict[str, Any] | None:
         "rules": list(quality.rules),
         "unmet_rules": {method: list(unmet) for method, unmet in quality.unmet.items() if unmet},
         "accepted": quality.accepted,
-        "refused_before": quality.refused,
     }
 
 

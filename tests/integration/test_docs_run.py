@@ -89,6 +89,7 @@ NAMES = {
     "sugarbush app": "runs until it is stopped; test_app.py",
     "sugarbush budget --raise-cap": "needs a number",
     "sugarbush publish": "in publish.md with a folder",
+    "sugarbush publish letters --ask": "asks on a terminal; test_questions.py",
     "sugarbush redact": "in redact.md with a file",
     "sugarbush show model": "needs a trained model; test_shows.py",
     "sugarbush train-redactor": "trains for minutes",

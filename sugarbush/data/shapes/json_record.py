@@ -14,7 +14,6 @@ from sugarbush.data.shapes.json_schema import JsonSchema, arrow_type, resolved, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LARGEST_INTEGER = 2**63 - 1  # of a column
 _EXACT_AS_FLOAT = 2**53
 _REASONS = {
     "type": "has another type than the JSON Schema says",
@@ -168,11 +167,14 @@ class JsonRecord(Shape):
         return record
 
     def _checked(self, value: Any) -> dict[str, Any]:
-        record = self._ordered(value, self._schema, "")
-        errors = sorted(
-            self._validator.iter_errors(record),
-            key=lambda error: (list(map(str, error.absolute_path)), str(error.validator)),
-        )
+        try:
+            record = self._ordered(value, self._schema, "")
+            errors = sorted(
+                self._validator.iter_errors(record),
+                key=lambda error: (list(map(str, error.absolute_path)), str(error.validator)),
+            )
+        except (RecursionError, OverflowError):
+            raise ShapeError(f"{self._shown('')} is nested too deeply to be checked") from None
         if errors:
             path = ".".join(map(str, errors[0].absolute_path))
             keyword = str(errors[0].validator)
@@ -224,12 +226,13 @@ class JsonRecord(Shape):
         if isinstance(value, float):
             if not math.isfinite(value):
                 raise ShapeError(f"{self._shown(path)} is not a finite number")
-            whole = value.is_integer() and abs(value) < _EXACT_AS_FLOAT
-            return int(value) if whole else value
-        if isinstance(value, int):
-            if abs(value) > _LARGEST_INTEGER:
-                raise ShapeError(f"{self._shown(path)} is too large for a column of integers")
-            return value
+            if not value.is_integer():
+                return value
+        if isinstance(value, int | float):
+            # In a frame, a missing value of another record makes a float of an integer.
+            if abs(value) > _EXACT_AS_FLOAT:
+                raise ShapeError(f"{self._shown(path)} is too large to be exact. Save it as text")
+            return int(value)
         raise ShapeError(f"{self._shown(path)} is not a JSON value. Save the column as text")
 
     @staticmethod

@@ -8,8 +8,10 @@ fixed depth and are refused.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from re import _parser as regex  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,11 +46,14 @@ def check_json_schema(schema: JsonSchema) -> None:
     except jsonschema.SchemaError as error:
         path = "/".join(map(str, error.absolute_path))
         raise ValueError(f"is not a valid JSON Schema at /{path}") from None
-    _refuse_references(schema, "")
-    _refuse_recursion(schema, schema, "", (), set())
-    if type_of(schema, schema) != ("object", False) or not schema.get("properties"):
-        raise ValueError("needs `type: object` and `properties` at the top")
-    arrow_type(schema, schema)
+    try:
+        _refuse_references(schema, "")
+        _refuse_recursion(schema, schema, "", (), set())
+        if type_of(schema, schema) != ("object", False) or not schema.get("properties"):
+            raise ValueError("needs `type: object` and `properties` at the top")
+        arrow_type(schema, schema)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
 
 
 def resolved(node: Any, root: JsonSchema) -> JsonSchema:
@@ -130,11 +135,41 @@ def _refuse_references(node: Any, path: str) -> None:
                     f"{path or '/'}: {name} must point into the same file, such as #/$defs/item. "
                     "Nothing is loaded from other files or from the network"
                 )
+        if path and isinstance(node.get("$id"), str):
+            raise ValueError(f"{path}: $id is allowed at the top only")
+        if isinstance(node.get("pattern"), str) and _repeats_a_repeat(node["pattern"]):
+            raise ValueError(
+                f"{path or '/'}: pattern repeats a repetition, such as (a+)+, which can take "
+                "hours on one text"
+            )
         for name, inner in node.items():
             _refuse_references(inner, f"{path}/{name}")
     elif isinstance(node, list):
         for number, inner in enumerate(node):
             _refuse_references(inner, f"{path}/{number}")
+
+
+def _repeats_a_repeat(pattern: str) -> bool:
+    """Return whether a repetition in a regular expression contains another one."""
+    try:
+        parsed = regex.parse(pattern)
+    except re.error:
+        return False  # jsonschema has refused it
+
+    def repeats(nodes: Any, *, inside: bool) -> bool:
+        for kind, argument in nodes:
+            is_repeat = str(kind) in ("MAX_REPEAT", "MIN_REPEAT") and argument[1] > 1
+            if is_repeat and inside:
+                return True
+            parts = argument if isinstance(argument, tuple | list) else (argument,)
+            for part in parts:
+                for each in part if isinstance(part, list) else (part,):
+                    is_pattern = isinstance(each, regex.SubPattern)
+                    if is_pattern and repeats(each, inside=inside or is_repeat):
+                        return True
+        return False
+
+    return repeats(parsed, inside=False)
 
 
 def _refuse_recursion(

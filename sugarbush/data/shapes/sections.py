@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from sugarbush.data.shapes.interface import ShapeError, Span, unfenced
+from sugarbush.languages import folded
 
 _QUOTE = "> "
 
@@ -27,7 +28,7 @@ def label_of(name: str) -> str:
 
 def label_key(name: str) -> str:
     """Return a name without case and underscores. The labels of two names differ if this does."""
-    return label_of(name).casefold()
+    return folded(label_of(name))
 
 
 def joined(

@@ -25,6 +25,8 @@ SHARED_BY_ENDPOINTS = (
     "prices",
 )
 
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,60}$")]
+
 
 class CallMode(StrEnum):
     """How requests are sent: one HTTP call per request, or a file of requests (a batch)."""
@@ -45,7 +47,7 @@ class EndpointSettings(Section):
     """Address of the API, without /chat/completions. Servers in a list share the calls."""
     model: Annotated[str, Field(min_length=1)]
     """The model's name at the endpoint."""
-    key_variable: Annotated[str | None, NOT_IN_OUTPUT] = "OPENAI_API_KEY"
+    key_variable: Annotated[VariableName | None, NOT_IN_OUTPUT] = "OPENAI_API_KEY"
     """Environment variable with the key; null if the endpoint needs no key."""
     mode: Annotated[CallMode, NOT_IN_OUTPUT] = CallMode.DIRECT
     """direct: one HTTP call for each request. batch: files of calls, which are cheaper but slow."""

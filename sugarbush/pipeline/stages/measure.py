@@ -2,7 +2,6 @@
 
 Reads    data/private/, data/released/{enlarge,generate}/<method>/, the schema
 Writes   data/released/figures/   figures.json, release.json
-         <state>/tries/           which draws were measured, and whether their rule accepted them
 Spends   the share evaluate.public: three mechanisms for each method, with discrete Gaussian noise
 
 The stage runs only if `evaluate.public` is set.
@@ -21,7 +20,6 @@ from sugarbush.pipeline.released import (
     read_lineage,
     write_release,
 )
-from sugarbush.pipeline.tries import note_try
 
 
 def releases_of(project: Project) -> dict[str, MeasuredRelease]:
@@ -42,12 +40,6 @@ def run(project: Project) -> None:
     """Draw the public figures, or restore earlier results, and apply the rule."""
     releases = releases_of(project)
     figures = measure(project, releases, forced=wants_new_draw())
-    charges = [i for release in releases.values() for i in release.ledger_ids]
-    note_try(
-        project,
-        figures,
-        charges=[*read_ledger_ids(project.roots.released / "metadata"), *charges],
-    )
     with atomic_directory(project.roots.released / "figures") as folder:
         (folder / FILE).write_text(figures.to_json(), encoding="utf-8")
         write_release(

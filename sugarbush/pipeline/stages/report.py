@@ -37,7 +37,13 @@ from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.judging import FILE as VERDICTS
 from sugarbush.pipeline.judging import judge
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.public_quality import charges_of_quality, quality_of, read_figures
+from sugarbush.pipeline.public_quality import (
+    charges_of_quality,
+    measured_before,
+    quality_of,
+    read_figures,
+    require_same_texts,
+)
 from sugarbush.pipeline.release_facts import release_facts, text_counts
 from sugarbush.pipeline.released import (
     charges_of_releases,
@@ -51,6 +57,7 @@ from sugarbush.pipeline.released import (
     read_metadata,
     read_release,
 )
+from sugarbush.pipeline.stages.measure import releases_of
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.registry import METHODS, plugin_names
@@ -268,9 +275,11 @@ def public_data(project: Project) -> PublicData:
     ledger, table = project.ledger(), dp_table_of(project.base)
     ids = [*ledger.profiles(), *ids]
     figures, metadata = read_figures(project.roots), read_metadata(project.roots)
-    charged = charges_of_quality(project.settings, figures, state=project.state)
-    known = {entry.id for entry in ledger.entries()}
-    ids += [each for each in charged if each in known and each not in ids]
+    if figures is not None:
+        require_same_texts(figures, releases_of(project))
+    entries = ledger.entries()
+    known = {entry.id for entry in entries}
+    ids += [each for each in charges_of_quality(entries, figures) if each not in ids]
     ids += _ids_of_earlier_runs(project, ids, known=known)
     return PublicData(
         release=release_facts(
@@ -292,8 +301,8 @@ def public_data(project: Project) -> PublicData:
                     for method in project.settings.released
                 },
                 counts=metadata.counts_of(project.schema),
-                state=project.state,
             ),
+            measured_before=measured_before(entries, figures),
         ),
         methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
         metadata=dp_counts_of(project.base, project.schema),

@@ -15,6 +15,8 @@ from sugarbush.data.schema import Schema, load_schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import Shape, ShapeError, unfenced
+from sugarbush.data.shapes.json_record import JsonRecord
+from sugarbush.data.shapes.json_schema import check_json_schema
 from sugarbush.errors import InputError, ParamsError, SchemaError
 from sugarbush.pipeline.profiling import profile_of_project
 from tests.unit.pipeline.small_project import write_project
@@ -212,7 +214,7 @@ def test_a_json_record_comes_back_and_validates() -> None:
         ({"item": "lamp", "note": "x", SECRET: 1}, "has a property that the JSON Schema does not"),
         ({"item": "lamp", "note": "x", "count": SECRET}, "'count' has another type"),
         ({"item": "lamp", "note": "x", "count": -1}, "'count' is too small"),
-        ({"item": "lamp", "note": "x", "count": 2**64}, "too large for a column of integers"),
+        ({"item": "lamp", "note": "x", "count": 2**64}, "too large to be exact"),
         ({"item": "lamp", "note": "x", "day": SECRET}, "'day' does not have the format"),
         ({"item": "lamp", "note": "x", "price": float("nan")}, "'price' is not a finite number"),
         ('{"item": "lamp", "note": "x", "price": NaN}', "is not JSON"),
@@ -352,3 +354,32 @@ def test_a_profile_of_records_with_a_shape_is_refused_before_a_charge(
     with pytest.raises(ParamsError, match="a profile describes records of one text column"):
         profile_of_project(project)
     assert not (tmp_path / "state").exists()
+
+
+def test_a_role_with_a_dotted_capital_i_is_the_role() -> None:
+    """Patterns without case accept this letter, and lower case does not make an i of it."""
+    own = shape(conversation={"roles": ["client", "agent"], "format": "prefixes"})
+    dotted = "CL\u0130ENT: hi\nAgent: hello"
+    assert own.parse(dotted) == own.parse("client: hi\nagent: hello")
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "(a|b+)*", r"(\w+\s?)*$"])
+def test_a_pattern_that_may_take_hours_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="repeats a repetition"):
+        check_json_schema(
+            {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+        )
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, float(2**53) * 2])
+def test_a_number_that_a_frame_may_round_is_no_record(value: float) -> None:
+    own = JsonRecord({"type": "object", "properties": {"n": {"type": "number"}}}, column="record")
+    with pytest.raises(ShapeError, match="too large to be exact"):
+        own.text_of({"record": {"n": value}})
+
+
+def test_json_that_is_nested_too_deeply_is_no_record() -> None:
+    items = {"type": "array", "items": {"type": "string"}}
+    own = JsonRecord({"type": "object", "properties": {"a": items}}, column="record")
+    with pytest.raises(ShapeError):
+        own.text_of({"record": '{"a": ' + "[" * 700 + "]" * 700 + "}"})

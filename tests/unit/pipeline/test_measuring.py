@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,9 +18,12 @@ from sugarbush.cli.main import app
 from sugarbush.data.private_store import HELDOUT
 from sugarbush.errors import ParamsError, PrivacyError, RefusedReleaseError
 from sugarbush.paths import Roots
-from sugarbush.pipeline import measuring, tries
+from sugarbush.pipeline import measuring
 from sugarbush.pipeline.figures_plan import PARTS, figure_requests, request_name
+from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.judging import require_accepted
+from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.pipeline.public_quality import measured_before
 from sugarbush.pipeline.publish import publish_project
 from sugarbush.pipeline.stages import measure as stage
 from sugarbush.privacy.data_types import Released
@@ -30,6 +34,7 @@ from tests.unit.pipeline.small_project import run_stages, write_project
 
 pytestmark = pytest.mark.usefixtures("quick_encoder")
 NO_STAGE = frozenset({"evaluate", "audit"})
+ALL_BUT_REPORT = frozenset(stage.name for stage in STAGES) - {"report"}
 MEASURED: dict[str, Any] = {
     "methods": ["mosaic"],
     "methods__mosaic__candidates": 16,
@@ -190,18 +195,39 @@ def test_the_card_after_a_refusal_counts_both_releases(tmp_path: Path, state: Pa
     with with_figures(0.9):
         accepted = finished(base, **{**MEASURED, "release__accept_if": rule, "seed": 2})
     assert accepted["publishable"]
-    assert accepted["public_figures"]["refused_before"] == 1
     both = [{event["id"] for event in card["budget"]["events"]} for card in (refused, accepted)]
     assert both[0] < both[1]
     assert accepted["promise"]["epsilon"] > 1.2
-    assert any("refused 1 release" in remark for remark in accepted["remarks"])
-    with with_figures(0.95):
-        later = finished(base, **{**MEASURED, "release__accept_if": rule, "seed": 3})
-    assert later["public_figures"]["refused_before"] == 0  # an accepted release ends the tries
-    assert later["promise"]["epsilon"] <= 1.0
+    assert any("figures of 1 other release " in remark for remark in accepted["remarks"])
+    assert accepted["promise"]["epsilon"] == accepted["budget"]["dataset_total_epsilon"]
 
 
-def test_an_interrupted_stage_has_recorded_its_try(
+def test_a_refused_release_without_its_rule_and_figures_counts_the_figures(
+    tmp_path: Path, state: Path
+) -> None:
+    """Whoever removes the rule after a refusal has seen the figures, so they stay on the card."""
+    rule = {"coverage": ">= 0.7"}
+    base = tmp_path / "own"
+    with with_figures(0.4):
+        refused = finished(base, **{**MEASURED, "release__accept_if": rule})
+    card = finished(base, **{k: v for k, v in MEASURED.items() if k != "evaluate__public"})
+    assert card["public_figures"] is None
+    events = [{event["id"] for event in each["budget"]["events"]} for each in (refused, card)]
+    assert events[0] <= events[1]
+    assert any("figures of 1 other release " in remark for remark in card["remarks"])
+
+
+def test_figures_of_other_texts_are_refused(tmp_path: Path, state: Path) -> None:
+    base, other = tmp_path / "own", tmp_path / "other"
+    finished(base, **MEASURED)
+    finished(other, **{**MEASURED, "seed": 2})
+    shutil.rmtree(base / "data/released/figures")
+    shutil.copytree(other / "data/released/figures", base / "data/released/figures")
+    with pytest.raises(PrivacyError, match="measured on other texts"):
+        run_stages(base, without=ALL_BUT_REPORT)
+
+
+def test_an_interrupted_stage_has_charged_its_figures(
     tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = write_project(tmp_path / "own", **REFUSED)
@@ -210,7 +236,7 @@ def test_an_interrupted_stage_has_recorded_its_try(
     with with_figures(0.4), pytest.raises(KeyboardInterrupt):
         stage.run(project)
     assert not (tmp_path / "own/data/released/figures").exists()
-    assert len(tries.refused_before(state, project.settings.privacy, run="another")) == 1
+    assert measured_before(open_project(tmp_path / "own").ledger().entries(), None) == 1
 
 
 def test_a_card_by_public_figures_alone_has_no_remark_on_exact_figures(
@@ -243,7 +269,6 @@ def test_a_release_in_memory_has_the_same_figures_and_counts_refusals(state: Pat
     with with_figures(0.9):
         release = sb.synthesize(frame, settings=settings, new_draw=True, **arguments)
     assert release.card is not None
-    assert release.card["public_figures"]["refused_before"] == 1
     assert set(refused.ledger_ids) < set(release.ledger_ids)
     assert release.epsilon > 1.2
     assert "coverage" in release.report().html
