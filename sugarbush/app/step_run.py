@@ -152,7 +152,8 @@ class PublishStep(Step):
         to, another = form.text("to"), form.text("another")
         if has_secret(to):
             raise ParamsError(f"to: {SECRET}")
-        if form.text("confirmed") != folder + to:
+        asked = json.dumps([folder, to, another])
+        if form.text("confirmed") != asked:
             where = f"the folder {folder}" + (f", and uploads it to {to}" if to else "")
             return Question(
                 text=f"This writes {where}. The publication is recorded beside the ledger. What "
@@ -162,7 +163,7 @@ class PublishStep(Step):
                     "folder": folder,
                     "to": to,
                     "another": another,
-                    "confirmed": folder + to,
+                    "confirmed": asked,
                 },
             )
         options = [*(["--another"] if another else []), *([f"--to={to}"] if to else [])]
