@@ -17,7 +17,7 @@ from sugarbush.errors import SugarbushError
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, value_at
-from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.entries import composed_epsilon
 from sugarbush.settings import has_secret
 
@@ -122,7 +122,7 @@ def budget_lines(project: Project) -> list[str]:
     return [
         f"Dataset '{ledger.dataset}': epsilon {rounded_up(total)} of a cap of {rounded_up(cap)} is "
         f"spent, at delta {rounded_up(ledger.delta)}, per {ledger.unit}. About "
-        f"{max(cap - total, 0.0):.3g} is left.",
+        f"{rounded_down(max(cap - total, 0.0))} is left.",
         f"A run plans {project.planned_line()}. After it, the total is at most "
         f"{rounded_up(after)}. {verdict}",
     ]

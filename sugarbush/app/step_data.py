@@ -151,7 +151,7 @@ class PrivacyStep(Step):
             "unit": privacy.unit.value,
             "user_column": project.settings.prepare.user_column,
             "meaning": belief(privacy.epsilon, unit=privacy.unit),
-            "chances": [(f"{epsilon:g}", highest_chance(epsilon)) for epsilon in _EPSILONS],
+            "chances": [(f"{each:g}", highest_chance(each)) for each in _EPSILONS],
             "budget": or_message(budget_lines, project),
         }
 

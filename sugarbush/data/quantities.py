@@ -186,8 +186,8 @@ class Quantity:
     @cached_property
     def ranges(self) -> tuple[tuple[int, int], ...]:
         """The first and the last point of the grid in each bin. An empty bin has last < first."""
-        bounds = (self.low, *self.edges, self.high)
-        grid = [math.ceil(round(bound * self._scale, 6)) for bound in bounds]
+        ends = (self.low, *self.edges, self.high)
+        grid = [math.ceil(round(end * self._scale, 6)) for end in ends]
         last = math.floor(round(self.high * self._scale, 6))
         return (*((a, b - 1) for a, b in itertools.pairwise(grid[:-1])), (grid[-2], last))
 

@@ -4,7 +4,7 @@ A control code before each text contains the attribute values of the text. The c
 are rows of the DP table. Source: Yue et al. 2023, "Synthetic Text Generation with Differential
 Privacy".
 
-With `candidates`, half of the budget pays for scores in place of training: the model writes more
+With `scored_texts`, half of the budget pays for scores in place of training: the model writes more
 texts than are released, every record scores each text once, and kernel herding chooses the release,
 as in `mosaic` (measurements: docs/log/dpsgd.md).
 """
@@ -113,7 +113,7 @@ class DPFT(TrainedMethod):
     """Rank of the low-rank factors that are trained; 0: all weights; null: the preset's."""
     repeatable_steps: Count | None = None
     """Number of steps that may run twice after a crash; charged beforehand; null: the preset's."""
-    candidates: AtLeastOne | None = None
+    scored_texts: AtLeastOne | None = None
     """Number of texts that the records score once to choose the release; null: no scores."""
 
     @property
@@ -121,7 +121,7 @@ class DPFT(TrainedMethod):
         """All values of training: those of the preset, and the settings that are not null."""
         given = {
             name: value
-            for name, value in self.model_dump(exclude={"preset", "candidates"}).items()
+            for name, value in self.model_dump(exclude={"preset", "scored_texts"}).items()
             if value is not None
         }
         if given.get("lora_rank") == 0:
@@ -136,20 +136,20 @@ class DPFT(TrainedMethod):
                 "synthesize_metadata.attributes limits the DP table, but method dpft needs all "
                 "attributes of the schema. Set synthesize_metadata.attributes: null, or remove dpft"
             )
-        if self.candidates is not None and self.candidates <= (context.texts or math.inf):
+        if self.scored_texts is not None and self.scored_texts <= (context.texts or math.inf):
             raise ValueError(
-                f"methods.dpft.candidates={self.candidates} must be above release.texts, because "
-                "scores choose the release from the candidates. Set release.texts to at most half "
-                "of it, or candidates: null"
+                f"methods.dpft.scored_texts={self.scored_texts} must be above release.texts, "
+                "because scores choose the release from these texts. Set release.texts to at most "
+                "half of it, or scored_texts: null"
             )
 
     def output_settings(self) -> dict[str, Any]:
         """Return all values of training. So a setting with the preset's value changes nothing."""
-        return {**self.training.output_settings(), "candidates": self.candidates}
+        return {**self.training.output_settings(), "scored_texts": self.scored_texts}
 
     @property
     def record_scorer(self) -> KernelScorer | None:
-        return None if self.candidates is None else KernelScorer()
+        return None if self.scored_texts is None else KernelScorer()
 
     def budget_requests(self) -> tuple[BudgetRequest, ...]:
         """Return the DP table and training, and one noisy sum if the records score texts.
@@ -177,7 +177,7 @@ class DPFT(TrainedMethod):
             card_settings={
                 **self.training.model_dump(mode="json"),
                 "model": model,
-                "candidates": self.candidates,
+                "scored_texts": self.scored_texts,
             },
         )
 
@@ -257,7 +257,7 @@ class DPFT(TrainedMethod):
                 return self._trained(inputs, mechanism, finished, run=store.run, internal=internal)
 
     def generate(self, inputs: MethodInputs, model: Released[Path], *, forced: bool) -> FinalSet:
-        """Generate texts. With `candidates`, each record scores them once, and herding chooses.
+        """Generate texts. With `scored_texts`, each record scores them once, and herding chooses.
 
         Guarantee: the scores are one noisy sum with L2 sensitivity `scorer.unit` per record. All
         else is post-processing of the model and of the DP table.
@@ -288,8 +288,8 @@ class DPFT(TrainedMethod):
         """Write the candidates, or restore them. A repeated run on a GPU may write other texts."""
         names, done = inputs.public.schema.names, store.finished(_CANDIDATES)
         if done is None:
-            assert self.candidates is not None
-            written = self._written(inputs, model, count=self.candidates)
+            assert self.scored_texts is not None
+            written = self._written(inputs, model, count=self.scored_texts)
             with store.writing(_CANDIDATES) as folder:
                 save_population(written.lineage.final, names, folder / "candidates.parquet")
                 (folder / "usage.json").write_text(json.dumps(asdict(written.lineage.usage)))
@@ -308,7 +308,7 @@ class DPFT(TrainedMethod):
             "model": list(model_ids),
             "metadata": list(public.metadata.ledger_ids),
             "schema": public.schema.model_dump(mode="json"),
-            "candidates": self.candidates,
+            "scored_texts": self.scored_texts,
             "sampling": inputs.tools.training.sampling.model_dump(mode="json"),
             "seed": public.seed,
             "embedding": public.embedding,

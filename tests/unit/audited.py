@@ -10,7 +10,11 @@ IMPORTS_NOISE: dict[str, tuple[str, ...]] = {
     "sugarbush.privacy.mechanisms": ("discrete_gaussian",),  # histograms and sums of scores
     "sugarbush.privacy.distances": ("discrete_gaussian",),  # distances from public references
     "sugarbush.tables.marginal_measurer": ("discrete_gaussian", "report_noisy_max"),  # AIM
-    "sugarbush.training.dpsgd.sampling": ("poisson_sample", "secret_choice"),  # secret samples
+    "sugarbush.training.dpsgd.sampling": (
+        "poisson_sample",
+        "secret_choice",
+        "secret_order",
+    ),  # secret samples
     "sugarbush.training.dpsgd.optimizer": ("add_gaussian",),  # a step of DP-SGD
 }
 

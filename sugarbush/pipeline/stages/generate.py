@@ -1,11 +1,11 @@
 """Writes texts with a trained model.
 
-Reads    data/released/finetune/<method>/, data/released/metadata/; with `candidates`, the
+Reads    data/released/finetune/<method>/, data/released/metadata/; with `scored_texts`, the
          embeddings of data/private/prepared/train.parquet
 Writes   data/released/generate/<method>/  synthetic.jsonl, lineage.parquet, labels.parquet,
                                            labels.json, usage.json, release.json
-Spends   nothing without `candidates`. With `candidates`, the share of one noisy sum of scores. The
-         rest is post-processing of released values
+Spends   nothing without `scored_texts`. With it, the share of one noisy sum of scores. The rest is
+         post-processing of released values
 """
 
 from __future__ import annotations

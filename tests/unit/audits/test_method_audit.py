@@ -36,7 +36,7 @@ METHODS: dict[str, Method] = {
     "nearest few": Maple(votes=5),
     "kernel scores": Maple(scorer="kernel"),
     "dpft": DPFT(),
-    "dpft with scores": DPFT(candidates=400),
+    "dpft with scores": DPFT(scored_texts=400),
     "crt": CRT(),
 }
 SCHEMA = Schema(

@@ -36,7 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
     "dpft": {"methods": ["dpft"], "release__texts": 12},
     "dpft_scored": {
         "methods": ["dpft"],
-        "methods__dpft__candidates": 24,
+        "methods__dpft__scored_texts": 24,
         "release__texts": 12,
     },
     "public figures": {

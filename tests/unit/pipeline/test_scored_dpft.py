@@ -43,7 +43,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
         written = write_project(
             folder / "project",
             methods=["dpft"],
-            methods__dpft__candidates=CANDIDATES,
+            methods__dpft__scored_texts=CANDIDATES,
             release__texts=TEXTS,
         )
         run_stages(written.base)
@@ -102,7 +102,7 @@ def test_a_new_draw_is_charged_again(finished: Finished, monkeypatch: pytest.Mon
 
 def test_the_scores_take_half_of_what_training_had() -> None:
     privacy = params(methods=["dpft"]).privacy
-    alone, scored = (plan_for(privacy, [DPFT(candidates=n, records=5000)]) for n in (None, 100))
+    alone, scored = (plan_for(privacy, [DPFT(scored_texts=n, records=5000)]) for n in (None, 100))
     assert scored.of("votes:dpft").mu ** 2 == pytest.approx(
         alone.of(TRAINING).mu ** 2 / 2, rel=1e-3
     )

@@ -57,7 +57,7 @@ def test_hidden_figures_are_not_computed_and_shown_ones_are_on_the_card(
         return str(found["not_covered"])
 
     internal = tmp_path / "own/reports/internal"
-    assert "no figures computed on real texts were shown" in card(show=False)
+    assert "no exact figures computed on real texts were shown" in card(show=False)
     assert not (internal / "index.html").exists()
     assert json.loads((internal / "metrics.json").read_text()) == {"final": {}}
     assert "shown for 1 run on this dataset" in card(show=True)
