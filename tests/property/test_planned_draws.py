@@ -205,6 +205,8 @@ def _draw_in_a_fork(draws: PlannedDraws, out: Any) -> None:
         out.put(str(error))
 
 
+# JAX, which other tests import, warns of every fork. The child here does not use it.
+@pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
 def test_a_forked_process_cannot_spend_the_draws_again(tmp_path: Path) -> None:
     draws = session_of(ledger_in(tmp_path)).planned(DiscreteGaussian(stddev=9.0))
     with mock.patch("os.getpid", return_value=-1), pytest.raises(PrivacyError, match="process"):

@@ -103,6 +103,8 @@ def test_without_a_terminal_nothing_is_asked(base: Path, monkeypatch: pytest.Mon
         said_by(base)
 
 
+# JAX, which other tests import, warns of every fork. The child here does not use it.
+@pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
 def test_on_a_terminal(base: Path) -> None:
     child, terminal = pty.fork()
     if child == 0:
