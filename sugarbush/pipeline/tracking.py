@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # slow imports
 MLFLOW: Final = "MLFLOW_TRACKING_URI"
 _LINEAGE: Final = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 _FILE: Final = "openlineage.yml"
-_PRODUCER: Final = "https://pypi.org/project/sugarbush"
+_PRODUCER: Final = "https://sugarbush.invalid"  # OpenLineage needs a URI; this one names no host
 _PUBLIC: Final = ("data/released", "data/public", "reports/public")
 _BATCH: Final = 100  # values in a request to MLflow
 _LONGEST: Final = 500  # characters of a parameter
