@@ -65,6 +65,9 @@ class Inputs:
     def secret_choice(self, size: int) -> int:
         return 0
 
+    def secret_order(self, size: int) -> list[int]:
+        return list(range(size))
+
     def add_gaussian(self, tensors: Any, *, stddev: float) -> None:
         tensors = list(tensors)
         sums = torch.cat([t.detach().reshape(-1).double() for t in tensors]).numpy().copy()
