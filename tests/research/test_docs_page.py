@@ -10,7 +10,7 @@ from research.page import keep_page, write_page
 from research.sweep_report import shown
 from tests.research.test_sweep_page_template import figures
 
-KEPT = Path(__file__).parents[2] / "docs" / "pages" / "arms.csv"
+KEPT = Path(__file__).parents[2] / "docs" / "pages" / "leaderboard.csv"
 
 
 def test_the_kept_page_is_made_of_the_kept_figures(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tests of `research.arms`: methods at equal budget, their metrics, and means over runs."""
+"""Tests of `research.leaderboard`: methods at equal budget, their metrics, means over runs."""
 
 from __future__ import annotations
 
@@ -8,29 +8,32 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from research.arms import Scale, arms_of, averaged
 from research.benchmark_dataset import FeatureReader
+from research.leaderboard import Scale, averaged, variants_of
 from research.trained import Labelled, rows_of, table
 from sugarbush.evaluation import latent_space, train_classifier
 
-SCALE = Scale(candidates=120, variations=3, texts=40)
+SCALE = Scale(variations=3, texts=40)
 
 
-def test_arms_that_vote_have_equal_rounds_candidates_and_variations() -> None:
-    arms = arms_of(SCALE)
-    settings = {name: arm.evolution for name, arm in arms.items()}
-    voting = {n: own for n, own in settings.items() if own.get("rounds") and n != "augpe-10"}
-    assert set(voting) == {
+def test_methods_with_rounds_have_equal_candidates_and_variations_and_mosaic_as_many_calls() -> (
+    None
+):
+    variants = variants_of(SCALE)
+    settings = {name: variant.evolution for name, variant in variants.items()}
+    rounds = {n: own for n, own in settings.items() if own.get("rounds") and n != "augpe-10"}
+    assert set(rounds) == {
         "nonprivate", "maple", "augpe", "maple-M", "maple-E", "maple-weak", "sugarbush",
         "augpe-scores",
     }  # fmt: skip
-    sizes = {(own["candidates"], own["rounds"], own["variations"]) for own in voting.values()}
+    sizes = {(own["candidates"], own["rounds"], own["variations"]) for own in rounds.values()}
     assert sizes == {(120, 2, 3)}
-    # mosaic has no variations: all its candidates are first texts.
+    # 120 first texts, and 80 variations of the 40 survivors of the first round
+    assert settings["mosaic"]["candidates"] == 200
     varied = [own for own in settings.values() if "variations" in own]
     assert {own["candidates"] // own["variations"] for own in varied} == {40}
     assert settings["sugarbush"]["scorer"] == "kernel"
-    assert arms["maple-weak"].attributes == ["product_group", "region"]
+    assert variants["maple-weak"].attributes == ["product_group", "region"]
 
 
 def test_every_text_is_embedded_once() -> None:
