@@ -2,7 +2,8 @@
 
 `research.peer` starts this file as a program, in an environment with DPSDA's dependencies, and
 describes the files and the requests. The program imports the unmodified checkout. It only adds an
-API and an embedding, which pass requests to `research.peer`. All records have one label.
+API and an embedding, which pass requests to `research.peer`. As in DPSDA's examples, the shares of
+the labels are exact. DPSDA stops if a label gets no text, so records of rarer labels are left out.
 """
 
 from __future__ import annotations
@@ -70,21 +71,26 @@ def release(task: dict[str, Any], folder: Path) -> list[int]:
     from pe.population import CompositePopulation, PEPopulation
     from pe.runner import PE
 
-    texts, options = Texts(folder), task["options"]
+    texts, options, size = Texts(folder), task["options"], task["texts"]
     records = len(texts.vectors)
+    labels = np.load(folder / "labels.npy")
+    codes, counts = np.unique(labels, return_counts=True)
+    codes = codes[counts * size >= records]
+    info = [{"name": str(code), "column_values": {}} for code in codes]
 
-    def data(numbers: NDArray[np.int64], metadata: Any) -> Any:
-        frame = pd.DataFrame({TEXT_DATA_COLUMN_NAME: "", VECTOR: numbers, LABEL_ID_COLUMN_NAME: 0})
-        return Data(data_frame=frame, metadata=metadata)
+    def data(numbers: NDArray[np.int64], metadata: Any, labels: Any = 0) -> Any:
+        columns = {TEXT_DATA_COLUMN_NAME: "", VECTOR: numbers, LABEL_ID_COLUMN_NAME: labels}
+        return Data(data_frame=pd.DataFrame(columns), metadata=metadata)
 
     class RequestedTexts(API):
         def random_api(self, label_info: Any, num_samples: int) -> Any:
-            numbers = texts.request(random=int(num_samples))
+            numbers = texts.request(random=int(num_samples), label=int(label_info.name))
             return data(numbers, {"label_info": [label_info]})
 
         def variation_api(self, syn_data: Any) -> Any:
             parents = syn_data.data_frame[VECTOR].to_numpy() - records
-            return data(texts.request(vary=parents.tolist()), syn_data.metadata)
+            same = syn_data.data_frame[LABEL_ID_COLUMN_NAME].to_numpy()
+            return data(texts.request(vary=parents.tolist()), syn_data.metadata, same)
 
     class ReceivedVectors(Embedding):
         def compute_embedding(self, data: Any) -> Any:
@@ -102,17 +108,15 @@ def release(task: dict[str, Any], folder: Path) -> list[int]:
 
     rounds = options["rounds"]
     steps = [population(options["variations"])] * rounds + [population(options["last_variations"])]
+    used = np.flatnonzero(np.isin(labels, codes))
     runner = PE(
-        priv_data=data(
-            np.arange(records), {"label_info": [{"name": "all", "column_values": {}}]}
-        ),
+        priv_data=data(used, {"label_info": info}, np.searchsorted(codes, labels[used])),
         population=CompositePopulation(steps),
         histogram=NearestNeighbors(
             embedding=ReceivedVectors(), mode="L2", lookahead_degree=0,
             num_nearest_neighbors=options["neighbours"],
         ),
     )  # fmt: skip
-    size = task["texts"]
     found = runner.run(
         num_samples_schedule=[options["first"] * size] + [size] * rounds,
         delta=task["delta"],

@@ -178,6 +178,38 @@ def _values(
     yield common | {"metric": "texts", "space": "text", "value": size}
 
 
+def table(rows: pd.DataFrame, *, baseline: str) -> str:
+    """Return a Markdown table of all releases: means over runs with 95% intervals.
+
+    The last column is the MAUVE of a row minus that of `baseline` at the same epsilon, run by run.
+    """
+    final = rows[rows["round"] == FINAL]
+    values = final.pivot_table(
+        index=["set", "epsilon", "arm", "run"], columns=["metric", "space"], values="value",
+        sort=False,
+    )  # fmt: skip
+    calls = final.groupby(["set", "epsilon", "arm"])["calls"].mean()
+    names = [WHERE[name] for name in METRICS]
+    lines = ["| set | epsilon | row | calls | MAUVE | MAUVE, TF-IDF | mean JSD | MAUVE less "
+             f"{baseline} |", "|---" * 8 + "|"]  # fmt: skip
+    for (set_name, epsilon, arm), own in values.groupby(["set", "epsilon", "arm"], sort=False):
+        count = calls[set_name, epsilon, arm]
+        cells = [set_name, f"{epsilon:g}", arm, "–" if math.isnan(count) else f"{count:,.0f}"]
+        cells += [_mean(own[name]) for name in names]
+        mauve = own[names[0]].droplevel(["set", "epsilon", "arm"])
+        other = (set_name, epsilon, baseline)
+        differs = other in calls.index and arm != baseline
+        cells.append(_mean(mauve - values.loc[other][names[0]]) if differs else "")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _mean(values: pd.Series) -> str:
+    values = values.dropna()
+    reach = student.ppf(0.975, len(values) - 1) * values.std() / len(values) ** 0.5
+    return f"{values.mean():.3f} ± {reach:.3f}"
+
+
 def averaged(rows: pd.DataFrame) -> pd.DataFrame:
     """Return means over seeds with intervals, in the columns of a sweep page."""
     keys = ["set", "arm", "method", "epsilon", "round", "metric", "space"]
@@ -215,6 +247,7 @@ def main() -> None:
                 rows += own
                 with atomic_file(file) as path:
                     pd.DataFrame(rows).to_csv(path, index=False)
+    print(table(pd.DataFrame(rows), baseline="mosaic"))
     figures = averaged(pd.DataFrame(rows))
     intervals = f"Means of {asked.seeds} whole runs with 95% intervals over runs"
     peers = figures["arm"].str.startswith("dpsda").any()

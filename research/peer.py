@@ -1,17 +1,18 @@
 """Runs another program on the records, the generator and the embedding of a data set.
 
 The program runs in its own process and environment, so its dependencies are not in this project.
-Its argument is a folder with two files:
+Its argument is a folder with three files:
 
     task.json      epsilon, delta, the number of texts to release, and options
     records.npy    unit vectors of the private records, (n, d) float32
+    labels.npy     codes of the records' labels, (n,); -1: the program uses no labels
 
 The program requests texts on its standard output, with one line of JSON for each request. After
 each request, it reads one line from its standard input. The line names a file in the folder:
 
-    {"random": 200}             200 new texts (RANDOM_API)
-    {"vary": [3, 17]}           one variation of each text (VARIATION_API)
-    {"vectors": "1.npy"}        the answer: unit vectors of the texts, (m, d) float32
+    {"random": 200, "label": 4}    200 new texts with this label (RANDOM_API)
+    {"vary": [3, 17]}              one variation of each text (VARIATION_API)
+    {"vectors": "1.npy"}           the answer: unit vectors of the texts, (m, d) float32
 
 The texts of a run have the numbers 0, 1, 2, … in the order of the answers. At the end, the program
 writes the numbers of the released texts to release.json. It receives no text. `research.dpsda` is
@@ -37,13 +38,21 @@ from sugarbush.errors import GeneratorError
 from sugarbush.generators import GeneratorContext, RandomRequest, VariationRequest
 from sugarbush.randomness import public_rng
 
+NO_LABEL = -1
 _ATTEMPTS = 5  # how often an unusable text is requested again
+
+
+def label_column(corpus: sb.Corpus) -> int:
+    """Return the schema's column with the label of `augpe`."""
+    label = corpus.settings.synthesize_metadata.label
+    return 0 if label is None else corpus.schema.names.index(label)
 
 
 class TextSource:
     """The texts of one run: requests go to the data set's generator.
 
-    A prompt for a new text has `examples` donated texts, or none. `calls` counts all requests.
+    A prompt for a new text has `examples` donated texts. A prompt with a label names its value.
+    `calls` counts all requests.
     """
 
     def __init__(self, dataset: BenchmarkDataset, *, examples: int, seed: int, state: Path) -> None:
@@ -63,18 +72,20 @@ class TextSource:
         self.texts: list[str] = []
         self.calls = 0
 
-    def random(self, count: int) -> list[str]:
-        return self._written([None] * count)
+    def random(self, count: int, *, label: int) -> list[str]:
+        return self._written([None] * count, label=label)
 
     def vary(self, numbers: Sequence[int]) -> list[str]:
         return self._written([self.texts[number] for number in numbers])
 
-    def _written(self, parents: Sequence[str | None]) -> list[str]:
+    def _written(self, parents: Sequence[str | None], *, label: int = NO_LABEL) -> list[str]:
         """Return one text for each parent. Raises GeneratorError if the generator gives none."""
         texts: list[str | None] = [None] * len(parents)
         for _ in range(_ATTEMPTS):
             missing = [index for index, text in enumerate(texts) if text is None]
-            requests = tuple(self._request(parents[index]) for index in missing)
+            if not missing:
+                break
+            requests = tuple(self.request(parents[index], label=label) for index in missing)
             answers = self._generator.generate(sb.Released(requests)).value
             for index, answer in zip(missing, answers, strict=True):
                 texts[index] = answer.text
@@ -84,7 +95,8 @@ class TextSource:
         self.texts += written
         return written
 
-    def _request(self, parent: str | None) -> RandomRequest | VariationRequest:
+    def request(self, parent: str | None, *, label: int) -> RandomRequest | VariationRequest:
+        """Return a request for a variation of `parent` or, without a parent, for a new text."""
         schema = self._corpus.schema
         common: dict[str, Any] = {
             "subject": schema.subject, "style": schema.style, "language": schema.language,
@@ -97,7 +109,17 @@ class TextSource:
         donated = self._corpus.donated.texts
         count = min(self._examples, len(donated))
         chosen = self._rng.choice(len(donated), size=count, replace=False)
-        return RandomRequest(**common, examples=tuple(donated[index] for index in chosen))
+        return RandomRequest(
+            **common,
+            attributes=self._attributes(label),
+            examples=tuple(donated[index] for index in chosen),
+        )
+
+    def _attributes(self, label: int) -> tuple[tuple[str, str], ...]:
+        if label == NO_LABEL:
+            return ()
+        attribute = self._corpus.schema.attributes[label_column(self._corpus)]
+        return ((attribute.name, attribute.domain[label]),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,13 +127,14 @@ class Peer:
     """A program with its options, and a `description` of both.
 
     `options` are further fields of task.json. `examples` is the number of donated examples in a
-    prompt.
+    prompt. `labels` says whether the program gets the records' labels.
     """
 
     command: tuple[str, ...]
     description: str
     options: Mapping[str, Any] = field(default_factory=dict)
     examples: int = 0
+    labels: bool = False
 
     def run(
         self, dataset: BenchmarkDataset, *, texts: int, epsilon: float, seed: int
@@ -124,8 +147,12 @@ class Peer:
             task = {"epsilon": epsilon, "delta": dataset.corpus.settings.privacy.delta}
             task |= {"texts": texts, **self.options}
             (folder / "task.json").write_text(json.dumps(task))
-            records = dataset.corpus.real_texts("train").texts
-            np.save(folder / "records.npy", dataset.corpus.encode(records, private=True))
+            records = dataset.corpus.real_texts("train")
+            np.save(folder / "records.npy", dataset.corpus.encode(records.texts, private=True))
+            labels = np.full(len(records.texts), NO_LABEL)
+            if self.labels:
+                labels = np.asarray(records.codes)[:, label_column(dataset.corpus)]
+            np.save(folder / "labels.npy", labels)
             self._converse(source, dataset, folder)
             numbers = json.loads((folder / "release.json").read_text())
         return TextRelease(tuple(source.texts[number] for number in numbers), source.calls)
@@ -141,7 +168,7 @@ class Peer:
                 for number, line in enumerate(process.stdout):
                     request = json.loads(line)
                     new = (
-                        source.random(request["random"])
+                        source.random(request["random"], label=request["label"])
                         if "random" in request
                         else source.vary(request["vary"])
                     )
@@ -171,28 +198,33 @@ def _answer(stream: IO[str], answer: Mapping[str, Any]) -> None:
 def dpsda(checkout: Path, *, python: str = sys.executable, variations: int) -> dict[str, Peer]:
     """Return configurations of DPSDA by name. `checkout` is a clone of its repository.
 
-    `dpsda-text` has the options of its examples for text, with ten rounds. `dpsda-2` has as many
-    candidates, rounds and calls as `maple`. `dpsda-examples` is `dpsda-2` with donated examples in
-    the prompts. `dpsda-once` spends as many calls on the first texts, and has one vote.
+    `dpsda-text` has the options of its examples for text, with ten rounds and votes by label.
+    `dpsda-2` has as many candidates, rounds and calls as `maple`. `dpsda-examples` is `dpsda-2`
+    with donated examples in the prompts. `dpsda-once` spends as many calls on the first texts, and
+    has one vote.
     """
-    version = _version(checkout)
-    fold, examples = variations - 1, sb.Maple().examples
-    options = {
-        "dpsda-text": _options(rounds=10, first_variations=6, variations=6, last_variations=6),
-        "dpsda-2": _options(rounds=2, first_variations=fold, variations=fold),
-        "dpsda-once": _options(rounds=1, first=2 * variations - 1, neighbours=5),
-    }
-    options["dpsda-examples"] = options["dpsda-2"]
-    with_examples = {"dpsda-examples": examples, "dpsda-once": examples}
-    return {
-        name: Peer(
-            command=(python, str(Path(__file__).with_name("dpsda.py"))),
-            description=f"{version}, one label, {with_examples.get(name, 0)} examples in a prompt, "
-            + ", ".join(f"{option.replace('_', ' ')} {value}" for option, value in own.items()),
-            options={"checkout": str(checkout.resolve()), "options": own},
-            examples=with_examples.get(name, 0),
+    version, command = _version(checkout), (python, str(Path(__file__).with_name("dpsda.py")))
+    recipe = _options(rounds=10, first_variations=6, variations=6, last_variations=6)
+    two = _options(rounds=2, first_variations=variations - 1, variations=variations - 1)
+    once = _options(rounds=1, first=2 * variations - 1, neighbours=5)
+
+    def peer(options: dict[str, int], *, examples: int = 0, labels: bool = False) -> Peer:
+        votes = "votes by label" if labels else "no labels"
+        described = (f"{name.replace('_', ' ')} {value}" for name, value in options.items())
+        return Peer(
+            command=command,
+            description=", ".join((version, votes, f"examples {examples}", *described)),
+            options={"checkout": str(checkout.resolve()), "options": options},
+            examples=examples,
+            labels=labels,
         )
-        for name, own in options.items()
+
+    examples = sb.Maple().examples
+    return {
+        "dpsda-text": peer(recipe, labels=True),
+        "dpsda-2": peer(two),
+        "dpsda-examples": peer(two, examples=examples),
+        "dpsda-once": peer(once, examples=examples),
     }
 
 

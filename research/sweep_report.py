@@ -150,6 +150,7 @@ def _section(
     return {
         "name": name,
         "shown": shown,
+        "styles": {arm: style for arm, style in styles.items() if (table["arm"] == arm).any()},
         "seeds": table["seed"].nunique(),
         "learns": bool(table["accuracy"].notna().any()),
         "rows": [_cells(row) for row in table.to_dict("records")],

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from research.benchmark_dataset import FeatureReader
-from research.leaderboard import Scale, averaged, variants_of
-from research.trained import Labelled, rows_of, table
-from sugarbush.evaluation import latent_space, train_classifier
+from research.leaderboard import WHERE, Scale, averaged, table, variants_of
+from research.trained import Labelled, rows_of
+from research.trained import table as table_of_trained
+from sugarbush.evaluation import FINAL, latent_space, train_classifier
 
 SCALE = Scale(variations=3, texts=40)
 
@@ -67,6 +68,21 @@ def test_an_interval_is_students_over_runs_and_ends_at_one() -> None:
     assert row["high"] == 1.0
 
 
+def test_a_table_has_differences_between_equal_runs() -> None:
+    rows = [
+        {"set": "s", "arm": arm, "epsilon": 1.0, "run": run, "round": FINAL, "calls": 7,
+         "metric": metric, "space": space, "value": value}
+        for arm, values in (("mosaic", (0.8, 0.9)), ("maple", (0.7, 0.8)))
+        for run, value in enumerate(values)
+        for metric, space in WHERE.values()
+    ]  # fmt: skip
+    found = table(pd.DataFrame(rows), baseline="mosaic").splitlines()
+    assert found[2].startswith("| s | 1 | mosaic | 7 | 0.850 ± 0.635 |")
+    assert found[2].endswith("|  |")
+    assert found[3].startswith("| s | 1 | maple | 7 | 0.750 ± 0.635 |")
+    assert found[3].endswith("| -0.100 ± 0.000 |")
+
+
 def test_a_perplexity_has_no_upper_end_and_stands_in_the_table_of_what_is_learnt() -> None:
     own = Labelled(("one", "two", "two"), np.array([0, 1, -1]))
     point = {"set": "s", "arm": "maple", "epsilon": 1.0, "calls": 10}
@@ -81,7 +97,7 @@ def test_a_perplexity_has_no_upper_end_and_stands_in_the_table_of_what_is_learnt
     assert found.loc["majority", "space"] == "attribute"
     assert (
         "| maple | 1 | 3 | 2 | – | 100.0 (0.0–227.1) | – | – | 0.500 (0.500–0.500) | – |"
-        in table(figures)
+        in table_of_trained(figures)
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from research.benchmark_dataset import BenchmarkDataset, Variant
 from research.leaderboard import Scale, runs, variants_of
-from research.peer import Peer, dpsda
+from research.peer import Peer, TextSource, dpsda
 from sugarbush.evaluation import REAL
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,8 @@ def vectors(**request):
     print(json.dumps(request), flush=True)
     return np.load(folder / json.loads(sys.stdin.readline())["vectors"])
 
-first = vectors(random=4 * task["texts"])
+assert set(np.load(folder / "labels.npy")) == {-1}
+first = vectors(random=4 * task["texts"], label=-1)
 varied = vectors(vary=[0, 3])
 every = np.concatenate([first, varied])
 scores = every @ np.load(folder / "records.npy").mean(axis=0)
@@ -61,6 +62,23 @@ def test_a_program_chooses_texts_by_the_vectors_of_texts_and_records(
     assert (np.diff(scores) <= 1e-6).all()
     again = peer(tmp_path, examples=3).run(dataset, texts=8, epsilon=2.0, seed=1)
     assert again == release  # the generator's seed is public, and this program draws no noise
+
+
+def test_a_program_with_labels_gets_the_records_codes_and_texts_of_a_label(
+    dataset: BenchmarkDataset, tmp_path: Path
+) -> None:
+    codes = dataset.corpus.real_texts("train").codes[:, 0].tolist()
+    program = PROGRAM.replace("set(np.load(folder / \"labels.npy\")) == {-1}", (
+        f"np.load(folder / 'labels.npy').tolist() == {codes}"
+    )).replace("label=-1", "label=1")  # fmt: skip
+    assert "label=1" in program
+    release = peer(tmp_path, program, labels=True).run(dataset, texts=8, epsilon=2.0, seed=1)
+    attribute = dataset.schema.attributes[0]
+    source = TextSource(dataset, examples=0, seed=1, state=tmp_path)
+    assert source.random(1, label=1) == source.texts
+    assert source.request(None, label=1).attributes == ((attribute.name, attribute.domain[1]),)
+    assert source.request(None, label=-1).attributes == ()
+    assert len(release.texts) == 8
 
 
 def test_a_program_that_fails_is_reported_with_its_last_line(
