@@ -199,8 +199,8 @@ def dpsda(checkout: Path, *, python: str = sys.executable, variations: int) -> d
     """Return configurations of DPSDA by name. `checkout` is a clone of its repository.
 
     `dpsda-text` has the options of its examples for text, with ten rounds and votes by label.
-    `dpsda-2` has as many candidates, rounds and calls as `maple`. `dpsda-examples` is `dpsda-2`
-    with donated examples in the prompts. `dpsda-once` spends as many calls on the first texts, and
+    `dpsda-examples` has as many candidates, rounds and calls as `maple`, and donated examples in
+    its prompts. `dpsda-once` has the same prompts, but spends as many calls on the first texts, and
     has one vote.
     """
     version, command = _version(checkout), (python, str(Path(__file__).with_name("dpsda.py")))
@@ -222,7 +222,6 @@ def dpsda(checkout: Path, *, python: str = sys.executable, variations: int) -> d
     examples = sb.Maple().examples
     return {
         "dpsda-text": peer(recipe, labels=True),
-        "dpsda-2": peer(two),
         "dpsda-examples": peer(two, examples=examples),
         "dpsda-once": peer(once, examples=examples),
     }

@@ -125,5 +125,5 @@ def test_rows_of_dpsda_say_its_commit_and_whether_its_files_are_modified(tmp_pat
     assert all(row.description.startswith(f"DPSDA {commit}, unmodified") for row in rows.values())
     assert rows["dpsda-examples"].examples == 10
     (tmp_path / "pe.py").write_text("2\n")
-    changed = dpsda(tmp_path, variations=4)["dpsda-2"]
+    changed = dpsda(tmp_path, variations=4)["dpsda-once"]
     assert changed.description.startswith(f"DPSDA {commit}, modified")
