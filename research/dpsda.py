@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 VECTOR = "VECTOR"  # the column with the number of a row's vector
 # DPSDA's packages import these modules for images, tables and hosted models, which are not used.
-UNUSED = (
-    *(f"pe.{package}.image" for package in ("api", "data", "embedding")),
-    *(f"pe.{package}.tabular" for package in ("api", "data", "embedding")),
-    *(f"pe.{package}.text" for package in ("api", "data", "embedding")),
+UNUSED = tuple(
+    f"pe.{package}.{kind}"
+    for package in ("api", "data", "embedding")
+    for kind in ("image", "tabular", "text")
 )
 
 

@@ -34,7 +34,7 @@ import numpy as np
 
 import sugarbush as sb
 from research.benchmark_dataset import BenchmarkDataset
-from sugarbush.errors import GeneratorError
+from sugarbush.errors import GeneratorError, PrivacyError
 from sugarbush.generators import GeneratorContext, RandomRequest, VariationRequest
 from sugarbush.randomness import public_rng
 
@@ -140,7 +140,12 @@ class Peer:
         self, dataset: BenchmarkDataset, *, texts: int, epsilon: float, seed: int
     ) -> TextRelease:
         """Return the texts that the program releases. Its budget is `epsilon`, and the data set's
-        delta."""
+        delta.
+
+        Raises PrivacyError for private data, because nothing limits what a program does with it.
+        """
+        if dataset.corpus.settings.privacy.purpose != "benchmark":
+            raise PrivacyError("another program needs public data (privacy.purpose: benchmark)")
         with tempfile.TemporaryDirectory(prefix="sugarbush-peer-") as name:
             folder = Path(name)
             source = TextSource(dataset, examples=self.examples, seed=seed, state=folder)

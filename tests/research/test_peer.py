@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from research.benchmark_dataset import BenchmarkDataset, Variant
 from research.leaderboard import Scale, runs, variants_of
 from research.peer import Peer, TextSource, dpsda
+from sugarbush.errors import PrivacyError
 from sugarbush.evaluation import REAL
 
 pytestmark = pytest.mark.slow
@@ -86,6 +88,17 @@ def test_a_program_that_fails_is_reported_with_its_last_line(
 ) -> None:
     with pytest.raises(RuntimeError, match=r"program.py failed: AssertionError: .*2\.5"):
         peer(tmp_path).run(dataset, texts=8, epsilon=2.5, seed=1)
+
+
+def test_a_program_gets_no_private_data(dataset: BenchmarkDataset, tmp_path: Path) -> None:
+    corpus, started = dataset.corpus, tmp_path / "started"
+    privacy = corpus.settings.privacy.model_copy(update={"purpose": "release"})
+    settings = corpus.settings.model_copy(update={"privacy": privacy})
+    private = BenchmarkDataset(replace(corpus, settings=settings), name="private")
+    program = f"open({str(started)!r}, 'w')"
+    with pytest.raises(PrivacyError, match="needs public data"):
+        peer(tmp_path, program).run(private, texts=8, epsilon=2.0, seed=1)
+    assert not started.exists()
 
 
 def test_a_leaderboard_has_methods_programs_and_real_texts(
