@@ -210,7 +210,7 @@ def forest(
 ) -> Markup:
     """Draw one line per final set: a mark for its value, and a whisker for its interval."""
     rows = [row for row in table.to_dict("records") if not math.isnan(row[column])]
-    step, left, right, top = 22, 128, 16, 4
+    step, left, right, top = 22, 150, 16, 4
     base = top + step * len(rows)
     figures = [_figure(row, column) for row in rows]
     most = max((f.high if f.high is not None else f.value for f in figures), default=1.0)
