@@ -292,7 +292,10 @@ def _asked() -> argparse.Namespace:
     parser.add_argument(
         "--resume", action="store_true", help="leave out the runs that runs.csv already has"
     )
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if asked.dpsda and asked.model:
+        parser.error("--dpsda uses the generator of the sweep. Leave out --model")
+    return asked
 
 
 if __name__ == "__main__":

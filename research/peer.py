@@ -28,7 +28,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def label_column(corpus: sb.Corpus) -> int:
 
 
 class TextSource:
-    """The texts of one run: requests go to the data set's generator.
+    """The texts of one run. Requests go to the data set's generator.
 
     A prompt for a new text has `examples` donated texts. A prompt with a label names its value.
     `calls` counts all requests.
@@ -160,28 +160,23 @@ class Peer:
             np.save(folder / "labels.npy", labels)
             self._converse(source, dataset, folder)
             numbers = json.loads((folder / "release.json").read_text())
+        if not set(numbers) <= set(range(len(source.texts))):
+            raise RuntimeError(f"{self.command[-1]} released a text that it had not requested")
         return TextRelease(tuple(source.texts[number] for number in numbers), source.calls)
 
     def _converse(self, source: TextSource, dataset: BenchmarkDataset, folder: Path) -> None:
+        """Run the program, and answer its requests. Raises RuntimeError if the program fails."""
         log = folder / "stderr.txt"
-        with log.open("w") as errors, subprocess.Popen(
-            [*self.command, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=errors, text=True,
-        ) as process:  # fmt: skip
-            assert process.stdin is not None and process.stdout is not None
+        with log.open("w") as errors:
+            process = subprocess.Popen(
+                [*self.command, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=errors, text=True,
+            )  # fmt: skip
             try:
-                for number, line in enumerate(process.stdout):
-                    request = json.loads(line)
-                    new = (
-                        source.random(request["random"], label=request["label"])
-                        if "random" in request
-                        else source.vary(request["vary"])
-                    )
-                    np.save(folder / f"{number}.npy", dataset.corpus.encode(new, private=False))
-                    _answer(process.stdin, {"vectors": f"{number}.npy"})
-            except BaseException:
-                process.kill()
-                raise
+                with process:
+                    _answer_all(process, source, dataset, folder)
+            except BrokenPipeError:
+                pass  # the program stopped, and its last line says why
         if process.returncode != 0:
             lines = log.read_text().splitlines()
             raise RuntimeError(f"{self.command[-1]} failed: {lines[-1] if lines else 'no output'}")
@@ -195,9 +190,24 @@ class TextRelease:
     calls: int
 
 
-def _answer(stream: IO[str], answer: Mapping[str, Any]) -> None:
-    stream.write(json.dumps(answer) + "\n")
-    stream.flush()
+def _answer_all(
+    process: subprocess.Popen[str], source: TextSource, dataset: BenchmarkDataset, folder: Path
+) -> None:
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        for number, line in enumerate(process.stdout):
+            request = json.loads(line)
+            if "random" in request:
+                new = source.random(request["random"], label=request["label"])
+            else:
+                new = source.vary(request["vary"])
+            name = f"{number}.npy"
+            np.save(folder / name, dataset.corpus.encode(new, private=False))
+            process.stdin.write(json.dumps({"vectors": name}) + "\n")
+            process.stdin.flush()
+    except BaseException:
+        process.kill()
+        raise
 
 
 def dpsda(checkout: Path, *, python: str = sys.executable, variations: int) -> dict[str, Peer]:

@@ -90,6 +90,23 @@ def test_a_program_that_fails_is_reported_with_its_last_line(
         peer(tmp_path).run(dataset, texts=8, epsilon=2.5, seed=1)
 
 
+@pytest.mark.parametrize("number", [-1, 34])
+def test_a_program_releases_only_texts_that_it_requested(
+    dataset: BenchmarkDataset, tmp_path: Path, number: int
+) -> None:
+    program = f"{PROGRAM}\n(folder / 'release.json').write_text('[{number}]')"
+    with pytest.raises(RuntimeError, match="had not requested"):
+        peer(tmp_path, program).run(dataset, texts=8, epsilon=2.0, seed=1)
+
+
+def test_a_program_that_stops_before_its_answer_is_reported_too(
+    dataset: BenchmarkDataset, tmp_path: Path
+) -> None:
+    program = "import sys\nprint('{\"random\": 1, \"label\": -1}', flush=True)\nsys.exit('no more')"
+    with pytest.raises(RuntimeError, match=r"program.py failed: no more"):
+        peer(tmp_path, program).run(dataset, texts=8, epsilon=2.0, seed=1)
+
+
 def test_a_program_gets_no_private_data(dataset: BenchmarkDataset, tmp_path: Path) -> None:
     corpus, started = dataset.corpus, tmp_path / "started"
     privacy = corpus.settings.privacy.model_copy(update={"purpose": "release"})
