@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -9,6 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.class_sums import (
+    Classes,
+    ClassSums,
+    class_rows,
+    class_scale,
+    classes_of,
+)
+from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.kernel_scores import RESOLUTION, KernelScores
 from sugarbush.evolution.nearest import nearest, nearest_few, within_label
@@ -131,16 +140,85 @@ class KernelScorer(Scorer):
     """A record gives a kernel score to every candidate (`sugarbush.evolution.kernel_scores`).
 
     `width` is the width of the kernel, as a cosine distance.
+
+    With a `class_share`, a record also adds its embedding to the sum of its value of each attribute
+    (`sugarbush.data.class_sums`), in the same noisy sum. The scores are divided so that their norm
+    is at most sqrt(1 - `class_share`) votes, and the embeddings have the rest. So `class_share` is
+    the share of mu^2 that pays for the embeddings, and the norm of all numbers is at most a vote.
+    `classes` are the attributes, which `for_schema` sets.
     """
 
     name: ClassVar[str] = "scores"
     width: float = 0.2
+    class_share: float = 0.0
+    classes: Classes = ()
 
     @property
     def unit(self) -> int:
-        """The L2 norm of a record's scores is at most RESOLUTION."""
+        """The L2 norm of all numbers of a record is at most RESOLUTION."""
         return RESOLUTION
+
+    @property
+    def score_unit(self) -> int:
+        if not self.classes:
+            return RESOLUTION
+        return math.floor(RESOLUTION * math.sqrt(1 - self.class_share))
+
+    @property
+    def class_unit(self) -> int:
+        """The largest L2 norm of what a record adds to the sums by class."""
+        return math.isqrt(RESOLUTION**2 - self.score_unit**2)
+
+    @property
+    def reads_codes(self) -> bool:
+        return bool(self.classes)
+
+    def for_schema(self, schema: Schema) -> KernelScorer:
+        return replace(self, classes=classes_of(schema) if self.class_share else ())
+
+    def size(self, candidates: Candidates) -> int:
+        values = sum(size for _, size in self.classes)
+        return len(candidates) + values * candidates.embeddings.shape[1]
 
     def scores(self, candidates: Candidates) -> Scores:
         kernel = KernelScores(candidates.embeddings, width=self.width)
-        return lambda records: kernel.by_rows(records.embeddings)
+        if not self.classes:
+            return lambda records: kernel.by_rows(records.embeddings)
+        centre = _centre(candidates)
+
+        def scores_of(records: Records) -> Iterable[NDArray[Any]]:
+            start = 0
+            for scores in kernel.by_rows(records.embeddings):
+                batch = records[start : start + len(scores)]
+                start += len(scores)
+                sums = class_rows(
+                    batch.embeddings,
+                    batch.codes,
+                    classes=self.classes,
+                    centre=centre,
+                    norm=self.class_unit,
+                )
+                yield np.concatenate([scores * self.score_unit // RESOLUTION, sums], axis=1)
+
+        return scores_of
+
+    def class_sums(
+        self, total: Released[NDArray[np.int64]], candidates: Candidates, *, stddev: float | None
+    ) -> Released[ClassSums] | None:
+        if not self.classes:
+            return None
+        scale = class_scale(self.classes, self.class_unit)
+        size, dim = len(candidates), candidates.embeddings.shape[1]
+        return total.map(
+            lambda sums: ClassSums(
+                sums=sums[size:].reshape(-1, dim) / scale,
+                stddev=(stddev or 0.0) / scale,
+                centre=_centre(candidates),
+                classes=self.classes,
+            )
+        )
+
+
+def _centre(candidates: Candidates) -> NDArray[np.float64]:
+    """Return the mean embedding of the candidates, (dim,), which is public."""
+    return np.asarray(candidates.embeddings.mean(axis=0, dtype=np.float64))
