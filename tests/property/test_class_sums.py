@@ -58,13 +58,12 @@ def exact(records: Records, candidates: Candidates, by: KernelScorer) -> NDArray
     n=st.integers(1, 50),
     m=st.integers(1, 30),
     which=st.integers(0, 49),
-    attributes=st.integers(1, len(SIZES)),
-    share=st.sampled_from([0.01, 0.2, 0.9]),
+    by=st.builds(scorer, st.integers(1, len(SIZES)), st.sampled_from([0.01, 0.2, 0.9])),
 )
 def test_one_record_adds_its_own_row_and_nothing_else(
-    seed: int, n: int, m: int, which: int, attributes: int, share: float
+    seed: int, n: int, m: int, which: int, by: KernelScorer
 ) -> None:
-    records, candidates, by = records_of(seed, n), candidates_of(seed, m), scorer(attributes, share)
+    records, candidates = records_of(seed, n), candidates_of(seed, m)
     others = np.delete(np.arange(n), which % n)
     less = exact(records[others], candidates, by) if n > 1 else 0
     difference = exact(records, candidates, by) - less
