@@ -44,9 +44,10 @@ from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.noise import discrete_gaussian
 
-DONATED, TESTED, POOL, CANDIDATES = 50, 1200, 4000, 2000
+DONATED, TESTED, POOL, CANDIDATES = 50, 1200, 3000, 2000
 SHARES, EPSILONS, METADATA_SHARE = (0.0, 0.05, 0.1, 0.2, 0.4), (1.0, 4.0), 0.1
 STEPS = ((5, 8.0), (15, 4.0))  # steps and rate of DP gradient descent; the better one is shown
+TOKENS = 64  # the encoder reads the first tokens of a text
 BLOCK = 1000  # texts that are embedded and stored together
 FINE = 1000  # steps of a number of a direction
 
@@ -110,7 +111,7 @@ class Corpus:
             ],
             axis=1,
         ).astype(np.int64)
-        encode = Encoder(EmbeddingSettings(), cache=EmbeddingsInMemory()).encode
+        encode = Encoder(EmbeddingSettings(max_tokens=TOKENS), cache=EmbeddingsInMemory()).encode
         names = sorted({value for each in values for value in each})
         vectors = []
         for start in range(0, len(frame), BLOCK):
@@ -128,7 +129,7 @@ class Corpus:
             name=name,
             schema=schema,
             texts=list(frame["text"]),
-            vectors=np.concatenate(vectors),
+            vectors=np.concatenate(vectors)[: len(frame)],
             codes=codes,
             of_names=dict(zip(names, encode(tuple(names)), strict=True)),
         )

@@ -19,6 +19,7 @@ from sugarbush.data.class_sums import ClassSums, directions
 _BETWEEN = 0.1  # variance between the means of values, as a fraction of the variance of texts
 _RIDGE = 1.0  # added to the variance in each direction, as a fraction of the mean variance
 _LEAST_COUNT = 3.0
+_LEAST_VARIANCE = 0.1  # of directions in total; that of texts is near 1
 _WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 4.0)
 _DOUBT = 0.03
 
@@ -53,7 +54,9 @@ class ClassReader:
         texts = texts - texts.mean(axis=0)
         variances, axes = np.linalg.eigh(texts.T @ texts / len(texts))
         variances = np.maximum(variances, 0.0)
-        spread = variances + _RIDGE * variances.mean() + 1e-12
+        # texts that are nearly equal say nothing about the variance of records
+        mean = max(float(variances.sum()), _LEAST_VARIANCE) / len(variances)
+        spread = variances + _RIDGE * mean
         between = _BETWEEN * variances + 1e-12
         counts = np.maximum(counts, _LEAST_COUNT)
         total, projected = counts.sum(), noisy @ axes

@@ -61,8 +61,9 @@ class ReadAttribute:
     `source` is `record` (a property of a JSON record), `keywords`, `zero_shot`, `class_sums` (noisy
     sums of the records, with or without donated examples), `donated` (a classifier), `request` (no
     example has a label, so the requested values stand unverified), or `nothing`. `examples` is the
-    number of donated examples with a label, and `accuracy` the share of them that the classifier reads right
-    in cross-validation; it is None without a classifier. `requested` is the number of texts for
+    number of donated examples with a label, and `accuracy` the share of them that the classifier
+    reads right in cross-validation; it is None without a classifier. Without examples, `accuracy`
+    is what the sums expect of themselves. `requested` is the number of texts for
     which a value was requested, and `shown` the share of these texts that have this value. `shown`
     is None without a reader. `guessed` is true if the classifier reads the donated examples no
     better than chance.

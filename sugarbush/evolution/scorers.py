@@ -24,6 +24,7 @@ from sugarbush.evolution.nearest import nearest, nearest_few, within_label
 from sugarbush.evolution.parts import Candidates, Records, Scorer, Scores
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.mechanisms import exact_histogram, noisy_histogram
+from sugarbush.privacy.remarks import CLASS_SUMS, EMBEDDINGS
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.threads import blocks
 
@@ -140,23 +141,38 @@ class KernelScorer(Scorer):
     """A record gives a kernel score to every candidate (`sugarbush.evolution.kernel_scores`).
 
     `width` is the width of the kernel, as a cosine distance.
-
-    With a `class_share`, a record also adds its embedding to the sum of its value of each attribute
-    (`sugarbush.data.class_sums`), in the same noisy sum. The scores are divided so that their norm
-    is at most sqrt(1 - `class_share`) votes, and the embeddings have the rest. So `class_share` is
-    the share of mu^2 that pays for the embeddings, and the norm of all numbers is at most a vote.
-    `classes` are the attributes, which `for_schema` sets.
     """
 
     name: ClassVar[str] = "scores"
     width: float = 0.2
-    class_share: float = 0.0
-    classes: Classes = ()
 
     @property
     def unit(self) -> int:
         """The L2 norm of all numbers of a record is at most RESOLUTION."""
         return RESOLUTION
+
+    def scores(self, candidates: Candidates) -> Scores:
+        kernel = KernelScores(candidates.embeddings, width=self.width)
+        return lambda records: kernel.by_rows(records.embeddings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoresAndClassSums(KernelScorer):
+    """A record gives kernel scores, and adds its embedding to the sums of its own attribute values.
+
+    Both are numbers of one row, and one noisy sum releases them. The norm of the scores is at most
+    `score_unit`, and the norm of the embeddings (`sugarbush.data.class_sums`) at most `class_unit`.
+    Their squares add up to at most RESOLUTION^2, so the row has the sensitivity of kernel scores
+    alone. `class_share` is the share of mu^2 that pays for the embeddings. `classes` are the
+    attributes, which `for_schema` sets. Without any, all of the row are scores.
+
+    >>> ScoresAndClassSums(class_share=0.2, classes=((0, 7),)).score_unit
+    3663
+    """
+
+    remarks: ClassVar[tuple[str, ...]] = (EMBEDDINGS, CLASS_SUMS)
+    class_share: float
+    classes: Classes = ()
 
     @property
     def score_unit(self) -> int:
@@ -173,8 +189,8 @@ class KernelScorer(Scorer):
     def reads_codes(self) -> bool:
         return bool(self.classes)
 
-    def for_schema(self, schema: Schema) -> KernelScorer:
-        return replace(self, classes=classes_of(schema) if self.class_share else ())
+    def for_schema(self, schema: Schema) -> ScoresAndClassSums:
+        return replace(self, classes=classes_of(schema))
 
     def size(self, candidates: Candidates) -> int:
         values = sum(size for _, size in self.classes)
@@ -182,8 +198,6 @@ class KernelScorer(Scorer):
 
     def scores(self, candidates: Candidates) -> Scores:
         kernel = KernelScores(candidates.embeddings, width=self.width)
-        if not self.classes:
-            return lambda records: kernel.by_rows(records.embeddings)
         centre = _centre(candidates)
 
         def scores_of(records: Records) -> Iterable[NDArray[Any]]:
@@ -191,6 +205,9 @@ class KernelScorer(Scorer):
             for scores in kernel.by_rows(records.embeddings):
                 batch = records[start : start + len(scores)]
                 start += len(scores)
+                if not self.classes:
+                    yield scores
+                    continue
                 sums = class_rows(
                     batch.embeddings,
                     batch.codes,

@@ -14,7 +14,7 @@ from sugarbush.data.class_sums import Classes, class_rows, classes_of, direction
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.parts import Candidates, Records
-from sugarbush.evolution.scorers import KernelScorer
+from sugarbush.evolution.scorers import KernelScorer, ScoresAndClassSums
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import DiscreteGaussian
@@ -39,11 +39,11 @@ def candidates_of(seed: int, m: int, kinds: int = 4) -> Candidates:
     return Candidates(public.embeddings, public.codes, public.labels)
 
 
-def scorer(attributes: int, share: float = 0.2) -> KernelScorer:
-    return KernelScorer(class_share=share, classes=tuple(enumerate(SIZES[:attributes])))
+def scorer(attributes: int, share: float = 0.2) -> ScoresAndClassSums:
+    return ScoresAndClassSums(class_share=share, classes=tuple(enumerate(SIZES[:attributes])))
 
 
-def exact(records: Records, candidates: Candidates, by: KernelScorer) -> NDArray[np.int64]:
+def exact(records: Records, candidates: Candidates, by: ScoresAndClassSums) -> NDArray[np.int64]:
     """Return the sums that the mechanism computes, without noise and without a charge."""
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
@@ -61,7 +61,7 @@ def exact(records: Records, candidates: Candidates, by: KernelScorer) -> NDArray
     by=st.builds(scorer, st.integers(1, len(SIZES)), st.sampled_from([0.01, 0.2, 0.9])),
 )
 def test_one_record_adds_its_own_row_and_nothing_else(
-    seed: int, n: int, m: int, which: int, by: KernelScorer
+    seed: int, n: int, m: int, which: int, by: ScoresAndClassSums
 ) -> None:
     records, candidates = records_of(seed, n), candidates_of(seed, m)
     others = np.delete(np.arange(n), which % n)
@@ -132,7 +132,7 @@ def test_each_value_has_the_sum_of_its_records() -> None:
     assert total.of(3) is None
 
 
-def a_release(records: Records, candidates: Candidates, by: KernelScorer):  # type: ignore[no-untyped-def]
+def a_release(records: Records, candidates: Candidates, by: ScoresAndClassSums):  # type: ignore[no-untyped-def]
     from sugarbush.privacy.data_types import Released
 
     total = Released(exact(records, candidates, by), ("id",))
@@ -181,6 +181,12 @@ def test_only_values_that_no_rule_reads_from_a_text_have_sums() -> None:
         ),
     )
     assert classes_of(schema) == ((1, 3),)
-    assert KernelScorer(class_share=0.2).for_schema(schema).classes == ((1, 3),)
-    assert KernelScorer().for_schema(schema).classes == ()
-    assert KernelScorer().for_schema(schema).score_unit == RESOLUTION
+    by = ScoresAndClassSums(class_share=0.2)
+    assert by.for_schema(schema).classes == ((1, 3),)
+    none = by.for_schema(Schema(subject="letters", attributes=schema.attributes[:1]))
+    records, candidates = records_of(1, 9), candidates_of(1, 5)
+    assert none.score_unit == RESOLUTION
+    assert (
+        exact(records, candidates, none).tolist()
+        == exact(records, candidates, KernelScorer()).tolist()
+    )
