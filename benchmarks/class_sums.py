@@ -16,8 +16,10 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import t as student
 
+from sugarbush.attributes import reader as labels_reader
 from sugarbush.attributes.reader import LabelReader
 from sugarbush.data.class_sums import ClassSums, directions
 from sugarbush.data.schema import Attribute, Schema
@@ -111,14 +114,11 @@ class Corpus:
             ],
             axis=1,
         ).astype(np.int64)
-        encode = Encoder(EmbeddingSettings(max_tokens=TOKENS), cache=EmbeddingsInMemory()).encode
         names = sorted({value for each in values for value in each})
-        vectors = []
-        for start in range(0, len(frame), BLOCK):
-            stored = work / f"{name}_{start:05d}.npy"
-            if not stored.exists():  # an earlier run may have stopped here
-                np.save(stored, encode(tuple(frame["text"][start : start + BLOCK])))
-            vectors.append(np.load(stored))
+        vectors = [
+            _embedded(frame["text"][start : start + BLOCK], work / f"{name}_{start:05d}.npy")
+            for start in range(0, len(frame), BLOCK)
+        ]
         schema = Schema(
             subject="texts",
             attributes=tuple(
@@ -131,7 +131,7 @@ class Corpus:
             texts=list(frame["text"]),
             vectors=np.concatenate(vectors)[: len(frame)],
             codes=codes,
-            of_names=dict(zip(names, encode(tuple(names)), strict=True)),
+            of_names=dict(zip(names, _embedded(names, work / f"{name}_names.npy"), strict=True)),
         )
 
     def rows(self, *, records: int, texts: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -145,6 +145,18 @@ class Corpus:
         run = _Run(self, donated, tested, private, pool, texts, seed, rng)
         for row in run.releases():
             yield {"set": self.name, "records": records, "texts": texts, "seed": seed, **row}
+
+
+def _embedded(texts: Sequence[str], stored: Path) -> NDArray[np.float32]:
+    """Return embeddings from a file, which the first run writes."""
+    if not stored.exists():
+        np.save(stored, _encoder().encode(tuple(texts)))
+    return np.asarray(np.load(stored))
+
+
+@cache
+def _encoder() -> Encoder:
+    return Encoder(EmbeddingSettings(max_tokens=TOKENS), cache=EmbeddingsInMemory())
 
 
 @dataclass
@@ -207,7 +219,9 @@ class _Run:
                     arms = {"true labels": codes[release], "requested": requested[chosen]}
                     for arm, labels in arms.items():
                         yield from self.judged(arm, release, labels, **facts)
-                    yield from self.read("donated reader", reader, release, mauve, facts)
+                    yield from self.read("donated", reader, release, mauve, facts)
+                    with mock.patch.object(labels_reader, "in_proportion", likeliest):
+                        yield from self.read("donated, likeliest", reader, release, None, facts)
                     continue
                 of_sums = mu * np.sqrt((1 - METADATA_SHARE) * share)
                 noise = np.sqrt(len(sizes)) / of_sums
@@ -221,6 +235,9 @@ class _Run:
                 )  # fmt: skip
                 both = replace(reader, class_sums=released)
                 yield from self.read("sums and donated", both, release, mauve, facts)
+                with mock.patch.object(labels_reader, "in_proportion", likeliest):
+                    arm = "sums and donated, likeliest"
+                    yield from self.read(arm, both, release, None, facts)
                 alone = replace(both, examples=(), codes=None)
                 yield from self.read("sums alone", alone, release, None, facts)
                 to_read = directions(vectors[release], centre)
@@ -347,7 +364,10 @@ def to_label(
     rate: float,
     rng: np.random.Generator,
 ) -> Codes:
-    """Label texts by a logistic regression that DP gradient descent taught, with clip norm 1."""
+    """Label texts by a logistic regression that DP gradient descent taught, with clip norm 1.
+
+    The noise is numpy's, because nothing is released.
+    """
     prior = np.log(np.maximum(counts, 1.0) / np.maximum(counts, 1.0).sum())
     weights, truth = np.zeros((len(counts), records.shape[1])), np.eye(len(counts))[codes]
     for _ in range(steps):
@@ -355,7 +375,11 @@ def to_label(
         errors /= np.maximum(np.linalg.norm(errors, axis=1, keepdims=True), 1.0)
         noise = rng.normal(0, np.sqrt(steps) / mu, weights.shape)
         weights += rate * ((errors.T @ records + noise) / len(records))
-    return np.asarray((texts @ weights.T + prior).argmax(axis=1))
+    return labels_reader.in_proportion(softmax(texts @ weights.T + prior, axis=1), np.exp(prior))
+
+
+def likeliest(likely: Floats, _: Floats) -> Codes:
+    return likely.argmax(axis=1)
 
 
 if __name__ == "__main__":

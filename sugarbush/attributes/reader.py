@@ -47,6 +47,8 @@ _MOST_AGREEMENT = 0.97
 _LEAST_LOG = -20.0
 _LEAST_KAPPA = 0.05
 _RAKING_ROUNDS = 20
+_BALANCING_ROUNDS = 30
+_MOST_OFFSET = float(np.log(20)) / 2
 _MOST_WEIGHT = 4.0
 
 LabelSource = Literal[
@@ -233,8 +235,11 @@ class LabelReader:
                 states = states_value(attribute.quantity, texts, values[:, column]) & asked
                 likely[states] = (1 - _MOST_AGREEMENT) / likely.shape[1]
                 likely[states, requested_codes[states]] += _MOST_AGREEMENT
-            codes[:, column] = likely.argmax(axis=1)
-            confidence[:, column] = likely.max(axis=1)
+            counts = None if quality is None else self._counts(attribute)
+            codes[:, column] = (
+                likely.argmax(axis=1) if counts is None else in_proportion(likely, counts)
+            )
+            confidence[:, column] = likely[np.arange(n), codes[:, column]]
             if quality is None:  # a reader that finds nothing says `other`
                 confidence[codes[:, column] == len(attribute.domain) - 1, column] = np.nan
             attributes.append(
@@ -543,6 +548,36 @@ def folds(texts: Sequence[str], count: int = _FOLDS) -> NDArray[np.int64]:
     """
     number = {text: index for index, text in enumerate(dict.fromkeys(texts))}
     return np.array([number[text] % count for text in texts], dtype=np.int64)
+
+
+def in_proportion(likely: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return a value (n,) for each row of `likely` (n, k), so that values are as frequent as in
+    `counts` (k,), as far as probabilities allow.
+
+    The likeliest value of each text is the commonest one too often, so rare values would be missing
+    in a training set. The log-probability of each value is raised or lowered by one number for all
+    texts (Sinkhorn's iteration, with the temperature going to 0). The numbers of two values differ
+    by at most log(20): a value is never chosen for a text where another one is 20 times as likely.
+
+    >>> in_proportion(np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([5.0, 5.0])).tolist()
+    [0, 1]
+    """
+    logs, shares = np.log(np.maximum(likely, 1e-12)), np.maximum(counts, 0.0)
+    if not len(logs) or shares.sum() <= 0:
+        return np.asarray(likely.argmax(axis=1), dtype=np.int64)
+    shares /= shares.sum()
+    wanted = np.log(np.maximum(shares, 1e-3 / len(logs)))
+    offsets = np.zeros(len(counts))
+    for temperature in (1.0, 0.3, 0.1):
+        for _ in range(_BALANCING_ROUNDS):
+            scaled = (logs + offsets) / temperature
+            scaled -= scaled.max(axis=1, keepdims=True)
+            soft = np.exp(scaled)
+            now = (soft / soft.sum(axis=1, keepdims=True)).mean(axis=0)
+            offsets += temperature * (wanted - np.log(np.maximum(now, 1e-12)))
+            # a rare value that no text can have must not move the others
+            offsets = np.clip(offsets - shares @ offsets, -_MOST_OFFSET, _MOST_OFFSET)
+    return np.asarray((logs + offsets).argmax(axis=1), dtype=np.int64)
 
 
 def raking_weights(
