@@ -236,9 +236,7 @@ class LabelReader:
                 likely[states] = (1 - _MOST_AGREEMENT) / likely.shape[1]
                 likely[states, requested_codes[states]] += _MOST_AGREEMENT
             counts = None if quality is None else self._counts(attribute)
-            codes[:, column] = (
-                likely.argmax(axis=1) if counts is None else in_proportion(likely, counts)
-            )
+            codes[:, column] = in_proportion(likely, counts)
             confidence[:, column] = likely[np.arange(n), codes[:, column]]
             if quality is None:  # a reader that finds nothing says `other`
                 confidence[codes[:, column] == len(attribute.domain) - 1, column] = np.nan
@@ -550,9 +548,11 @@ def folds(texts: Sequence[str], count: int = _FOLDS) -> NDArray[np.int64]:
     return np.array([number[text] % count for text in texts], dtype=np.int64)
 
 
-def in_proportion(likely: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.int64]:
+def in_proportion(
+    likely: NDArray[np.float64], counts: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
     """Return a value (n,) for each row of `likely` (n, k), so that values are as frequent as in
-    `counts` (k,), as far as probabilities allow.
+    `counts` (k,), as far as probabilities allow. Without counts, return the likeliest values.
 
     The likeliest value of each text is the commonest one too often, so rare values would be missing
     in a training set. The log-probability of each value is raised or lowered by one number for all
@@ -562,12 +562,13 @@ def in_proportion(likely: NDArray[np.float64], counts: NDArray[np.float64]) -> N
     >>> in_proportion(np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([5.0, 5.0])).tolist()
     [0, 1]
     """
-    logs, shares = np.log(np.maximum(likely, 1e-12)), np.maximum(counts, 0.0)
-    if not len(logs) or shares.sum() <= 0:
+    shares = np.zeros(1) if counts is None else np.maximum(counts, 0.0)
+    if not len(likely) or shares.sum() <= 0:
         return np.asarray(likely.argmax(axis=1), dtype=np.int64)
+    logs = np.log(np.maximum(likely, 1e-12))
     shares /= shares.sum()
     wanted = np.log(np.maximum(shares, 1e-3 / len(logs)))
-    offsets = np.zeros(len(counts))
+    offsets = np.zeros(len(shares))
     for temperature in (1.0, 0.3, 0.1):
         for _ in range(_BALANCING_ROUNDS):
             scaled = (logs + offsets) / temperature

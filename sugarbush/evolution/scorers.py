@@ -194,7 +194,7 @@ class ScoresAndClassSums(KernelScorer):
 
     def size(self, candidates: Candidates) -> int:
         values = sum(size for _, size in self.classes)
-        return len(candidates) + values * candidates.embeddings.shape[1]
+        return len(candidates) + values * int(candidates.embeddings.shape[1])
 
     def scores(self, candidates: Candidates) -> Scores:
         kernel = KernelScores(candidates.embeddings, width=self.width)

@@ -148,7 +148,7 @@ def test_the_noise_is_in_the_sums_with_the_planned_deviation(tmp_path: Path) -> 
     codes = rng.integers(0, 3, (30, 2))
     records, by = (
         Records(vectors, codes, codes[:, 0]),
-        KernelScorer(class_share=0.3, classes=((0, 3), (1, 3))),
+        ScoresAndClassSums(class_share=0.3, classes=((0, 3), (1, 3))),
     )
     public = Records.without_codes(vectors[:5])
     candidates = Candidates(public.embeddings, public.codes, public.labels)
