@@ -45,7 +45,7 @@ _MOST_AGREEMENT = 0.97
 _LEAST_KAPPA = 0.05
 _RAKING_ROUNDS = 20
 _BALANCING_ROUNDS = 30
-_MOST_OFFSET = float(np.log(20)) / 2
+_MOST_OFFSET = float(np.log(100)) / 2
 _MOST_WEIGHT = 4.0
 
 LabelSource = Literal["record", "keywords", "zero_shot", "donated", "request", "nothing"]
@@ -452,7 +452,8 @@ def in_proportion(
     The likeliest value of each text is the commonest one too often, so rare values would be missing
     in a training set. The log-probability of each value is raised or lowered by one number for all
     texts (Sinkhorn's iteration, with the temperature going to 0). The numbers of two values differ
-    by at most log(20): a value is never chosen for a text where another one is 20 times as likely.
+    by at most log(100): a value is never chosen for a text where another one is 100 times as
+    likely.
 
     >>> in_proportion(np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([5.0, 5.0])).tolist()
     [0, 1]
