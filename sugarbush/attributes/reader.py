@@ -224,6 +224,8 @@ class LabelReader:
                 likely[states] = (1 - _MOST_AGREEMENT) / likely.shape[1]
                 likely[states, requested_codes[states]] += _MOST_AGREEMENT
             counts = None if quality is None else self._counts(attribute)
+            if counts is not None:  # no example teaches the value `other`
+                counts = np.append(counts[:-1], 0.0)
             codes[:, column] = in_proportion(likely, counts)
             confidence[:, column] = likely[np.arange(n), codes[:, column]]
             if quality is None:  # a reader that finds nothing says `other`

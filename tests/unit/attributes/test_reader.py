@@ -260,6 +260,12 @@ def test_rare_values_are_as_frequent_as_the_counts_say() -> None:
     assert (labels[true == 1] == 1).mean() > 3 * (likeliest[true == 1] == 1).mean()
 
 
+def test_no_text_is_labelled_other_because_the_table_has_other_values() -> None:
+    counts = {"topic": np.array([100, 100, 100, 300])}
+    found = reader(counts=counts).read(letters([0, 1, 2] * 40), column([UNREAD] * 120))
+    assert set(found.codes[:, 0].tolist()) == {0, 1, 2}
+
+
 @given(seed=st.integers(0, 10**6), values=st.integers(2, 8), texts=st.integers(1, 60))
 def test_no_label_is_a_hundred_times_less_likely_than_another(
     seed: int, values: int, texts: int
