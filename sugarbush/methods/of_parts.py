@@ -213,6 +213,7 @@ class PartsMethod(OneStageMethod):
             length=public.length,
             donated=public.donated,
             seed=seed,
+            run_seed=self._seed(inputs),
         )
 
     def _seed(self, inputs: MethodInputs) -> int:

@@ -79,6 +79,7 @@ def test_a_prompt_asks_for_no_value_that_the_schema_does_not_name() -> None:
         length=FirstLength(),
         donated=None,
         seed=1,
+        run_seed=1,
     )
     assert [request.attributes for request in requests] == [
         (("topic", "lamp"), ("mood", "glad")),

@@ -72,6 +72,7 @@ def test_the_plan_counts_what_the_methods_ask_for(name: str) -> None:
         length=LENGTH,
         donated=None,
         seed=1,
+        run_seed=1,
     )
     population = first_population(targets, tuple(Answer(text="a b") for _ in requests))
     expected = [("initialise", len(requests))]
