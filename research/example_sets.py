@@ -22,53 +22,21 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+import sugarbush as sb
 from research.benchmark_dataset import Variant, datasets
 from sugarbush.evaluation.texts import distinct_n
-from sugarbush.evolution import initialisation
 from sugarbush.generators.answer_cache import Completion, call_key
-from sugarbush.generators.examples import choose_examples, example_sets
 from sugarbush.generators.huggingface import generator as local_generator
 from sugarbush.generators.huggingface.batch import write_batch
 from sugarbush.paths import Roots, atomic_file
-from sugarbush.randomness import public_rng
-
-
-@contextmanager
-def with_sets(count: int) -> Iterator[None]:
-    """Let first prompts have one of `count` example sets, or their own nearest examples (0)."""
-    with ExitStack() as patches:
-        patch = partial(mock.patch.object, initialisation)
-        if count:
-            patches.enter_context(patch("example_sets", partial(example_sets, count=count)))
-        else:
-            patches.enter_context(patch("nearest_sets", _every_set))
-            patches.enter_context(patch("example_sets", lambda codes, *, k, rng: _Near(codes, k)))
-        yield
-
-
-class _Near:
-    """In place of the array of sets: the targets choose their own examples."""
-
-    def __init__(self, codes: NDArray[Any], k: int) -> None:
-        self.codes, self.k = codes, k
-
-    def __getitem__(self, targets: NDArray[Any]) -> NDArray[np.int64]:
-        near = public_rng(1, "near")
-        return choose_examples(targets, self.codes, k=self.k, rng=near)
-
-
-def _every_set(targets: NDArray[Any], codes: Any, sets: Any, *, rng: Any) -> NDArray[Any]:
-    return targets
 
 
 class Counter:
@@ -129,7 +97,7 @@ def main() -> None:
     for seed in asked.seeds:
         for sets in asked.sets:
             counter = Counter()
-            with with_sets(sets), counter.counting():
+            with mock.patch.object(sb.HuggingFace, "example_sets", sets), counter.counting():
                 release = dataset.run(variant, epsilon=1.0, seed=seed)
             texts = release.lineage.final.texts
             values = {"distinct_2": distinct_n(texts, n=2), **dataset.measured(texts, seed=seed)}

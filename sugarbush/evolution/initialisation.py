@@ -17,7 +17,7 @@ from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.prompts import Prompts
 from sugarbush.evolution.settings import FirstLength, PromptContent
 from sugarbush.evolution.targets import Donated, Targets
-from sugarbush.generators.examples import example_sets, nearest_sets
+from sugarbush.generators.examples import choose_examples, draw_example_sets, nearest_sets
 from sugarbush.generators.interface import Answer, Attributes, RandomRequest, Request
 from sugarbush.randomness import public_rng, seed_of
 
@@ -31,10 +31,12 @@ def first_requests(
     donated: Donated | None,
     seed: int,
     run_seed: int,
+    example_sets: int = 0,
 ) -> tuple[RandomRequest, ...]:
     """Make one RANDOM_API request per target. `prompts.content` decides the content of the request.
 
-    A request has one of the few example sets that `run_seed` draws, so that the prompts of a run
+    Each request has the donated examples that are nearest to its target. With `example_sets`, it
+    has the nearest of this number of sets, which `run_seed` draws, so that the prompts of a run
     share their beginning. Raises ParamsError if the donated examples for the prompt are missing.
     """
     if prompts.shows_examples and (donated is None or not donated.texts):
@@ -46,11 +48,15 @@ def first_requests(
     attributes_of_examples: list[tuple[Attributes, ...]] = [()] * len(targets.labels)
     if prompts.shows_examples and donated is not None:
         shows_metadata = prompts.content is PromptContent.BOTH
-        # Without metadata, the examples do not depend on codes: all codes are equal.
+        # Without metadata, the examples do not depend on codes, because all codes are equal.
         codes = donated.codes if shows_metadata else np.zeros_like(donated.codes)
-        sets = example_sets(codes, k=prompts.examples, rng=public_rng(run_seed, "example sets"))
-        near = public_rng(seed, "near")
-        indices = sets[nearest_sets(targets.codes, codes, sets, rng=near)]
+        k, near = prompts.examples, public_rng(seed, "near")
+        if example_sets:
+            drawing = public_rng(run_seed, "example sets")
+            sets = draw_example_sets(codes, count=example_sets, k=k, rng=drawing)
+            indices = sets[nearest_sets(targets.codes, codes, sets, rng=near)]
+        else:
+            indices = choose_examples(targets.codes, codes, k=k, rng=near)
         example_texts = [tuple(donated.texts[i] for i in row) for row in indices]
         if shows_metadata:
             of_each = [_attributes(row, schema) for row in donated.codes]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
 
-EXAMPLE_SETS: Final = 16  # number of example sets of a run
+EXAMPLE_SETS: Final = 16  # number of example sets of a run with a language model
 
 _BLOCK = 1024  # number of targets per block; limits the memory of the comparison (block, m, d)
 
@@ -38,8 +38,8 @@ def choose_examples(
     return indices[0] if np.ndim(target) == 1 else indices
 
 
-def example_sets(
-    donated_codes: NDArray[np.integer[Any]], *, k: int, rng: Rng, count: int = EXAMPLE_SETS
+def draw_example_sets(
+    donated_codes: NDArray[np.integer[Any]], *, count: int, k: int, rng: Rng
 ) -> NDArray[np.int64]:
     """Return `count` sets of donated examples, as indices (count, min(k, m)).
 
@@ -51,7 +51,7 @@ def example_sets(
     """
     size = len(donated_codes)
     first = np.concatenate([rng.permutation(size) for _ in range(-(-count // size))])[:count]
-    # Half a step nearer than a text with equal codes, so the first text is in its set.
+    # A text is one step nearer to itself than a text with equal codes, so it is in its set.
     itself = np.arange(size) == first[:, None]
     keys = np.concatenate([d for _, d in _distances(donated_codes[first], donated_codes)])
     keys = keys + rng.random(keys.shape) - itself

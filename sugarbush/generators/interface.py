@@ -253,6 +253,9 @@ class GeneratorSettings(Section):
     follows_requests: ClassVar[bool] = True
     """Whether a text may have a value because a prompt requested it. A pool's texts are older than
     the requests, so a request tells nothing about a text beyond the text itself."""
+    example_sets: ClassVar[int] = 0
+    """The number of example sets that the prompts of a run share
+    (`sugarbush.generators.examples`); 0: each request has its own nearest examples."""
 
     @abstractmethod
     def open(self, context: GeneratorContext) -> Generator:

@@ -116,6 +116,7 @@ def requests_for(content: PromptContent, *, seed: int, run_seed: int = 1) -> lis
             donated=DONATED,
             seed=seed,
             run_seed=run_seed,
+            example_sets=EXAMPLE_SETS,
         )
     )
 
