@@ -135,7 +135,7 @@ def by_provider(local: LocalModel, params: HuggingFace, count: int) -> int:
         )
         for i, prompt in enumerate(prompts)
     ]
-    states = PrefixStates(local)
+    states = PrefixStates(local, most_tokens=params.batch_tokens)
     lengths, limits = [len(row.ids) for row in rows], [params.max_tokens] * count
     with mock.patch.object(batch_module, "SEPARATOR", "\0"):
         return sum(

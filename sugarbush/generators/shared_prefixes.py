@@ -54,8 +54,8 @@ def shared_prefixes(prompts: Sequence[Sequence[Any]]) -> list[SharedPrefix]:
     """
     order: Any = sorted(range(len(prompts)), key=lambda index: (prompts[index], index))
     open_runs: list[_Run] = []  # each shares more than the run before it
-    for place, index in enumerate(order):
-        common = _common(prompts[index], prompts[order[place + 1]]) if index != order[-1] else -1
+    for position, index in enumerate(order):
+        common = _common(prompts[index], prompts[order[position + 1]]) if index != order[-1] else -1
         part = _Run(length=len(prompts[index]), size=1, groups=[([index], 0)])
         while open_runs and open_runs[-1].length > common:
             open_runs[-1].add(part)

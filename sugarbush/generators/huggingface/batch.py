@@ -170,14 +170,14 @@ def pack(
     """
     rests = [length - prefix.length for length, prefix in zip(lengths, prefixes, strict=True)]
 
-    def place(index: int) -> tuple[int, ...]:
+    def sort_key(index: int) -> tuple[int, ...]:
         prefix = prefixes[index]
         group = prefix.leader if prefix.length else -1
         return (-prefix.length, group, -lengths[index], -limits[index], index)
 
     batches: list[list[int]] = []
     longest, limit, rest = 0, 0, 0
-    for index in sorted(range(len(lengths)), key=place):
+    for index in sorted(range(len(lengths)), key=sort_key):
         longest, limit = max(longest, lengths[index]), max(limit, limits[index])
         full = batches and (len(batches[-1]) + 1) * (longest + limit) > batch_tokens
         if not batches or full or rests[index] > 2 * rest:
@@ -298,13 +298,14 @@ def _side_by_side(states: Sequence[Any], counts: Sequence[int], *, size: int) ->
 class PrefixStates:
     """Keys and values of the prefixes that prompts share. Each is computed once, alone.
 
-    Only the prefixes of the last batch are kept, so prompts with equal prefixes must follow each
-    other. A model with another kind of layer state (sliding windows, recurrent layers) computes all
-    tokens of every prompt.
+    The prefixes of the last batch are kept, and earlier ones as far as all have at most
+    `most_tokens` tokens. So prompts with equal prefixes should follow each other. A model with
+    another kind of layer state (sliding windows, recurrent layers) computes all tokens of every
+    prompt.
     """
 
-    def __init__(self, local: LocalModel) -> None:
-        self._local = local
+    def __init__(self, local: LocalModel, *, most_tokens: int) -> None:
+        self._local, self._most_tokens = local, most_tokens
         layers = _empty_cache(local.model).layers
         self._can_share = bool(layers) and all(type(layer) is SpareRoomLayer for layer in layers)
         self._kept: dict[tuple[int, ...], list[Any]] = {}
@@ -323,11 +324,17 @@ class PrefixStates:
             return cache, [0] * len(rows)
         needed = [tuple(row.ids[: row.shared]) for row in rows]
         new = {prefix for prefix in needed if prefix and prefix not in self._kept}
-        self._kept = {
+        states_by_prefix = {
             prefix: self._kept.get(prefix) or self._computed(prefix)
             for prefix in dict.fromkeys(needed)
             if prefix
         }
+        free = self._most_tokens - sum(map(len, states_by_prefix))
+        for prefix, states in self._kept.items():  # the latest are first
+            if prefix not in states_by_prefix and len(prefix) <= free:
+                states_by_prefix[prefix] = states
+                free -= len(prefix)
+        self._kept = states_by_prefix
         width, any_states = max(len(row.ids) for row in rows), next(iter(self._kept.values()))
         for number, layer in enumerate(cache.layers):
             states = [self._kept.get(prefix, any_states)[number] for prefix in needed]

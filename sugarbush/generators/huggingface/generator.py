@@ -88,6 +88,7 @@ class HuggingFaceGenerator(Generator):
     ) -> None:
         self._params, self._seed, self._state, self._say = params, seed, state, say
         self._numbers = ReleasedNumbers() if numbers is None else numbers
+        self._prefixes: PrefixStates | None = None  # for all requests of this generator
 
     def with_released(self, **numbers: Released[Any]) -> HuggingFaceGenerator:
         """Return the generator with released vectors `steering`: layer to vector (hidden size,).
@@ -216,7 +217,8 @@ class HuggingFaceGenerator(Generator):
             prefixes=shared,
             batch_tokens=self._params.batch_tokens,
         )
-        prefixes = PrefixStates(local)
+        if self._prefixes is None:
+            self._prefixes = PrefixStates(local, most_tokens=self._params.batch_tokens)
         label = f"{what}, asked again" if attempt else what
         with progress(len(keys) - len(had), what=label, unit="answers") as advance:
             for batch in batches:
@@ -231,7 +233,7 @@ class HuggingFaceGenerator(Generator):
                     rows,
                     self._params,
                     steering=self._numbers.values.get("steering", {}),
-                    prefixes=prefixes,
+                    prefixes=self._prefixes,
                 )
                 fresh = dict(zip((keys[i] for i in missing), completions, strict=True))
                 cache.put_all(fresh)

@@ -97,7 +97,12 @@ def prompts_of(sets: int, rows: int) -> list[list[int]]:
 
 
 def written(
-    local: LocalModel, prompts: list[list[int]], *, share: bool, batch_tokens: int = 10_000
+    local: LocalModel,
+    prompts: list[list[int]],
+    *,
+    share: bool,
+    batch_tokens: int = 10_000,
+    states: PrefixStates | None = None,
 ) -> tuple[list[tuple[str | None, int]], int]:
     """Return the greedy completions in order, and the number of computed prompt tokens."""
     none = [SharedPrefix(length=0, leader=i) for i in range(len(prompts))]
@@ -107,7 +112,8 @@ def written(
         PromptRow(ids=prompt, uniforms=np.zeros(40), shared=prefix.length)
         for prompt, prefix in zip(prompts, prefixes, strict=True)
     ]
-    states, found, computed = PrefixStates(local), {}, 0
+    states = PrefixStates(local, most_tokens=0) if states is None else states
+    found, computed = {}, 0
     lengths, limits = [len(prompt) for prompt in prompts], [40] * len(prompts)
     for batch in pack(lengths, limits, prefixes=prefixes, batch_tokens=batch_tokens):
         answers = write_batch(local, [rows[i] for i in batch], PARAMS, steering={}, prefixes=states)
@@ -133,17 +139,24 @@ def test_shared_beginnings_leave_greedy_answers_equal(
     assert fewer < 0.5 * every
 
 
-def test_a_prefix_is_computed_once_for_all_its_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    local, computed = local_model(llama), []
-    inner = PrefixStates._computed
+@pytest.mark.parametrize(("most_tokens", "times"), [(0, 6), (111, 3)])
+def test_a_prefix_is_computed_once_while_it_is_kept(
+    most_tokens: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three prefixes have 30, 37 and 44 tokens, so 111 tokens are enough to keep all."""
+    local, computed, inner = local_model(llama), [], PrefixStates._computed
 
     def counted(self: PrefixStates, prefix: tuple[int, ...]) -> list[Any]:
         computed.append(prefix)
         return inner(self, prefix)
 
     monkeypatch.setattr(PrefixStates, "_computed", counted)
-    written(local, prompts_of(3, 30), share=True, batch_tokens=400)
-    assert len(computed) == len(set(computed)) == 3
+    prompts, states = prompts_of(3, 30), PrefixStates(local, most_tokens=most_tokens)
+    first, _ = written(local, prompts, share=True, batch_tokens=400, states=states)
+    assert len(computed) == 3
+    again, _ = written(local, prompts, share=True, batch_tokens=400, states=states)
+    assert again == first
+    assert len(computed) == times
 
 
 def test_prompts_with_equal_prefixes_are_neighbours_in_batches() -> None:
