@@ -113,10 +113,11 @@ def _line(batch: PlannedCalls, endpoint: EndpointSettings | None) -> Line:
     line = Line(stage=batch.stage, what=batch.what, calls=batch.calls)
     if endpoint is None:
         return line
-    limits = {"context_tokens": endpoint.context_tokens, "max_tokens": endpoint.max_tokens}
-    prompt = render(batch.request, **limits)
     # Prompts of a batch differ from the first attribute on, or from the length on.
-    other = render(replace(batch.request, attributes=(), words=None), **limits)
+    prompt, other = (
+        render(request, context_tokens=endpoint.context_tokens, max_tokens=endpoint.max_tokens)
+        for request in (batch.request, replace(batch.request, attributes=(), words=None))
+    )
     common = likely_prompt_tokens(prompt[: shared_prefixes([prompt, other])[0].length])
     words = batch.request.words
     likely = endpoint.max_tokens if words is None else round(words * _TOKENS_PER_WORD)

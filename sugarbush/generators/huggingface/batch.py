@@ -262,7 +262,7 @@ class SpareRoomLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self.keys, self.values = keys[..., :size, :], values[..., :size, :]
         return self.keys, self.values
 
-    def fill(self, states: Sequence[DynamicLayer], counts: Sequence[int], *, tokens: int) -> None:
+    def fill(self, states: Sequence[Any], counts: Sequence[int], *, tokens: int) -> None:
         """Begin row i with the first `counts[i]` states of `states[i]` (1, h, t, d), padded on the
         left, with room for `tokens` tokens in all."""
         self.lazy_initialization(states[0].keys, states[0].values)
@@ -288,7 +288,8 @@ def _with_room(old: Tensor | None, new: Tensor, size: int) -> Tensor:
 
 def _side_by_side(states: Sequence[Any], counts: Sequence[int], *, size: int) -> Tensor:
     _, heads, _, depth = states[0].shape
-    room, width = states[0].new_empty(len(states), heads, size, depth), max(counts)
+    room: Tensor = states[0].new_empty(len(states), heads, size, depth)
+    width = max(counts)
     for row, (state, count) in enumerate(zip(states, counts, strict=True)):
         room[row, :, : width - count] = 0  # masked, but a product with NaN would be NaN
         room[row, :, width - count : width] = state[0, :, :count]
@@ -317,7 +318,7 @@ class PrefixStates:
         The cache has the first tokens of all prompts, without the last t tokens of each, where t is
         the length of the longest rest after a prefix. So no row has padding inside its prompt.
         """
-        cache = _empty_cache(self._local.model)
+        cache: Any = _empty_cache(self._local.model)
         rest = max(len(row.ids) - row.shared for row in rows)
         counts = [max(len(row.ids) - rest, 0) for row in rows]
         if not self._can_share or not any(row.shared for row in rows):

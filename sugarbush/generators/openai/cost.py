@@ -372,8 +372,8 @@ def _parse(line: bytes) -> Paid | None:
     try:
         paid = Paid(**json.loads(line))
         words = [paid.stage, paid.what]
-        counts = [paid.prompt_tokens, paid.completion_tokens, paid.cached_prompt_tokens]
-        counts = [*counts, paid.cost or 0]
+        tokens = (paid.prompt_tokens, paid.completion_tokens, paid.cached_prompt_tokens)
+        counts = (*tokens, paid.cost or 0)
         sound = all(isinstance(w, str) for w in words) and all(0 <= n < math.inf for n in counts)
     except (ValueError, TypeError, RecursionError):
         return None
