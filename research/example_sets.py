@@ -50,7 +50,7 @@ class Counter:
     def counting(self) -> Iterator[None]:
         def key(**parts: Any) -> str:
             self.prompts[parts["attempt"]] += 1
-            self.beginnings.add(tuple(parts["prompt"][: len(parts["prompt"]) // 2]))
+            self.beginnings.add(tuple(parts["prompt"][:64]))
             return call_key(**parts)
 
         def written(*arguments: Any, **named: Any) -> list[Completion]:

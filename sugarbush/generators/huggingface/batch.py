@@ -36,6 +36,7 @@ from sugarbush.generators.prompts import SEPARATOR
 from sugarbush.generators.shared_prefixes import SharedPrefix
 
 _TAIL_TOKENS = 6  # the separator has at most five tokens, so the last six are searched for it
+_SPARE_TOKENS = 32  # keys and values are copied once per this number of new tokens
 _SEGMENT_TOKENS = 32  # after each segment of this many tokens, finished rows leave the batch
 _LIKELIEST = 512  # all tokens of a row are sorted only if its nucleus has more tokens than this
 
@@ -149,7 +150,8 @@ def _added_tokens(
         for index, tokens in zip(batch.indices.tolist(), ids[:, width:].tolist(), strict=True):
             added[index] = tokens
         going_on = (~ended).nonzero()[:, 0]
-        cache.batch_select_indices(going_on)
+        if len(going_on) < len(ended):
+            cache.batch_select_indices(going_on)
         batch = batch.take(going_on, ids=ids)
     return added
 
@@ -166,7 +168,7 @@ def pack(
     Prompts with the same prefix follow each other, and other prompts come by length. A batch of n
     rows needs n times (longest prompt + largest limit) tokens, at most `batch_tokens`. A prompt
     that needs more tokens is a batch of its own. In a batch, all rows compute as many tokens as the
-    row with the longest rest. So a rest of more than twice the first one begins a batch.
+    row with the longest rest. So a much longer rest than the first one begins a batch.
     """
     rests = [length - prefix.length for length, prefix in zip(lengths, prefixes, strict=True)]
 
@@ -180,7 +182,7 @@ def pack(
     for index in sorted(range(len(lengths)), key=sort_key):
         longest, limit = max(longest, lengths[index]), max(limit, limits[index])
         full = batches and (len(batches[-1]) + 1) * (longest + limit) > batch_tokens
-        if not batches or full or rests[index] > 2 * rest:
+        if not batches or full or rests[index] > 2 * rest + _SPARE_TOKENS:
             batches.append([])
             longest, limit, rest = lengths[index], limits[index], rests[index]
         batches[-1].append(index)
@@ -236,7 +238,7 @@ def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
 
 
 class SpareRoomLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Keys and values of one layer, with spare room for the tokens of a segment.
+    """Keys and values of one layer, with spare room for new tokens.
 
     DynamicLayer copies all keys and values at each new token.
     """
@@ -279,8 +281,8 @@ class SpareRoomLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 
 def _with_room(old: Tensor | None, new: Tensor, size: int) -> Tensor:
-    """Return a tensor with room for `size` tokens and one more segment, which begins with `old`."""
-    room = new.new_empty(*new.shape[:-2], size + _SEGMENT_TOKENS, new.shape[-1])
+    """Return a tensor with room for `size` tokens and spare tokens, which begins with `old`."""
+    room = new.new_empty(*new.shape[:-2], size + _SPARE_TOKENS, new.shape[-1])
     if old is not None and old.numel():
         room[..., : old.shape[-2], :] = old
     return room
@@ -339,7 +341,7 @@ class PrefixStates:
         width, any_states = max(len(row.ids) for row in rows), next(iter(self._kept.values()))
         for number, layer in enumerate(cache.layers):
             states = [self._kept.get(prefix, any_states)[number] for prefix in needed]
-            layer.fill(states, counts, tokens=width + _SEGMENT_TOKENS)
+            layer.fill(states, counts, tokens=width + _SPARE_TOKENS)
         reused = []
         for prefix, count in zip(needed, counts, strict=True):
             reused.append(0 if prefix in new else count)

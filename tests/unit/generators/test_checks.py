@@ -246,7 +246,7 @@ def test_json_is_right_where_the_examples_are_json() -> None:
 
 
 def test_an_answer_that_repeats_the_instructions_is_told() -> None:
-    copied = instructions(ASK).split("\n\n")[-1]
+    copied = next(p for p in instructions(ASK).split("\n\n") if p.startswith("Answer with"))
     assert problem_of(f"{GOOD} {copied}") is Problem.COPIED_PROMPT
     assert problem_of(instructions(VARY), VARY) is Problem.COPIED_PROMPT
 
