@@ -7,13 +7,11 @@ With S sets, every prompt of a run has one of S sets of donated examples
 (`sugarbush.generators.examples`). With 0, each prompt has its own nearest examples. A run is
 `mosaic` at epsilon 1. For each run, the file reports/internal/example_sets/<set>.csv has one row:
 
-prompts           first prompts, without second attempts
-valid             share of first answers that are usable
-cpu_s             CPU time of the model, with second attempts
-prompt_tokens     all tokens of the prompts, with second attempts
+texts, usable     usable answers, and their share, after second attempts
+cpu_s             CPU time of the generator, with second attempts
+prompt_tokens     all tokens of the prompts
 computed_tokens   prompt tokens that the model computed
 answer_tokens     tokens of the answers
-groups            different beginnings of prompts
 distinct_2, mauve, mauve_tfidf, mean_jsd     of the release (`BenchmarkDataset.measured`)
 """
 
@@ -21,9 +19,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -31,51 +29,59 @@ from unittest import mock
 import pandas as pd
 
 import sugarbush as sb
-from research.benchmark_dataset import Variant, datasets
-from sugarbush.evaluation.texts import distinct_n
-from sugarbush.generators.answer_cache import Completion, call_key
-from sugarbush.generators.huggingface import generator as local_generator
-from sugarbush.generators.huggingface.batch import write_batch
+from research.benchmark_dataset import BenchmarkDataset, Variant, datasets
+from sugarbush.extend import Answer, Request
 from sugarbush.paths import Roots, atomic_file
 
 
-class Counter:
-    """Counts what a local model computes while `counting`."""
+class Measured:
+    """Another generator, with the CPU time of its answers and all answers that it computed."""
 
-    def __init__(self) -> None:
-        self.prompts, self.cpu_s, self.beginnings = [0, 0], 0.0, set[tuple[int, ...]]()
-        self.tokens = dict.fromkeys(("prompt_tokens", "computed_tokens", "answer_tokens"), 0)
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.cpu_s, self.answers = inner, 0.0, list[Answer]()
 
-    @contextmanager
-    def counting(self) -> Iterator[None]:
-        def key(**parts: Any) -> str:
-            self.prompts[parts["attempt"]] += 1
-            self.beginnings.add(tuple(parts["prompt"][:64]))
-            return call_key(**parts)
+    def generate(
+        self, requests: sb.Released[tuple[Request, ...]], *, what: str = "answers"
+    ) -> sb.Released[tuple[Answer, ...]]:
+        begun = time.process_time()
+        answers: sb.Released[tuple[Answer, ...]] = self.inner.generate(requests, what=what)
+        self.cpu_s += time.process_time() - begun
+        self.answers += answers.value
+        return answers
 
-        def written(*arguments: Any, **named: Any) -> list[Completion]:
-            begun = time.process_time()
-            answers = write_batch(*arguments, **named)
-            self.cpu_s += time.process_time() - begun
-            for each in answers:
-                self.tokens["prompt_tokens"] += each.prompt_tokens
-                self.tokens["computed_tokens"] += each.prompt_tokens - each.cached_prompt_tokens
-                self.tokens["answer_tokens"] += each.completion_tokens
-            return answers
 
-        patch = partial(mock.patch.object, local_generator)
-        with patch("call_key", key), patch("write_batch", written):
-            yield
+def row_of(generators: Sequence[Measured]) -> dict[str, float]:
+    answers = [answer for each in generators for answer in each.answers]
+    prompts = sum(answer.prompt_tokens for answer in answers)
+    return {
+        "texts": sum(answer.text is not None for answer in answers),
+        "usable": sum(answer.text is not None for answer in answers) / len(answers),
+        "cpu_s": sum(each.cpu_s for each in generators),
+        "prompt_tokens": prompts,
+        "computed_tokens": prompts - sum(answer.cached_prompt_tokens for answer in answers),
+        "answer_tokens": sum(answer.completion_tokens for answer in answers),
+    }
 
-    def row(self) -> Mapping[str, float]:
-        first, again = self.prompts
-        return {
-            "prompts": first,
-            "valid": 1 - again / first,
-            "cpu_s": self.cpu_s,
-            **self.tokens,
-            "groups": len(self.beginnings),
-        }
+
+def distinct_2(texts: Sequence[str]) -> float:
+    pairs = [pair for text in texts for pair in pairwise(text.lower().split())]
+    return len(set(pairs)) / max(len(pairs), 1)
+
+
+def run(
+    dataset: BenchmarkDataset, variant: Variant, *, sets: int, seed: int
+) -> tuple[sb.Release, list[Measured]]:
+    """Run a method at epsilon 1 with `sets` example sets. Also return its generators."""
+    generators: list[Measured] = []
+    inner = sb.HuggingFace.open
+
+    def measured(settings: Any, context: Any) -> Measured:
+        generators.append(Measured(inner(settings, context)))
+        return generators[-1]
+
+    patch = partial(mock.patch.object, sb.HuggingFace)
+    with patch("example_sets", sets), patch("open", measured):
+        return dataset.run(variant, epsilon=1.0, seed=seed), generators
 
 
 def main() -> None:
@@ -91,17 +97,17 @@ def main() -> None:
     asked = parser.parse_args()
     (dataset,) = datasets(asked.sweep, sets=[asked.name], records=asked.records, texts=asked.texts)
     file = Roots(Path()).internal / "example_sets" / f"{asked.name}.csv"
-    rows = pd.read_csv(file).to_dict("records") if file.exists() else []
+    rows: list[dict[Any, Any]] = []
+    if file.exists():
+        rows = pd.read_csv(file).to_dict("records")
     model = {"generator": {"huggingface": {"model": asked.model}}}
     variant = Variant(method="mosaic", evolution={"candidates": asked.candidates}, settings=model)
     for seed in asked.seeds:
         for sets in asked.sets:
-            counter = Counter()
-            with mock.patch.object(sb.HuggingFace, "example_sets", sets), counter.counting():
-                release = dataset.run(variant, epsilon=1.0, seed=seed)
+            release, generators = run(dataset, variant, sets=sets, seed=seed)
             texts = release.lineage.final.texts
-            values = {"distinct_2": distinct_n(texts, n=2), **dataset.measured(texts, seed=seed)}
-            rows.append({"sets": sets, "seed": seed, **counter.row(), **values})
+            values = {"distinct_2": distinct_2(texts), **dataset.measured(texts, seed=seed)}
+            rows.append({"sets": sets, "seed": seed, **row_of(generators), **values})
             print(rows[-1], flush=True)
             with atomic_file(file) as path:
                 pd.DataFrame(rows).to_csv(path, index=False)
