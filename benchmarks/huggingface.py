@@ -31,12 +31,19 @@ from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from sugarbush.generators.huggingface import batch as batch_module
-from sugarbush.generators.huggingface.batch import PromptRow, pack, pad_left, write_batch
+from sugarbush.generators.huggingface.batch import (
+    PrefixStates,
+    PromptRow,
+    pack,
+    pad_left,
+    write_batch,
+)
 from sugarbush.generators.huggingface.model import LocalModel, load_model
 from sugarbush.generators.huggingface.model_settings import TOP_P
 from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.prompts import continuation
+from sugarbush.generators.shared_prefixes import shared_prefixes
 from sugarbush.randomness import public_rng
 from tests.integration.llm.tiny_gpt2 import make_tokenizer, sentences
 
@@ -101,7 +108,9 @@ def in_batches(
         sampling = {"top_k": 0, "temperature": params.temperature, "top_p": TOP_P}
     else:
         lengths, limits = [len(prompt) for prompt in prompts], [params.max_tokens] * count
-        batches, sampling = pack(lengths, limits, batch_tokens=params.batch_tokens), {}
+        prefixes = shared_prefixes(prompts)
+        batches = pack(lengths, limits, prefixes=prefixes, batch_tokens=params.batch_tokens)
+        sampling = {}
     tokens = 0
     for batch in batches:
         ids, mask = pad_left([prompts[i] for i in batch], pad_id=local.pad_id)
@@ -118,16 +127,23 @@ def in_batches(
 def by_provider(local: LocalModel, params: HuggingFace, count: int) -> int:
     """Write the generator's batches. An answer ends early only at a separator, and no text
     contains the separator that is set here."""
+    prompts = encoded(local, params, count)
+    shared = shared_prefixes(prompts)
     rows = [
-        PromptRow(ids=prompt, uniforms=public_rng(i).random(params.max_tokens))
-        for i, prompt in enumerate(encoded(local, params, count))
+        PromptRow(
+            ids=prompt, uniforms=public_rng(i).random(params.max_tokens), shared=shared[i].length
+        )
+        for i, prompt in enumerate(prompts)
     ]
+    states = PrefixStates(local, most_tokens=params.batch_tokens)
     lengths, limits = [len(row.ids) for row in rows], [params.max_tokens] * count
     with mock.patch.object(batch_module, "SEPARATOR", "\0"):
         return sum(
             answer.completion_tokens
-            for batch in pack(lengths, limits, batch_tokens=params.batch_tokens)
-            for answer in write_batch(local, [rows[i] for i in batch], params, steering={})
+            for batch in pack(lengths, limits, prefixes=shared, batch_tokens=params.batch_tokens)
+            for answer in write_batch(
+                local, [rows[i] for i in batch], params, steering={}, prefixes=states
+            )
         )
 
 

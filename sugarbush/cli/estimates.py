@@ -78,6 +78,11 @@ def _print(forecast: Estimate, endpoint: EndpointSettings | None, console: Conso
             f"Cost: about {forecast.cost:.2f}, at most {forecast.most_cost:.2f}, at the prices of "
             f"{date}"
         )
+        if endpoint.prices[endpoint.model].cached is not None:
+            share = sum(line.cached_prompt_tokens for line in forecast.lines) / max(
+                sum(line.prompt_tokens for line in forecast.lines), 1
+            )
+            console.print(f"Of the prompt tokens, {share:.0%} can come from a prefix cache.")
     console.print(f"Time: at least {forecast.minutes:.1f} minutes by the rate limits")
     for cap in _caps_in_the_way(forecast, endpoint):
         console.print(f"{endpoint.setting}.{cap} is less than a run needs. Raise it")
@@ -96,8 +101,9 @@ def _print_paid(project: Project, console: Console) -> None:
     paid = read_journal(journal_path(project.state, project.settings.privacy.dataset))
     for spent in spending_by_batch(paid):
         tokens = spent.prompt_tokens + spent.completion_tokens
+        cached = f" ({spent.cached_prompt_tokens:,} cached)" if spent.cached_prompt_tokens else ""
         cost = "no price" if spent.unpriced == spent.calls else f"cost {spent.cost:.4g}"
         console.print(
-            f"Paid so far: {spent.stage} {spent.what}, {spent.calls:,} calls, {tokens:,} tokens, "
-            f"{cost}"
+            f"Paid so far: {spent.stage} {spent.what}, {spent.calls:,} calls, {tokens:,} tokens"
+            f"{cached}, {cost}"
         )

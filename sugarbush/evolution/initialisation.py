@@ -17,7 +17,7 @@ from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.prompts import Prompts
 from sugarbush.evolution.settings import FirstLength, PromptContent
 from sugarbush.evolution.targets import Donated, Targets
-from sugarbush.generators.examples import choose_examples
+from sugarbush.generators.examples import choose_examples, draw_example_sets, nearest_sets
 from sugarbush.generators.interface import Answer, Attributes, RandomRequest, Request
 from sugarbush.randomness import public_rng, seed_of
 
@@ -30,10 +30,14 @@ def first_requests(
     length: FirstLength,
     donated: Donated | None,
     seed: int,
+    run_seed: int,
+    example_sets: int = 0,
 ) -> tuple[RandomRequest, ...]:
     """Make one RANDOM_API request per target. `prompts.content` decides the content of the request.
 
-    Raises ParamsError if the donated examples for the prompt are missing.
+    Each request has the donated examples that are nearest to its target. With `example_sets`, it
+    has the nearest of this number of sets, which `run_seed` draws, so that the prompts of a run
+    share their beginning. Raises ParamsError if the donated examples for the prompt are missing.
     """
     if prompts.shows_examples and (donated is None or not donated.texts):
         raise ParamsError(
@@ -43,14 +47,20 @@ def first_requests(
     example_texts: list[tuple[str, ...]] = [()] * len(targets.labels)
     attributes_of_examples: list[tuple[Attributes, ...]] = [()] * len(targets.labels)
     if prompts.shows_examples and donated is not None:
-        if prompts.content is PromptContent.BOTH:
-            near = public_rng(seed, "near")
-            indices = choose_examples(targets.codes, donated.codes, k=prompts.examples, rng=near)
+        shows_metadata = prompts.content is PromptContent.BOTH
+        # Without metadata, the examples do not depend on codes, because all codes are equal.
+        codes = donated.codes if shows_metadata else np.zeros_like(donated.codes)
+        k, near = prompts.examples, public_rng(seed, "near")
+        if example_sets:
+            drawing = public_rng(run_seed, "example sets")
+            sets = draw_example_sets(codes, count=example_sets, k=k, rng=drawing)
+            indices = sets[nearest_sets(targets.codes, codes, sets, rng=near)]
+        else:
+            indices = choose_examples(targets.codes, codes, k=k, rng=near)
+        example_texts = [tuple(donated.texts[i] for i in row) for row in indices]
+        if shows_metadata:
             of_each = [_attributes(row, schema) for row in donated.codes]
             attributes_of_examples = [tuple(of_each[i] for i in row) for row in indices]
-        else:
-            indices = _any_examples(len(targets.labels), len(donated.texts), prompts.examples, seed)
-        example_texts = [tuple(donated.texts[i] for i in row) for row in indices]
     return tuple(
         RandomRequest(
             subject=schema.subject,
@@ -140,9 +150,3 @@ def _words(number: int, row: NDArray[np.int64], schema: Schema, length: FirstLen
     attribute = schema.attribute(length.attribute)
     code = row[schema.names.index(length.attribute)]
     return length.of(number, attribute.domain[code] if code != NO_CODE else attribute.other)
-
-
-def _any_examples(count: int, available: int, requested: int, seed: int) -> NDArray[np.int64]:
-    rng = public_rng(seed, "examples")
-    k = min(requested, available)
-    return np.stack([rng.choice(available, size=k, replace=False) for _ in range(count)])

@@ -86,7 +86,8 @@ class PublicInputs:
 
     `label` is the attribute that votes by label use. `again` is the share of first requests for
     contradicted values. `generator` and `embedding` are the settings that change an answer or an
-    embedding, for cache keys. `pretrained` is a folder of small public models.
+    embedding, for cache keys. `example_sets` is the number of example sets that the prompts of the
+    generator share, or 0. `pretrained` is a folder of small public models.
     """
 
     schema: Schema
@@ -99,6 +100,7 @@ class PublicInputs:
     release: ReleaseSettings
     privacy: PrivacySettings
     generator: Mapping[str, Any]
+    example_sets: int
     embedding: Mapping[str, Any]
     pretrained: Path
     text_column: str

@@ -34,13 +34,17 @@ _UNLIMITED = 2**62
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """A model's answer as the model wrote it."""
+    """A model's answer as the model wrote it.
+
+    `cached_prompt_tokens` are those of `prompt_tokens` that were computed for an earlier prompt.
+    """
 
     text: str | None
     finish_reason: str | None
     refused: bool
     prompt_tokens: int
     completion_tokens: int
+    cached_prompt_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

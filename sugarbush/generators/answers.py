@@ -107,4 +107,5 @@ def _answer(
         prompt_tokens=before.prompt_tokens + completion.prompt_tokens * paid,
         completion_tokens=before.completion_tokens + completion.completion_tokens * paid,
         cached=before.cached and not paid,
+        cached_prompt_tokens=before.cached_prompt_tokens + completion.cached_prompt_tokens * paid,
     )

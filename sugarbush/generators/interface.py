@@ -106,7 +106,8 @@ class VariationRequest(Request):
 class Answer:
     """The text or the problem of one request. `text` is None exactly if `problem` is set.
 
-    If the generator counts no tokens, the numbers of tokens are 0.
+    `cached_prompt_tokens` are those of `prompt_tokens` that an earlier prompt had, too, and that
+    were not computed again. If the generator counts no tokens, the numbers of tokens are 0.
     """
 
     text: str | None
@@ -114,16 +115,22 @@ class Answer:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached: bool = False
+    cached_prompt_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """The cost of a batch of answers, in calls and tokens."""
+    """The cost of a batch of answers, in calls and tokens.
+
+    `cached_calls` need no call, because their answers are stored. `cached_prompt_tokens` are those
+    of `prompt_tokens` that an earlier prompt had, too.
+    """
 
     calls: int = 0
     cached_calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_prompt_tokens: int = 0
     problems: dict[str, int] = field(default_factory=dict)
 
 
@@ -135,6 +142,7 @@ def usage_of(answers: Sequence[Answer]) -> Usage:
         cached_calls=sum(a.cached for a in answers),
         prompt_tokens=sum(a.prompt_tokens for a in answers if not a.cached),
         completion_tokens=sum(a.completion_tokens for a in answers if not a.cached),
+        cached_prompt_tokens=sum(a.cached_prompt_tokens for a in answers if not a.cached),
         problems=dict(problems),
     )
 
@@ -245,6 +253,9 @@ class GeneratorSettings(Section):
     follows_requests: ClassVar[bool] = True
     """Whether a text may have a value because a prompt requested it. A pool's texts are older than
     the requests, so a request tells nothing about a text beyond the text itself."""
+    example_sets: ClassVar[int] = 0
+    """The number of example sets that the prompts of a run share
+    (`sugarbush.generators.examples`); 0: each request has its own nearest examples."""
 
     @abstractmethod
     def open(self, context: GeneratorContext) -> Generator:

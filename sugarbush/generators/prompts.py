@@ -4,6 +4,10 @@
 chat formats have no system role. `continuation` is for models that only continue a text (GPT-2).
 The result is an unfinished list of texts, which the model continues.
 
+What the prompts of a run have in common comes first: the task, the form and the examples. What
+belongs to one text comes last: its attributes, its length and, for a variation, its parent. So a
+local model and the prefix cache of an endpoint read the common part once.
+
 Every word of a prompt comes from this file, the schema or the request. So a prompt contains only
 released or public text.
 """
@@ -18,7 +22,7 @@ from dataclasses import replace
 from sugarbush.data.shapes.interface import Shape, ShapeError, Span
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.interface import Attributes, Request, VariationRequest
-from sugarbush.languages import ENGLISH, UNSPACED, language_name
+from sugarbush.languages import ENGLISH, UNSPACED, count_words, language_name
 from sugarbush.randomness import public_rng
 
 CountTokens = Callable[[str], int]
@@ -111,41 +115,39 @@ def with_blanks(
 
 
 def _instruction(request: Request) -> str:
+    task, parent = f"Write one new text for a collection of {request.subject}.", list[str]()
     if isinstance(request, VariationRequest):
-        opening = _parent(request)
-    else:
-        opening = [f"Write one new text for a collection of {request.subject}."]
-    paragraphs = [
-        *opening, *_style(request), *_form(request), *_attributes(request), *_examples(request),
-    ]  # fmt: skip
+        task, text = _task_and_parent(request)
+        parent = [f"The text:\n{text}"]
     alone = TEXT_ALONE if request.shape is None else _SHAPE_ALONE
-    return "\n\n".join([*paragraphs, " ".join([*_manner(request), alone])])
+    common = [task, *_style(request), *_form(request), *_examples(request), alone]
+    return "\n\n".join([*common, *_attributes(request), *_manner(request), *parent])
 
 
-def _parent(request: VariationRequest) -> list[str]:
-    """Return a fill-in-the-blank task (Xie et al. 2024, VARIATION_API), or a rephrasing task."""
+def _task_and_parent(request: VariationRequest) -> tuple[str, str]:
+    """Return a fill-in-the-blank task (Xie et al. 2024, VARIATION_API), or a rephrasing task, and
+    the parent as the prompt shows it."""
     spans = None if request.shape is None else _spans(request.shape, request.parent)
+    opening = f"This message ends with a text from a collection of {request.subject}."
     if request.mask_share < _REPHRASE_BELOW or (request.shape is not None and spans is None):
-        return [
-            f"This is a text from a collection of {request.subject}:",
-            request.parent,
-            "Write it anew in its language: keep what it is about, change how it is said.",
-        ]
-    return [
-        f"This is a text from a collection of {request.subject}. Some of its words are blank, each "
-        f'marked by "{BLANK}":',
-        with_blanks(request.parent, share=request.mask_share, sample=request.sample, spans=spans),
-        "Write the text in full and in its language. Put words of your own choice for the blanks, "
-        "more or fewer than there are, and change the others where the text reads better for it. "
-        "Leave no blank.",
-    ]
+        anew = "Write it anew in its language: keep what it is about, change how it is said."
+        return f"{opening} {anew}", request.parent
+    blanks = (
+        f'Some of its words are blank, each marked by "{BLANK}". Write the text in full and in its '
+        "language. Put words of your own choice for the blanks, more or fewer than there are, and "
+        "change the others where the text reads better for it. Leave no blank."
+    )
+    masked = with_blanks(
+        request.parent, share=request.mask_share, sample=request.sample, spans=spans
+    )
+    return f"{opening} {blanks}", masked
 
 
 def _attributes(request: Request) -> list[str]:
     if not request.attributes:
         return []
     lines = [f"- {name.replace('_', ' ')}: {value}" for name, value in request.attributes]
-    return ["It is to fit this description:\n" + "\n".join(lines)]
+    return ["The new text is to fit this description:\n" + "\n".join(lines)]
 
 
 def _style(request: Request) -> list[str]:
@@ -183,14 +185,15 @@ def _manner(request: Request) -> list[str]:
         sentences.append(f"Write in a {request.tone} tone.")
     if request.words is not None:
         sentences.append(f"Write about {request.words} words.")
-    return sentences
+    return [" ".join(sentences)] if sentences else []
 
 
 def _list(request: Request) -> str:
     """Return a heading, the texts of the request, and the separator before the next text.
 
-    If the attributes of examples are known and a requested value has letters, each text has a line
-    with its attributes. Then the prompt ends with the line of the requested attributes.
+    With examples, each text has a line with its length and, if the attributes of examples are
+    known and a requested value has letters, with its attributes. The prompt ends with this line of
+    the requested text.
     """
     heading = request.subject[:1].upper() + request.subject[1:]
     # Code numbers alone do not help a model: with code numbers, it ended fewer texts.
@@ -200,24 +203,28 @@ def _list(request: Request) -> str:
         heading += f" ({_described(request.attributes)})"
     if request.language != ENGLISH:
         heading += f", in {language_name(request.language)}"
-    if request.words is not None:
+    if request.words is not None and not request.examples:
         heading += f", about {request.words} words each"
     if request.style:
         heading += f". {request.style.removesuffix('.')}"
     if request.shape is not None:
         heading += f". {request.shape.instruction.removesuffix('.')}"
-    texts = list(request.examples)
-    if labelled:
-        labels = zip(request.example_attributes, request.examples, strict=True)
-        texts = [_label(attributes) + text for attributes, text in labels]
+    known = request.example_attributes if labelled else [()] * len(request.examples)
+    words = request.words if request.examples else None
+    texts = [
+        _label(attributes, None if words is None else count_words(text)) + text
+        for attributes, text in zip(known, request.examples, strict=True)
+    ]
     if isinstance(request, VariationRequest):
         texts.append(request.parent)
-    ending = _label(request.attributes) if labelled else ""
+    ending = _label(request.attributes if labelled else (), words)
     return f"\n{SEPARATOR}\n".join([heading + ":", *texts, ending])
 
 
-def _label(attributes: Attributes) -> str:
-    return f"[{_described(attributes)}]\n" if attributes else ""
+def _label(attributes: Attributes, words: int | None) -> str:
+    length = () if words is None else (f"{words} words",)
+    line = "; ".join([*([_described(attributes)] if attributes else ()), *length])
+    return f"[{line}]\n" if line else ""
 
 
 def _described(attributes: Attributes) -> str:

@@ -213,6 +213,8 @@ class PartsMethod(OneStageMethod):
             length=public.length,
             donated=public.donated,
             seed=seed,
+            example_sets=public.example_sets,
+            run_seed=self._seed(inputs),
         )
 
     def _seed(self, inputs: MethodInputs) -> int:

@@ -520,6 +520,7 @@ class Project:
             release=settings.release,
             privacy=settings.privacy,
             generator=settings.generator.identity(),
+            example_sets=settings.generator.chosen.example_sets,
             embedding=settings.embedding.output_settings(),
             pretrained=self.pretrained,
             text_column=settings.prepare.text_column,

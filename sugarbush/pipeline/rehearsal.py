@@ -23,7 +23,7 @@ from sugarbush.data.reading import digest_of_files
 from sugarbush.errors import ParamsError, PoorRehearsalError, PrivacyError
 from sugarbush.evolution.inputs import MetadataRelease
 from sugarbush.evolution.targets import Donated
-from sugarbush.generators.interface import GeneratorSettings, Problem, usage_of
+from sugarbush.generators.interface import GeneratorSettings, Problem, Usage, usage_of
 from sugarbush.generators.prices import cost_of
 from sugarbush.methods.interface import MethodInputs, PrivateInputs, Tools
 from sugarbush.methods.of_parts import PartsMethod
@@ -293,9 +293,7 @@ def _rehearsed(
             project,
             public.texts,
             seconds_per_call=elapsed_s / usage.calls if usage.calls else None,
-            tokens=(usage.prompt_tokens / usage.calls, usage.completion_tokens / usage.calls)
-            if usage.calls and usage.completion_tokens
-            else None,
+            usage=usage,
         ),
         sent=usage.calls if settings.generator.chosen.endpoint is not None else 0,
         changes=generator.differences(settings.generator.chosen),
@@ -311,7 +309,7 @@ def _forecast(
     donated: Sequence[str],
     *,
     seconds_per_call: float | None,
-    tokens: tuple[float, float] | None,
+    usage: Usage,
 ) -> Forecast:
     """Return the forecast for the whole run, from the plan and the first answers."""
     generator = project.settings.generator.chosen
@@ -320,9 +318,14 @@ def _forecast(
     minutes, cost = found.minutes or None, found.cost
     if seconds_per_call is not None:
         minutes = max(found.minutes, found.calls * seconds_per_call / 60)
-    if tokens is not None:
-        prompt, completion = (found.calls * count for count in tokens)
-        cost = cost_of(generator.price, prompt_tokens=prompt, completion_tokens=completion)
+    if usage.calls and usage.completion_tokens:
+        scale = found.calls / usage.calls
+        cost = cost_of(
+            generator.price,
+            prompt_tokens=scale * usage.prompt_tokens,
+            completion_tokens=scale * usage.completion_tokens,
+            cached_prompt_tokens=scale * usage.cached_prompt_tokens,
+        )
     return Forecast(calls=found.calls, minutes=minutes, cost=cost)
 
 

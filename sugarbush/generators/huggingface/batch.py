@@ -1,4 +1,6 @@
-"""A local model completes batches of prompts, which are packed by length.
+"""A local model completes batches of prompts, which are packed by shared beginning and by length.
+
+The keys and values of a beginning that prompts share are computed once (`PrefixStates`).
 
 transformers draws the random numbers of a batch from one stream, so a text would depend on its
 batch. Here each token depends only on the scores of its row and on its own public random number
@@ -31,22 +33,33 @@ from sugarbush.generators.huggingface.model import LocalModel
 from sugarbush.generators.huggingface.model_settings import TOP_P, LocalModelSettings
 from sugarbush.generators.huggingface.steering import Steering, steered
 from sugarbush.generators.prompts import SEPARATOR
+from sugarbush.generators.shared_prefixes import SharedPrefix
 
 _TAIL_TOKENS = 6  # the separator has at most five tokens, so the last six are searched for it
+_SPARE_TOKENS = 32  # keys and values are copied once per this number of new tokens
 _SEGMENT_TOKENS = 32  # after each segment of this many tokens, finished rows leave the batch
 _LIKELIEST = 512  # all tokens of a row are sorted only if its nucleus has more tokens than this
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptRow:
-    """A prompt's tokens, and one public random number in [0, 1) for each token of the answer."""
+    """A prompt's tokens, and one public random number in [0, 1) for each token of the answer.
+
+    The first `shared` tokens are those of other prompts, too.
+    """
 
     ids: list[int]
     uniforms: NDArray[np.float64]
+    shared: int = 0
 
 
 def write_batch(
-    local: LocalModel, rows: Sequence[PromptRow], params: LocalModelSettings, *, steering: Steering
+    local: LocalModel,
+    rows: Sequence[PromptRow],
+    params: LocalModelSettings,
+    *,
+    steering: Steering,
+    prefixes: PrefixStates,
 ) -> list[Completion]:
     """Return the model's completion of each prompt, with the vectors of `steering`.
 
@@ -60,6 +73,8 @@ def write_batch(
         uniforms[index, : len(row.uniforms)] = torch.from_numpy(row.uniforms)
     width = ids.shape[1]
     try:
+        # A vector changes no token before the last one of a prompt, so prefixes have none.
+        cache, reused = prefixes.cache(rows)
         with torch.inference_mode(), steered(local.model, steering):
             added = _added_tokens(
                 local,
@@ -72,13 +87,17 @@ def write_batch(
                 ),
                 width=width,
                 params=params,
+                cache=cache,
             )
     except torch.OutOfMemoryError:
         raise GeneratorError(
             f"the model ran out of memory on {local.device} with a batch of {len(rows)} texts; "
             f"lower generator.huggingface.batch_tokens={params.batch_tokens} or max_tokens"
         ) from None
-    return [_completion(local, row, tokens) for row, tokens in zip(rows, added, strict=True)]
+    return [
+        _completion(local, row, tokens, reused=count)
+        for row, tokens, count in zip(rows, added, reused, strict=True)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +123,14 @@ class _Batch:
 
 
 def _added_tokens(
-    local: LocalModel, batch: _Batch, *, width: int, params: LocalModelSettings
+    local: LocalModel, batch: _Batch, *, width: int, params: LocalModelSettings, cache: Any
 ) -> list[list[int]]:
-    """Return the tokens that the model adds to each row, until an end token or the row's limit."""
+    """Return the tokens that the model adds to each row, until an end token or the row's limit.
+
+    `cache` has the keys and values of the first tokens of all rows.
+    """
     added: list[list[int]] = [[] for _ in batch.indices]
     end_ids = torch.tensor(local.end_ids, device=local.device, dtype=torch.int64)
-    cache: Any = _empty_cache(local.model)
     while len(batch.indices):
         ends = _Ends(width, batch.limits, None if local.chats else local.tokenizer)
         output = local.model.generate(
@@ -129,24 +150,41 @@ def _added_tokens(
         for index, tokens in zip(batch.indices.tolist(), ids[:, width:].tolist(), strict=True):
             added[index] = tokens
         going_on = (~ended).nonzero()[:, 0]
-        cache.batch_select_indices(going_on)
+        if len(going_on) < len(ended):
+            cache.batch_select_indices(going_on)
         batch = batch.take(going_on, ids=ids)
     return added
 
 
-def pack(lengths: Sequence[int], limits: Sequence[int], *, batch_tokens: int) -> list[list[int]]:
-    """Divide prompts into batches of similar length, so that padding is small. Returns indices.
+def pack(
+    lengths: Sequence[int],
+    limits: Sequence[int],
+    *,
+    prefixes: Sequence[SharedPrefix],
+    batch_tokens: int,
+) -> list[list[int]]:
+    """Divide prompts into batches, so that padding is small. Returns indices.
 
-    A batch of n rows needs n times (longest prompt + largest limit) tokens, at most `batch_tokens`.
-    A prompt that needs more tokens is a batch of its own.
+    Prompts with the same prefix follow each other, and other prompts come by length. A batch of n
+    rows needs n times (longest prompt + largest limit) tokens, at most `batch_tokens`. A prompt
+    that needs more tokens is a batch of its own. In a batch, all rows compute as many tokens as the
+    row with the longest rest. So a much longer rest than the first one begins a batch.
     """
+    rests = [length - prefix.length for length, prefix in zip(lengths, prefixes, strict=True)]
+
+    def sort_key(index: int) -> tuple[int, ...]:
+        prefix = prefixes[index]
+        group = prefix.leader if prefix.length else -1
+        return (-prefix.length, group, -lengths[index], -limits[index], index)
+
     batches: list[list[int]] = []
-    room, longest, limit = 0, 0, 0
-    for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], -limits[i], i)):
-        limit = max(limit, limits[index])
-        if not batches or (len(batches[-1]) + 1) * (longest + limit) > room:
+    longest, limit, rest = 0, 0, 0
+    for index in sorted(range(len(lengths)), key=sort_key):
+        longest, limit = max(longest, lengths[index]), max(limit, limits[index])
+        full = batches and (len(batches[-1]) + 1) * (longest + limit) > batch_tokens
+        if not batches or full or rests[index] > 2 * rest + _SPARE_TOKENS:
             batches.append([])
-            room, longest, limit = batch_tokens, lengths[index], limits[index]
+            longest, limit, rest = lengths[index], limits[index], rests[index]
         batches[-1].append(index)
     return batches
 
@@ -200,7 +238,7 @@ def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
 
 
 class SpareRoomLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Keys and values of one layer, with spare room for the tokens of a segment.
+    """Keys and values of one layer, with spare room for new tokens.
 
     DynamicLayer copies all keys and values at each new token.
     """
@@ -226,6 +264,16 @@ class SpareRoomLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self.keys, self.values = keys[..., :size, :], values[..., :size, :]
         return self.keys, self.values
 
+    def fill(self, states: Sequence[Any], counts: Sequence[int], *, tokens: int) -> None:
+        """Begin row i with the first `counts[i]` states of `states[i]` (1, h, t, d), padded on the
+        left, with room for `tokens` tokens in all."""
+        self.lazy_initialization(states[0].keys, states[0].values)
+        width = max(counts)
+        keys = _side_by_side([state.keys for state in states], counts, size=tokens)
+        values = _side_by_side([state.values for state in states], counts, size=tokens)
+        self._room = (keys, values)
+        self.keys, self.values = keys[..., :width, :], values[..., :width, :]
+
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep these rows of the batch."""
         super().batch_select_indices(indices)
@@ -233,11 +281,78 @@ class SpareRoomLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 
 def _with_room(old: Tensor | None, new: Tensor, size: int) -> Tensor:
-    """Return a tensor with room for `size` tokens and one more segment, which begins with `old`."""
-    room = new.new_empty(*new.shape[:-2], size + _SEGMENT_TOKENS, new.shape[-1])
+    """Return a tensor with room for `size` tokens and spare tokens, which begins with `old`."""
+    room = new.new_empty(*new.shape[:-2], size + _SPARE_TOKENS, new.shape[-1])
     if old is not None and old.numel():
         room[..., : old.shape[-2], :] = old
     return room
+
+
+def _side_by_side(states: Sequence[Any], counts: Sequence[int], *, size: int) -> Tensor:
+    _, heads, _, depth = states[0].shape
+    room: Tensor = states[0].new_empty(len(states), heads, size, depth)
+    width = max(counts)
+    for row, (state, count) in enumerate(zip(states, counts, strict=True)):
+        room[row, :, : width - count] = 0  # masked, but a product with NaN would be NaN
+        room[row, :, width - count : width] = state[0, :, :count]
+    return room
+
+
+class PrefixStates:
+    """Keys and values of the prefixes that prompts share. Each is computed once, alone.
+
+    The prefixes of the last batch are kept, and earlier ones as far as all have at most
+    `most_tokens` tokens. So prompts with equal prefixes should follow each other. A model with
+    another kind of layer state (sliding windows, recurrent layers) computes all tokens of every
+    prompt.
+    """
+
+    def __init__(self, local: LocalModel, *, most_tokens: int) -> None:
+        self._local, self._most_tokens = local, most_tokens
+        layers = _empty_cache(local.model).layers
+        self._can_share = bool(layers) and all(type(layer) is SpareRoomLayer for layer in layers)
+        self._kept: dict[tuple[int, ...], list[Any]] = {}
+
+    @torch.inference_mode()
+    def cache(self, rows: Sequence[PromptRow]) -> tuple[Any, list[int]]:
+        """Return a cache for the rows, and the number of tokens of each row that it saves.
+
+        The cache has the first tokens of all prompts, without the last t tokens of each, where t is
+        the length of the longest rest after a prefix. So no row has padding inside its prompt.
+        """
+        cache: Any = _empty_cache(self._local.model)
+        rest = max(len(row.ids) - row.shared for row in rows)
+        counts = [max(len(row.ids) - rest, 0) for row in rows]
+        if not self._can_share or not any(row.shared for row in rows):
+            return cache, [0] * len(rows)
+        needed = [tuple(row.ids[: row.shared]) for row in rows]
+        new = {prefix for prefix in needed if prefix and prefix not in self._kept}
+        states_by_prefix = {
+            prefix: self._kept.get(prefix) or self._computed(prefix)
+            for prefix in dict.fromkeys(needed)
+            if prefix
+        }
+        free = self._most_tokens - sum(map(len, states_by_prefix))
+        for prefix, states in self._kept.items():  # the latest are first
+            if prefix not in states_by_prefix and len(prefix) <= free:
+                states_by_prefix[prefix] = states
+                free -= len(prefix)
+        self._kept = states_by_prefix
+        width, any_states = max(len(row.ids) for row in rows), next(iter(self._kept.values()))
+        for number, layer in enumerate(cache.layers):
+            states = [self._kept.get(prefix, any_states)[number] for prefix in needed]
+            layer.fill(states, counts, tokens=width + _SPARE_TOKENS)
+        reused = []
+        for prefix, count in zip(needed, counts, strict=True):
+            reused.append(0 if prefix in new else count)
+            new.discard(prefix)
+        return cache, reused
+
+    def _computed(self, prefix: tuple[int, ...]) -> list[Any]:
+        cache = _empty_cache(self._local.model)
+        ids = torch.tensor([prefix], device=self._local.device)
+        self._local.model.base_model(ids, past_key_values=cache, use_cache=True)
+        return list(cache.layers)
 
 
 def _empty_cache(model: Any) -> DynamicCache:
@@ -289,7 +404,7 @@ class _Ends(StoppingCriteria):
         return self.ended
 
 
-def _completion(local: LocalModel, row: PromptRow, tokens: list[int]) -> Completion:
+def _completion(local: LocalModel, row: PromptRow, tokens: list[int], *, reused: int) -> Completion:
     tokens = tokens[: len(row.uniforms)]
     length = next((i for i, token in enumerate(tokens) if token in local.end_ids), None)
     return Completion(
@@ -298,4 +413,5 @@ def _completion(local: LocalModel, row: PromptRow, tokens: list[int]) -> Complet
         refused=False,
         prompt_tokens=len(row.ids),
         completion_tokens=len(tokens) if length is None else length + 1,
+        cached_prompt_tokens=reused,
     )

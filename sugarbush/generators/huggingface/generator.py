@@ -30,7 +30,7 @@ from typing import Any
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
-from sugarbush.generators.huggingface.batch import PromptRow, pack, write_batch
+from sugarbush.generators.huggingface.batch import PrefixStates, PromptRow, pack, write_batch
 from sugarbush.generators.huggingface.model import LocalModel, load_model
 from sugarbush.generators.huggingface.model_settings import TOP_P, LocalModelSettings
 from sugarbush.generators.huggingface.steering import checked_steering
@@ -43,6 +43,7 @@ from sugarbush.generators.interface import (
 )
 from sugarbush.generators.prompts import SEPARATOR, continuation, render
 from sugarbush.generators.released_numbers import ReleasedNumbers
+from sugarbush.generators.shared_prefixes import shared_prefixes
 from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.progress import progress
 from sugarbush.randomness import public_rng
@@ -58,7 +59,7 @@ _LEAST_TOKENS = 16
 _LEAST_KEPT_SHARE = 0.5
 _SENTENCE_END = re.compile(r"[.!?…]['\"’”)\]]*(?=\s|$)|[。！？]|\n")
 # A model may repeat the line of attributes before its text (`prompts.continuation`).
-_LABEL = re.compile(r"\A\s*\[[^\]\n]+: [^\]\n]+\]\s*\n\s*")
+_LABEL = re.compile(r"\A\s*\[(?:[^\]\n]+: [^\]\n]+|\d+ words)\]\s*\n\s*")
 # A small model may write only two characters of the separator.
 _NEXT_TEXT = re.compile(rf"{SEPARATOR}|^##\s*$", re.MULTILINE)
 
@@ -87,6 +88,7 @@ class HuggingFaceGenerator(Generator):
     ) -> None:
         self._params, self._seed, self._state, self._say = params, seed, state, say
         self._numbers = ReleasedNumbers() if numbers is None else numbers
+        self._prefixes: PrefixStates | None = None  # for all requests of this generator
 
     def with_released(self, **numbers: Released[Any]) -> HuggingFaceGenerator:
         """Return the generator with released vectors `steering`: layer to vector (hidden size,).
@@ -208,30 +210,40 @@ class HuggingFaceGenerator(Generator):
         if not prompts.keys() - had.keys():
             return written
         keys = list(prompts)
+        shared = shared_prefixes([prompts[key].ids for key in keys])
         batches = pack(
             [len(prompts[key].ids) for key in keys],
             [prompts[key].limit for key in keys],
+            prefixes=shared,
             batch_tokens=self._params.batch_tokens,
         )
+        if self._prefixes is None:
+            self._prefixes = PrefixStates(local, most_tokens=self._params.batch_tokens)
         label = f"{what}, asked again" if attempt else what
         with progress(len(keys) - len(had), what=label, unit="answers") as advance:
             for batch in batches:
-                missing = [keys[i] for i in batch if keys[i] not in had]
+                missing = [i for i in batch if keys[i] not in had]
                 if not missing:
                     continue
-                rows = [self._row(prompts[key], attempt) for key in missing]
+                rows = [
+                    self._row(prompts[keys[i]], attempt, shared=shared[i].length) for i in missing
+                ]
                 completions = write_batch(
-                    local, rows, self._params, steering=self._numbers.values.get("steering", {})
+                    local,
+                    rows,
+                    self._params,
+                    steering=self._numbers.values.get("steering", {}),
+                    prefixes=self._prefixes,
                 )
-                fresh = dict(zip(missing, completions, strict=True))
+                fresh = dict(zip((keys[i] for i in missing), completions, strict=True))
                 cache.put_all(fresh)
                 written |= fresh
                 advance(len(missing))
         return written
 
-    def _row(self, prompt: _Prompt, attempt: int) -> PromptRow:
+    def _row(self, prompt: _Prompt, attempt: int, *, shared: int) -> PromptRow:
         rng = public_rng(self._seed, PROVIDER, prompt.request.sample, attempt)
-        return PromptRow(ids=prompt.ids.tolist(), uniforms=rng.random(prompt.limit))
+        return PromptRow(ids=prompt.ids.tolist(), uniforms=rng.random(prompt.limit), shared=shared)
 
 
 def _list_limit(local: LocalModel, request: Request) -> int | None:

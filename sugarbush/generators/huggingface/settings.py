@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from sugarbush.generators.examples import EXAMPLE_SETS
 from sugarbush.generators.huggingface.model_settings import LocalModelSettings
 from sugarbush.generators.interface import (
     GeneratorContext,
@@ -26,6 +27,7 @@ class HuggingFace(LocalModelSettings, GeneratorSettings):
     """
 
     name: ClassVar[str] = "huggingface"
+    example_sets: ClassVar[int] = EXAMPLE_SETS
 
     def alternatives(self, *, examples: bool) -> tuple[GeneratorSettings, ...]:
         """Return both forms of prompts, if the model has a chat template and there are examples."""

@@ -43,7 +43,11 @@ _BYTES_PER_TOKEN = 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class Paid:
-    """One paid call. `cost` is None if the model has no price."""
+    """One paid call. `cost` is None if the model has no price.
+
+    `cached_prompt_tokens` are those of `prompt_tokens` from the endpoint's prefix cache. Lines of
+    an older journal do not have this number.
+    """
 
     time: str
     stage: str
@@ -52,6 +56,7 @@ class Paid:
     prompt_tokens: int
     completion_tokens: int
     cost: float | None
+    cached_prompt_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +68,7 @@ class Spending:
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_prompt_tokens: int = 0
     cost: float = 0.0
     unpriced: int = 0
 
@@ -72,6 +78,7 @@ class Spending:
             calls=self.calls + 1,
             prompt_tokens=self.prompt_tokens + paid.prompt_tokens,
             completion_tokens=self.completion_tokens + paid.completion_tokens,
+            cached_prompt_tokens=self.cached_prompt_tokens + paid.cached_prompt_tokens,
             cost=self.cost + (paid.cost or 0.0),
             unpriced=self.unpriced + (paid.cost is None),
         )
@@ -215,16 +222,19 @@ class Meter:
         appends it. If the endpoint reports 0 prompt tokens, the recorded cost is the maximum cost
         of the call.
         """
-        tokens = completion.prompt_tokens, completion.completion_tokens
-        cost = cost_of(self._params.price, prompt_tokens=tokens[0], completion_tokens=tokens[1])
+        tokens = {
+            "prompt_tokens": completion.prompt_tokens,
+            "completion_tokens": completion.completion_tokens,
+            "cached_prompt_tokens": completion.cached_prompt_tokens,
+        }
+        cost = cost_of(self._params.price, **tokens)
         paid = Paid(
             time=datetime.now(UTC).isoformat(timespec="seconds"),
             stage=self._stage,
             what=what,
             model=self._params.model,
-            prompt_tokens=tokens[0],
-            completion_tokens=tokens[1],
-            cost=worst_cost if cost is not None and tokens[0] == 0 else cost,
+            cost=worst_cost if cost is not None and not completion.prompt_tokens else cost,
+            **tokens,
         )
         with self._journal.settling(paid):
             store()
@@ -240,6 +250,9 @@ class Meter:
             paid += f" of {params.max_cost:g}"
         if params.max_calls is not None:
             paid += f", {spent.calls:,} of {params.max_calls:,} calls"
+        if spent.cached_prompt_tokens:
+            share = spent.cached_prompt_tokens / spent.prompt_tokens
+            paid += f", {share:.0%} of the prompt tokens cached"
         return paid
 
     def _refusal(self, cap: str, why: str) -> CapReachedError:
@@ -359,7 +372,8 @@ def _parse(line: bytes) -> Paid | None:
     try:
         paid = Paid(**json.loads(line))
         words = [paid.stage, paid.what]
-        counts = [paid.prompt_tokens, paid.completion_tokens, paid.cost or 0]
+        tokens = (paid.prompt_tokens, paid.completion_tokens, paid.cached_prompt_tokens)
+        counts = (*tokens, paid.cost or 0)
         sound = all(isinstance(w, str) for w in words) and all(0 <= n < math.inf for n in counts)
     except (ValueError, TypeError, RecursionError):
         return None

@@ -154,12 +154,15 @@ def read_completion(answer: Mapping[str, Any] | None) -> Completion:
     if text is not None and not isinstance(text, str):
         raise MalformedError("content is not a text")
     finish_reason = _field(choices[0], "finish_reason")
+    prompt_tokens = _count(_field(usage, "prompt_tokens"))
+    cached_tokens = _count(_field(_field(usage, "prompt_tokens_details"), "cached_tokens"))
     return Completion(
         text=text,
         finish_reason=finish_reason if isinstance(finish_reason, str) else None,
         refused=bool(_field(message, "refusal")),
-        prompt_tokens=_count(_field(usage, "prompt_tokens")),
+        prompt_tokens=prompt_tokens,
         completion_tokens=_count(_field(usage, "completion_tokens")),
+        cached_prompt_tokens=min(cached_tokens, prompt_tokens),
     )
 
 

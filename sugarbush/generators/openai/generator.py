@@ -39,6 +39,7 @@ from sugarbush.generators.openai.endpoints import Endpoints, open_endpoints
 from sugarbush.generators.openai.failures import CallError, RejectedError, StopError
 from sugarbush.generators.openai.probe import paid_probe
 from sugarbush.generators.prompts import estimate_tokens, render
+from sugarbush.generators.shared_prefixes import shared_prefixes
 from sugarbush.privacy.data_types import Released
 from sugarbush.progress import progress
 from sugarbush.randomness import seed_of
@@ -157,6 +158,7 @@ class OpenAiGenerator(Generator):
         If `send` is None, each call is an HTTP call. If `send` is true, the calls are sent in
         batches. If `send` is false, only submitted batches are collected.
         """
+        calls = _by_prefix(calls)
         received: dict[str, Completion] = {}
         retries = 0
         with progress(len(calls), what=what, unit="answers") as advance:
@@ -258,6 +260,17 @@ def _response_format(shape: Shape | None) -> dict[str, Any] | None:
         return None
     described = {"name": "record", "schema": dict(shape.json_schema)}
     return {"type": "json_schema", "json_schema": described}
+
+
+def _by_prefix(calls: Sequence[Call]) -> list[Call]:
+    """Sort the calls for an endpoint that caches the beginnings of prompts.
+
+    One call of each group with a common beginning comes first. So the endpoint has this beginning
+    before the other calls of the group, which follow each other.
+    """
+    prefixes = shared_prefixes([call.prompt for call in calls])
+    order = sorted(range(len(calls)), key=lambda i: (prefixes[i].leader != i, prefixes[i].leader))
+    return [calls[index] for index in order]
 
 
 class _Workers:

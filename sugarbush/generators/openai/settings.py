@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from sugarbush.generators.examples import EXAMPLE_SETS
 from sugarbush.generators.interface import (
     GeneratorContext,
     GeneratorFacts,
@@ -26,6 +27,7 @@ class OpenAI(EndpointSettings, GeneratorSettings):
 
     name: ClassVar[str] = "openai"
     setting: ClassVar[str] = "generator.openai"
+    example_sets: ClassVar[int] = EXAMPLE_SETS
 
     def open(self, context: GeneratorContext) -> OpenAiGenerator:
         from sugarbush.generators.openai.generator import OpenAiGenerator

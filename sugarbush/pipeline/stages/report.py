@@ -185,7 +185,10 @@ def _spends(project: Project, method: Method) -> Iterator[Spend]:
     for name, fields in steps.items():
         usage = Usage(**fields)
         cost = cost_of(
-            price, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens
+            price,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cached_prompt_tokens=usage.cached_prompt_tokens,
         )
         yield Spend(step=name.replace("_", " "), usage=usage, cost=cost)
 
@@ -204,6 +207,7 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
             "calls": sum(u.calls + u.cached_calls for u in usage),
             "prompt_tokens": sum(u.prompt_tokens for u in usage),
             "completion_tokens": sum(u.completion_tokens for u in usage),
+            "cached_prompt_tokens": sum(u.cached_prompt_tokens for u in usage),
             "unusable_answers": sum(sum(u.problems.values()) for u in usage),
         }
         if (quality := data.release.quality) is not None:

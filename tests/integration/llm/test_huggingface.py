@@ -23,6 +23,7 @@ from sugarbush.generators.huggingface.model import load_model
 from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import Answer, Problem, RandomRequest, Request, VariationRequest
 from sugarbush.generators.prompts import render
+from sugarbush.generators.shared_prefixes import SharedPrefix
 from sugarbush.privacy.data_types import Private, Released
 from tests.integration.llm.tiny_gpt2 import CONTEXT_TOKENS, save_tiny_gpt2, sentences
 
@@ -314,9 +315,13 @@ def test_a_planned_prompt_that_cannot_fit_fails_the_check(
             generator.check(Released((ASK, TOO_LONG)))
 
 
+def alone(count: int) -> list[SharedPrefix]:
+    return [SharedPrefix(length=0, leader=index) for index in range(count)]
+
+
 def test_batches_keep_to_the_budget_and_hold_each_place_once() -> None:
     lengths, limits = [5, 90, 10, 300, 40, 41, 12], [10, 10, 20, 10, 10, 10, 30]
-    batches = pack(lengths, limits, batch_tokens=200)
+    batches = pack(lengths, limits, prefixes=alone(7), batch_tokens=200)
     assert sorted(place for batch in batches for place in batch) == list(range(7))
     for batch in batches:
         cost = len(batch) * (max(lengths[i] for i in batch) + max(limits[i] for i in batch))
@@ -325,7 +330,8 @@ def test_batches_keep_to_the_budget_and_hold_each_place_once() -> None:
 
 
 def test_packing_fills_batches_as_far_as_they_go() -> None:
-    assert [len(batch) for batch in pack([10] * 10, [10] * 10, batch_tokens=80)] == [4, 4, 2]
+    batches = pack([10] * 10, [10] * 10, prefixes=alone(10), batch_tokens=80)
+    assert [len(batch) for batch in batches] == [4, 4, 2]
 
 
 def test_prompts_are_padded_on_the_left_under_a_mask() -> None:

@@ -17,7 +17,7 @@ import pytest
 from sugarbush.errors import GeneratorError, ParamsError, PrivacyError, StorageError
 from sugarbush.generators.answer_cache import AnswerCache, Completion
 from sugarbush.generators.interface import Problem, RandomRequest, VariationRequest, usage_of
-from sugarbush.generators.openai.cost import journal_path, read_journal
+from sugarbush.generators.openai.cost import journal_path, read_journal, spending_by_batch
 from sugarbush.privacy.data_types import Private, Released
 from tests.integration.llm.conftest import Bench, wishes
 from tests.integration.llm.server import (
@@ -81,6 +81,59 @@ def test_answers_come_in_the_order_of_the_requests_and_carry_their_ledger_ids(
     assert [a.text for a in got.value] == [a.text for a in again.value]
     assert len({a.text for a in got.value}) == 12
     assert len(run.server.asked) == 12
+
+
+def test_equal_beginnings_follow_each_other_and_cached_tokens_are_counted(bench: Start) -> None:
+    """The endpoint has a prefix cache of one prompt, as a server with one slot."""
+    before = [""]
+
+    def caching(number: int, body: Body) -> Reply:
+        prompt = body["messages"][0]["content"]
+        common = next(
+            (i for i, (a, b) in enumerate(zip(before[0], prompt, strict=False)) if a != b), 0
+        )
+        before[0] = prompt
+        usage = {
+            "prompt_tokens": len(prompt),
+            "completion_tokens": 1,
+            "prompt_tokens_details": {"cached_tokens": common},
+        }
+        reply = json.loads(completion(good_text(body)).content) | {"usage": usage}
+        return Reply(content=json.dumps(reply).encode(), good=True)
+
+    sets = [("lamp " * 100,), ("chair " * 100,), ("table " * 100,)]
+    requests = tuple(
+        RandomRequest(subject="tickets", examples=sets[i % 3], words=10 + i, sample=i)
+        for i in range(24)
+    )
+    run = bench(behave=caching)
+    price = {"tiny": {"input": 1.0, "output": 0.0, "cached": 0.0, "date": "2026-11-01"}}
+    answers = run.generator(concurrency=1, prices=price).generate(Released(requests)).value
+    shuffled = bench(behave=always_good)
+    plain = shuffled.generator(concurrency=8).generate(Released(requests[::-1])).value[::-1]
+    assert [a.text for a in answers] == [a.text for a in plain], "each row has its own answer"
+    usage = usage_of(answers)
+    assert usage.prompt_tokens == sum(a.prompt_tokens for a in answers)
+    assert usage.cached_prompt_tokens > 0.8 * 0.75 * usage.prompt_tokens
+    (spent,) = spending_by_batch(read_journal(journal_path(run.state, "tickets")))
+    assert spent.cached_prompt_tokens == usage.cached_prompt_tokens
+    paid = usage.prompt_tokens - usage.cached_prompt_tokens
+    assert spent.cost == pytest.approx(paid / 1e6)
+    again = run.generator(concurrency=1).generate(Released(requests)).value
+    assert usage_of(again).cached_calls == 24 and usage_of(again).cached_prompt_tokens == 0
+
+
+@pytest.mark.parametrize("details", [None, 5, {}, {"cached_tokens": "many"}, {"cached_tokens": -3}])
+def test_an_endpoint_without_counts_of_cached_tokens_counts_none(
+    bench: Start, details: object
+) -> None:
+    reply = json.loads(completion("x").content)
+    reply["usage"]["prompt_tokens_details"] = details
+    reply["choices"][0]["message"]["content"] = "The lamp came late and the agent helped."
+    content = json.dumps(reply).encode()
+    run = bench(behave=lambda number, body: Reply(content=content, good=True))
+    (answer,) = run.generator().generate(wishes(1)).value
+    assert (answer.prompt_tokens, answer.cached_prompt_tokens) == (11, 0)
 
 
 @pytest.mark.parametrize(

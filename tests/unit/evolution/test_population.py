@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,9 @@ from sugarbush.evolution.population import (
 )
 from sugarbush.evolution.prompts import Prompts
 from sugarbush.evolution.settings import FirstLength, PromptContent
-from sugarbush.evolution.targets import Targets
+from sugarbush.evolution.targets import Donated, Targets
+from sugarbush.generators.examples import EXAMPLE_SETS
+from sugarbush.generators.interface import RandomRequest
 
 NAMES = ("topic", "mood")
 
@@ -79,6 +82,7 @@ def test_a_prompt_asks_for_no_value_that_the_schema_does_not_name() -> None:
         length=FirstLength(),
         donated=None,
         seed=1,
+        run_seed=1,
     )
     assert [request.attributes for request in requests] == [
         (("topic", "lamp"), ("mood", "glad")),
@@ -87,3 +91,56 @@ def test_a_prompt_asks_for_no_value_that_the_schema_does_not_name() -> None:
         (),
         (("mood", "glad"),),
     ]
+
+
+DONATED = Donated(
+    texts=tuple(f"letter {number}" for number in range(40)),
+    codes=np.arange(80).reshape(40, 2) % 3,
+)
+
+
+def requests_for(content: PromptContent, *, seed: int, run_seed: int = 1) -> list[RandomRequest]:
+    schema = Schema(
+        subject="letters",
+        attributes=tuple(
+            Attribute(name=name, column=name, values=("lamp", "chair")) for name in NAMES
+        ),
+    )
+    codes = np.random.default_rng(seed).integers(0, 3, (200, 2))
+    return list(
+        first_requests(
+            Targets(codes=codes, labels=np.zeros(200, dtype=np.int64)),
+            schema=schema,
+            prompts=Prompts(content=content, examples=4, candidates=200),
+            length=FirstLength(),
+            donated=DONATED,
+            seed=seed,
+            run_seed=run_seed,
+            example_sets=EXAMPLE_SETS,
+        )
+    )
+
+
+@pytest.mark.parametrize("content", [PromptContent.BOTH, PromptContent.EXAMPLES])
+def test_all_batches_of_a_run_share_a_few_sets_of_examples(content: PromptContent) -> None:
+    """A set for each batch of requests would begin other prompts, which no cache has."""
+    first, later = requests_for(content, seed=1), requests_for(content, seed=2)
+    sets = {request.examples for request in first}
+    assert 1 < len(sets) <= EXAMPLE_SETS
+    every = sets | {request.examples for request in later}
+    assert len(every) <= EXAMPLE_SETS
+    assert all(len(set(examples)) == 4 for examples in every)
+    assert not every & {request.examples for request in requests_for(content, seed=1, run_seed=2)}
+
+
+def test_without_metadata_the_examples_tell_nothing_about_the_row() -> None:
+    requests = requests_for(PromptContent.EXAMPLES, seed=1)
+    assert not any(request.attributes or any(request.example_attributes) for request in requests)
+    codes = dict(zip(DONATED.texts, DONATED.codes.tolist(), strict=True))
+    rows = np.random.default_rng(1).integers(0, 3, (200, 2))
+    near = [
+        np.mean([(np.array(codes[text]) != row).mean() for text in request.examples])
+        for request, row in zip(requests, rows, strict=True)
+    ]
+    # Of three equally frequent codes, two differ. The nearest examples would have about 0.2.
+    assert abs(float(np.mean(near)) - 2 / 3) < 0.1

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sugarbush.generators.answer_checks import bare_text, check, language, script, without_thoughts
 from sugarbush.generators.interface import Problem, RandomRequest, Request, VariationRequest
-from sugarbush.generators.prompts import BLANK, instructions, with_blanks
+from sugarbush.generators.prompts import BLANK, TEXT_ALONE, instructions, with_blanks
 
 GOOD = (
     "Customer: I ordered a brass lamp on Monday and the shade came cracked. Agent: I am sorry to "
@@ -246,8 +246,8 @@ def test_json_is_right_where_the_examples_are_json() -> None:
 
 
 def test_an_answer_that_repeats_the_instructions_is_told() -> None:
-    copied = instructions(ASK).split("\n\n")[-1]
-    assert problem_of(f"{GOOD} {copied}") is Problem.COPIED_PROMPT
+    assert TEXT_ALONE in instructions(ASK)
+    assert problem_of(f"{GOOD} {TEXT_ALONE}") is Problem.COPIED_PROMPT
     assert problem_of(instructions(VARY), VARY) is Problem.COPIED_PROMPT
 
 

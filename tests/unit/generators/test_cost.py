@@ -39,10 +39,10 @@ def params(**changes: Any) -> OpenAI:
     return OpenAI.model_validate(fields)
 
 
-def answered(prompt: int, completed: int) -> Completion:
+def answered(prompt: int, completed: int, cached: int = 0) -> Completion:
     return Completion(
         text="", finish_reason="stop", refused=False, prompt_tokens=prompt,
-        completion_tokens=completed,
+        completion_tokens=completed, cached_prompt_tokens=cached,
     )  # fmt: skip
 
 
@@ -59,6 +59,34 @@ def pay(one: Meter, *, what: str = "round 1", prompt: int = 10, completed: int =
 def test_cost_is_per_million_tokens_and_unknown_without_a_price() -> None:
     assert cost_of(PRICE, prompt_tokens=2_000_000, completion_tokens=500_000) == pytest.approx(2.0)
     assert cost_of(None, prompt_tokens=1, completion_tokens=1) is None
+
+
+def test_cached_tokens_have_their_price_or_that_of_other_prompt_tokens(tmp_path: Path) -> None:
+    tokens = {"prompt_tokens": 1e6, "completion_tokens": 0, "cached_prompt_tokens": 8e5}
+    cheap = Price(input=0.5, output=2.0, cached=0.05, date="2026-11-01")
+    assert cost_of(PRICE, **tokens) == pytest.approx(0.5)
+    assert cost_of(cheap, **tokens) == pytest.approx(0.2 * 0.5 + 0.8 * 0.05)
+    one = meter(tmp_path, prices={"m": cheap})
+    one.admit(1.0)
+    one.settle(1.0, answered(1000, 0, cached=800), what="round 1")
+    (paid,) = read_journal(journal_path(tmp_path, "tickets"))
+    assert paid.cached_prompt_tokens == 800
+    assert paid.cost == pytest.approx((200 * 0.5 + 800 * 0.05) / 1e6)
+    assert "80% of the prompt tokens cached" in one.summary()
+
+
+def test_cached_tokens_never_cost_more_than_a_call_reserved() -> None:
+    with pytest.raises(ValueError, match="must not be above input"):
+        Price(input=0.5, output=2.0, cached=0.6, date="2026-11-01")
+
+
+def test_a_journal_without_cached_tokens_is_read(tmp_path: Path) -> None:
+    path = journal_path(tmp_path, "tickets")
+    path.parent.mkdir(parents=True)
+    line = {"time": "", "stage": "evolve", "what": "round 1", "model": "m", "prompt_tokens": 7}
+    path.write_text(json.dumps(line | {"completion_tokens": 2, "cost": 0.5}) + "\n")
+    (paid,) = read_journal(path)
+    assert (paid.cost, paid.cached_prompt_tokens) == (0.5, 0)
 
 
 def test_a_model_without_a_price_is_counted_in_tokens_only(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,16 +38,35 @@ def test_the_data_independent_prompt_holds_the_subject_and_nothing_else() -> Non
     )
 
 
-def test_the_prompt_of_maple_holds_metadata_then_examples_then_the_length() -> None:
+def test_the_prompt_of_maple_holds_examples_then_metadata_then_the_length() -> None:
     assert prompt_of(BOTH) == (
         "Write one new text for a collection of customer-service dialogues.\n\n"
-        "It is to fit this description:\n- product type: lamp\n- mood: angry\n\n"
         "These are texts of the collection. Write in their language, form and style, about a case "
         "of your own; copy nothing from them.\n\n"
         "Example 1:\nMy lamp broke.\n\n"
         "Example 2:\nWhere is my chair?\n\n"
-        f"Write about 40 words. {TEXT_ALONE}"
+        f"{TEXT_ALONE}\n\n"
+        "The new text is to fit this description:\n- product type: lamp\n- mood: angry\n\n"
+        "Write about 40 words."
     )
+
+
+@pytest.mark.parametrize("write", [render, continuation])
+def test_prompts_differ_only_after_what_they_have_in_common(write: Any) -> None:
+    """The second assertion fails if the length or an attribute comes before the examples."""
+    other = replace(LABELLED, attributes=(("mood", "glad"),), words=12, sample=9)
+    one, two = (write(each, context_tokens=4096, max_tokens=64) for each in (LABELLED, other))
+    assert one != two
+    last_example = one.index(LABELLED.examples[-1]) + len(LABELLED.examples[-1])
+    assert one[:last_example] == two[:last_example]
+
+
+def test_variations_have_their_parent_at_the_end() -> None:
+    one, two = prompt_of(VARIATION), prompt_of(replace(VARIATION, parent="No lamp came.", words=9))
+    assert one.endswith(f"The text:\n{with_blanks(PARENT, share=0.5, sample=3)}")
+    instructions_end = one.index("Write about 16 words.")
+    assert instructions_end > 400
+    assert one[:instructions_end] == two[:instructions_end]
 
 
 def test_metadata_alone_and_examples_alone_are_each_possible() -> None:
@@ -171,8 +191,9 @@ def test_the_instructions_hold_no_text_that_is_shown() -> None:
 def test_a_continuation_is_a_list_with_the_next_place_open() -> None:
     prompt = continuation(BOTH, context_tokens=1024, max_tokens=128)
     assert prompt == (
-        "Customer-service dialogues (product type: lamp; mood: angry), about 40 words each:\n"
-        f"{SEPARATOR}\nMy lamp broke.\n{SEPARATOR}\nWhere is my chair?\n{SEPARATOR}\n"
+        "Customer-service dialogues (product type: lamp; mood: angry):\n"
+        f"{SEPARATOR}\n[3 words]\nMy lamp broke.\n{SEPARATOR}\n[4 words]\nWhere is my chair?\n"
+        f"{SEPARATOR}\n[40 words]\n"
     )
 
 
@@ -182,9 +203,10 @@ LABELLED = replace(BOTH, example_attributes=((("product_type", "lamp"), ("mood",
 def test_a_continuation_names_the_known_attributes_of_each_example() -> None:
     prompt = continuation(LABELLED, context_tokens=1024, max_tokens=128)
     assert prompt == (
-        "Customer-service dialogues, about 40 words each:\n"
-        f"{SEPARATOR}\n[product type: lamp; mood: calm]\nMy lamp broke.\n{SEPARATOR}\n"
-        f"Where is my chair?\n{SEPARATOR}\n[product type: lamp; mood: angry]\n"
+        "Customer-service dialogues:\n"
+        f"{SEPARATOR}\n[product type: lamp; mood: calm; 3 words]\nMy lamp broke.\n{SEPARATOR}\n"
+        f"[4 words]\nWhere is my chair?\n{SEPARATOR}\n"
+        "[product type: lamp; mood: angry; 40 words]\n"
     )
 
 
@@ -192,15 +214,15 @@ def test_code_numbers_stay_in_the_heading() -> None:
     codes = (("category", "4"), ("urgency", "3"))
     request = replace(LABELLED, attributes=codes, example_attributes=(codes, codes))
     prompt = continuation(request, context_tokens=1024, max_tokens=128)
-    assert prompt.startswith("Customer-service dialogues (category: 4; urgency: 3), about")
-    assert "[" not in prompt
+    assert prompt.startswith("Customer-service dialogues (category: 4; urgency: 3):")
+    assert prompt.count("category") == 1
 
 
 def test_an_example_that_does_not_fit_is_left_out_with_its_attributes() -> None:
     request = replace(LABELLED, examples=("long " * 400, "Where is my chair?"))
     prompt = continuation(request, context_tokens=300, max_tokens=100)
     assert "calm" not in prompt
-    assert prompt.endswith("Where is my chair?\n" + f"{SEPARATOR}\n")
+    assert prompt.endswith(f"[4 words]\nWhere is my chair?\n{SEPARATOR}\n[40 words]\n")
 
 
 def test_attributes_of_examples_do_not_change_the_seed_of_a_text() -> None:
@@ -227,5 +249,5 @@ def test_the_language_of_the_schema_is_asked_for_and_english_is_not() -> None:
     assert prompt_of(replace(german, language="en")) == prompt_of(BOTH)
     assert "Write in Portuguese (pt-BR)." in prompt_of(replace(VARIATION, language="pt-BR"))
     text = continuation(german, context_tokens=1024, max_tokens=64)
-    assert "(product type: lamp; mood: angry), in German, about 40 words each" in text
+    assert "(product type: lamp; mood: angry), in German:" in text
     assert repr(german) == repr(BOTH), "generators derive the seed of a text from this string"

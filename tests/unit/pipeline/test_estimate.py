@@ -11,6 +11,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.evolution.initialisation import first_population, first_requests
 from sugarbush.evolution.settings import FirstLength, PromptContent
 from sugarbush.evolution.targets import open_targets
+from sugarbush.generators.examples import EXAMPLE_SETS
 from sugarbush.generators.interface import Answer
 from sugarbush.methods import method_class
 from sugarbush.methods.crt import CRT
@@ -72,6 +73,7 @@ def test_the_plan_counts_what_the_methods_ask_for(name: str) -> None:
         length=LENGTH,
         donated=None,
         seed=1,
+        run_seed=1,
     )
     population = first_population(targets, tuple(Answer(text="a b") for _ in requests))
     expected = [("initialise", len(requests))]
@@ -127,6 +129,22 @@ def test_cost_follows_the_prices_and_is_unknown_without() -> None:
     assert one.most_cost is not None
     assert one.most_cost > one.cost
     assert estimate(planned("maple"), ENDPOINT).cost is None
+
+
+def test_prompts_after_the_first_of_each_example_set_have_the_cached_price() -> None:
+    def cost(**cached: float) -> float:
+        price = {"my-model": {"input": 1.0, "output": 0.0, "date": "2026-11-01"} | cached}
+        priced = params(generator__openai__prices=price).generator.openai
+        forecast = estimate(planned("mosaic"), priced)
+        line = forecast.lines[0]
+        prompt = line.prompt_tokens / line.calls
+        shared = line.cached_prompt_tokens / (line.calls - EXAMPLE_SETS)
+        assert 0.8 * prompt < shared < prompt
+        assert forecast.cost is not None
+        return forecast.cost
+
+    full, cheap = cost(), cost(cached=0.1)
+    assert 0.1 * full < cheap < full
 
 
 @pytest.mark.parametrize("name", ["maple", "mosaic", "public"])
