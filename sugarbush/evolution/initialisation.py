@@ -32,6 +32,7 @@ def first_requests(
     seed: int,
 ) -> tuple[RandomRequest, ...]:
     """Make one RANDOM_API request per target. `prompts.content` decides the content of the request.
+    The lengths that the schema requests for the parts of a text come before `length`.
 
     Raises ParamsError if the donated examples for the prompt are missing.
     """
@@ -51,6 +52,10 @@ def first_requests(
         else:
             indices = _any_examples(len(targets.labels), len(donated.texts), prompts.examples, seed)
         example_texts = [tuple(donated.texts[i] for i in row) for row in indices]
+    shape = schema.shape
+    samples = [seed_of(seed, "first", i) >> 1 for i in range(len(targets.labels))]
+    lengths = [() if shape is None else shape.draw_lengths(sample) for sample in samples]
+    words = [None if shape is None else shape.words_of(drawn) for drawn in lengths]
     return tuple(
         RandomRequest(
             subject=schema.subject,
@@ -59,8 +64,9 @@ def first_requests(
             attributes=_attributes(row, schema, values) if prompts.shows_metadata else (),
             examples=examples,
             example_attributes=attributes,
-            words=_words(i, row, schema, length),
-            sample=seed_of(seed, "first", i) >> 1,
+            words=words[i] or _words(i, row, schema, length),
+            lengths=lengths[i],
+            sample=samples[i],
         )
         for i, (row, values, examples, attributes) in enumerate(
             zip(targets.codes, targets.values, example_texts, attributes_of_examples, strict=True)

@@ -181,7 +181,9 @@ def _manner(request: Request) -> list[str]:
         sentences.append(f"Write in {language_name(request.language)}.")
     if isinstance(request, VariationRequest) and request.tone:
         sentences.append(f"Write in a {request.tone} tone.")
-    if request.words is not None:
+    if request.shape is not None and request.lengths:
+        sentences.append(request.shape.length_sentence(request.lengths))
+    elif request.words is not None:
         sentences.append(f"Write about {request.words} words.")
     return sentences
 
@@ -200,12 +202,14 @@ def _list(request: Request) -> str:
         heading += f" ({_described(request.attributes)})"
     if request.language != ENGLISH:
         heading += f", in {language_name(request.language)}"
-    if request.words is not None:
+    if request.words is not None and not request.lengths:
         heading += f", about {request.words} words each"
     if request.style:
         heading += f". {request.style.removesuffix('.')}"
     if request.shape is not None:
         heading += f". {request.shape.instruction.removesuffix('.')}"
+    if request.shape is not None and request.lengths:
+        heading += f". {request.shape.length_sentence(request.lengths).removesuffix('.')}"
     texts = list(request.examples)
     if labelled:
         labels = zip(request.example_attributes, request.examples, strict=True)
