@@ -25,7 +25,7 @@ from sugarbush.profiling.draft import draft_from_profile
 from sugarbush.profiling.layout import MEASURES
 from sugarbush.profiling.plan import SIZES, plan_profile
 
-RECORDS = 3000
+RECORDS = 6000  # at epsilon 0.2, the noise of a bin of lengths is about 4% of them
 TICKET: dict[str, Any] = {
     "type": "object",
     "required": ["note", "item"],
@@ -81,8 +81,8 @@ def test_a_profile_of_fields_releases_the_length_of_each() -> None:
     init("--text", "subject,body")
     schema = load_schema(Path("project/data/public/schema.yaml"))
     assert schema.text is not None and schema.text.fields == ("subject", "body")
-    assert set(schema.text.words["subject"]) <= {2, 3, 4}
-    assert all(18 <= words <= 32 for words in schema.text.words["body"])
+    assert set(schema.text.words["subject"]) <= {1, 2, 3, 4, 5}
+    assert all(15 <= words <= 50 for words in schema.text.words["body"])
     assert schema.attribute("shop").values in {("north", "south"), ("south", "north")}
     profile = read_profile(Path("project"))
     assert profile is not None and "parcel" in profile.term_counts()
@@ -122,13 +122,13 @@ def test_a_profile_of_a_frame_with_a_shape() -> None:
 
     frame = pd.DataFrame(rows())[["messages", "shop"]]
     privacy = sb.Privacy(epsilon=1, delta=1e-6, dataset="chats")
-    text = {"conversation": {"alternate": True}}
+    text = {"conversation": {"alternate": True, "roles": ["user", "assistant"]}}
     profile = sb.profile(frame, text=text, privacy=privacy, epsilon=0.5)
     schema = profile.schema("chats")
     assert schema.text is not None and schema.text.conversation is not None
     assert schema.text.conversation.alternate and schema.text.conversation.turns
     assert [column.name for column in profile.values.columns] == ["shop"]
-    profile.save("saved")
+    profile.save("saved", subject="chats")
     assert load_schema(Path("saved/schema.yaml")) == schema
     with pytest.raises(ParamsError, match="text: needs exactly one of fields"):
         sb.profile(frame, text={}, privacy=privacy)
