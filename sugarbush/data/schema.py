@@ -436,10 +436,12 @@ class Schema(BaseModel, metaclass=_SchemaType):
     def texts_of(self, part: str | None, texts: Sequence[str]) -> Sequence[str]:
         """Return the part of each canonical text that `read_from` names. None means the whole text.
 
-        Guarantee: entry i is a function of text i alone. A text without the part gives "".
+        Guarantee: entry i is a function of text i alone. A text without the part, or without the
+        shape, gives "".
         """
-        shape = self.shape
-        return texts if part is None or shape is None else [shape.part(t, part) for t in texts]
+        if part is None or self.shape is None:
+            return texts
+        return [_part_of(text, self.shape, part) for text in texts]
 
     @cached_property
     def checked_rules(self) -> tuple[Rule, ...]:
@@ -472,6 +474,16 @@ class Schema(BaseModel, metaclass=_SchemaType):
         """The shape of a record, or None for one string."""
         return None if self.text is None else self.text.shape
 
+    def fields_for_private_results(self) -> dict[str, Any]:
+        """Return the fields on which results from private data depend, for cache keys.
+
+        The lengths that prompts request are left out, so a change of them charges nothing again.
+        """
+        fields = self.model_dump(mode="json")
+        if self.text is not None:
+            fields["text"] = self.text.without_lengths.model_dump(mode="json")
+        return fields
+
     @property
     def asked_of_llm(self) -> tuple[Attribute, ...]:
         return tuple(a for a in self.attributes if a.source == "llm")
@@ -491,6 +503,13 @@ class Schema(BaseModel, metaclass=_SchemaType):
     def decode(self, codes: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
         """Convert a row of codes in schema order to (name, value) pairs."""
         return tuple((a.name, a.domain[c]) for a, c in zip(self.attributes, codes, strict=True))
+
+
+def _part_of(text: str, shape: Shape, part: str) -> str:
+    try:
+        return shape.part(text, part)
+    except ValueError:  # a text of somebody else, which has no shape
+        return ""
 
 
 def load_schema(path: Path) -> Schema:

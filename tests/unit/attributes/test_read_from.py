@@ -62,6 +62,7 @@ def test_keywords_count_in_the_part_alone() -> None:
 def test_descriptions_are_compared_with_the_part_alone() -> None:
     assert codes_of(ZERO_SHOT) == [0, 1, 2], "a text without the part has no listed value"
     assert codes_of(ZERO_SHOT, ()) == []
+    assert codes_of(ZERO_SHOT, ["lamp without a label"]) == [2]
 
 
 @pytest.mark.parametrize("own", [KEYWORDS, ZERO_SHOT])

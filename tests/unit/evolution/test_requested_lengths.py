@@ -108,6 +108,19 @@ def test_lengths_that_no_text_can_have_are_refused(form: dict[str, Any], says: s
         TextForm.model_validate(form)
 
 
+def test_requested_lengths_change_no_result_from_private_data() -> None:
+    def fields(**text: Any) -> dict[str, Any]:
+        attribute = {"name": "mood", "values": ["glad"], "keywords": {"glad": ["glad"]}}
+        schema = Schema.model_validate({"subject": "x", "text": text, "attributes": [attribute]})
+        return schema.fields_for_private_results()
+
+    assert fields(**FIELDS) == fields(**FIELDS, words={"main_body": [9]})
+    assert fields(**FIELDS) != fields(fields=FIELDS["fields"])
+    chat = fields(conversation=ROLES)
+    assert chat == fields(conversation={**ROLES, "turns": [4], "words_per_turn": [9]})
+    assert chat != fields(conversation={**ROLES, "max_turns": 8})
+
+
 def test_an_answer_that_contradicts_its_roles_is_refused() -> None:
     chat = TextForm.model_validate({"conversation": ROLES}).shape
     for answer in (
