@@ -69,7 +69,15 @@ def test_a_released_file_of_conversations_trains_a_chat_model(tmp_path: Path) ->
     )["ids"]
     torch.manual_seed(1)
     model = GPT2LMHeadModel(
-        GPT2Config(vocab_size=len(tokenizer), n_positions=512, n_embd=64, n_layer=2, n_head=2)
+        GPT2Config(
+            vocab_size=len(tokenizer),
+            n_positions=512,
+            n_embd=64,
+            n_layer=2,
+            n_head=2,
+            bos_token_id=tokenizer.eos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+        )
     )
     losses = _trained(torch, model, [row[:512] for row in tokens])
     assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])
@@ -90,5 +98,5 @@ def _trained(torch: Any, model: Any, rows: list[list[int]]) -> list[float]:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        losses.append(float(loss))
+        losses.append(loss.item())
     return losses
