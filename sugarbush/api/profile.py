@@ -156,7 +156,7 @@ def profile(
         raise ParamsError("columns: expected a list of names, not one text")
     named = list(dict.fromkeys(map(str, frame.columns if columns is None else columns)))
     others = {user, record_id, *({named_text} if form is None else form.shape.columns)}
-    parts = set() if form is None else {*form.shape.types}
+    parts: set[str] = set() if form is None else {*form.shape.types}
     if columns is not None and (taken := sorted(others & set(columns) - {None}, key=str)):
         raise ParamsError(
             f"columns: '{taken[0]}' is the column of the texts, ids or users, whose values are "
