@@ -77,9 +77,13 @@ def extent(
 ) -> tuple[float, float] | None:
     """Return the ends of the bins that contain more than noise, or None without such a bin.
 
-    Counts outside the bulk are 0 (`consistent`). A few values may be outside the ends.
+    Counts outside the bulk are 0 (`consistent`), and three standard deviations count as noise. So a
+    few values may be outside the ends.
+
+    >>> extent(Bins((0.0, 1.0, 2.0, 3.0)), np.array([3, 60, 40, -8]), total=100, stddev=5.0)
+    (1.0, 3.0)
     """
-    (inside,) = np.nonzero(consistent(counts, total=total, stddev=stddev) > stddev)
+    (inside,) = np.nonzero(consistent(counts, total=total, stddev=stddev) > 3 * stddev)
     if not len(inside):
         return None
     return bins.edges[inside[0]], bins.edges[min(inside[-1] + 1, bins.size - 1)]

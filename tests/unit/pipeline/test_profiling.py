@@ -376,7 +376,10 @@ def test_dates_have_bins_that_fit_their_years(
     tmp_path: Path, day: Callable[[int], str], span: tuple[str, str], bins: int
 ) -> None:
     frame = table(6000).assign(day=[day(n) for n in range(6000)])
-    project = project_of(tmp_path / "project", frame, profile__columns=["day"])
+    project = project_of(
+        tmp_path / "project", frame, profile__columns=["day"], profile__epsilon=8.0,
+        privacy__epsilon=10.0, privacy__cap=30.0,
+    )  # fmt: skip
     profile = profile_of_project(project)
     found = draft_from_profile(profile, subject="letters").schema.attribute("day")
     assert found.span is not None
