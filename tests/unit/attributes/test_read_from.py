@@ -17,7 +17,7 @@ from sugarbush.attributes.released_values import released_values
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.attributes.zero_shot import zero_shot_readers
 from sugarbush.data.private_store import LABEL
-from sugarbush.data.schema import Schema
+from sugarbush.data.schema import Schema, schema_of
 from sugarbush.errors import SchemaError
 
 VALUES = ("lamp", "chair")
@@ -122,20 +122,19 @@ def test_a_number_is_the_one_that_the_part_says() -> None:
 def test_a_part_that_cannot_be_read_is_refused(changes: dict[str, Any], says: str) -> None:
     fields = {**KEYWORDS.attributes[0].model_dump(), **changes}
     with pytest.raises(SchemaError, match=says):
-        Schema(subject="chats", text=CHAT, attributes=[fields])
+        schema_of({"subject": "chats", "text": CHAT, "attributes": [fields]}, source="x")
 
 
 def test_a_part_needs_a_shape_and_a_value_outside_the_record() -> None:
     attribute = KEYWORDS.attributes[0].model_dump()
     with pytest.raises(SchemaError, match="each text is one string"):
-        Schema(subject="chats", attributes=[attribute])
+        schema_of({"subject": "chats", "attributes": [attribute]}, source="x")
     record = {"type": "object", "properties": {"note": {"type": "string"}}}
     inside = {"name": "note", "column": "note", "values": ["a"], "read_from": "note"}
     with pytest.raises(SchemaError, match="the record contains the value"):
-        Schema(subject="x", text={"json_schema": record}, attributes=[inside])
-    assert (
-        "read_from"
-        not in Schema(subject="x", attributes=[{**attribute, "read_from": None}]).model_dump()[
-            "attributes"
-        ][0]
-    ), "cache keys of other schemas stay as they are"
+        schema_of(
+            {"subject": "x", "text": {"json_schema": record}, "attributes": [inside]}, source="x"
+        )
+    plain = schema_of({"subject": "x", "attributes": [{**attribute, "read_from": None}]}, source="")
+    (fields,) = plain.model_dump()["attributes"]
+    assert "read_from" not in fields, "cache keys of other schemas stay as they are"
