@@ -12,5 +12,6 @@ EVOLUTION = 1
 TRAINING = 1
 GENERATION = 1
 CRT = 4
-PROFILE = 2  # 2: in scripts without spaces, a character is a word
+# 2: in scripts without spaces, a character is a word; 3: years of dates, and whole numbers
+PROFILE = 3
 FIGURES = 1

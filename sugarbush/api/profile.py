@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pydantic import ValidationError
 
 from sugarbush.api.frame_arguments import FrameArguments
 from sugarbush.api.ledgers import state_folder
 from sugarbush.arguments import ArrowFrame, names_arguments, pandas_frame
 from sugarbush.data.schema import Schema
+from sugarbush.data.shapes.declaration import TextForm
+from sugarbush.data.shapes.one_text import TEXT
 from sugarbush.errors import ParamsError
 from sugarbush.html_table import html_table
 from sugarbush.privacy.accounting import rounded_up
@@ -33,6 +37,7 @@ class Profile:
     """
 
     values: ProfileValues = field(repr=False)
+    form: TextForm | None = field(default=None, repr=False)
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -56,7 +61,7 @@ class Profile:
         """Return the schema that the profile proposes. `subject` describes the texts."""
         from sugarbush.profiling.draft import draft_from_profile  # slow
 
-        return draft_from_profile(self.values, subject=subject).schema
+        return draft_from_profile(self.values, subject=subject, form=self.form).schema
 
     def save(self, folder: Path | str, *, subject: str | None = None) -> None:
         """Write profile.json, profile.html and schema.yaml into a folder."""
@@ -65,11 +70,15 @@ class Profile:
 
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        draft = draft_from_profile(self.values, subject=subject)
+        draft = draft_from_profile(self.values, subject=subject, form=self.form)
         self.values.save(folder)
         page = render_profile(self.values, title=draft.schema.subject)
         (folder / "profile.html").write_text(page, encoding="utf-8")
-        text = schema_text(draft, self.values)
+        file = None
+        if self.form is not None and self.form.json_schema is not None:
+            file = "record.schema.json"
+            (folder / file).write_text(json.dumps(self.form.json_schema, indent=1) + "\n")
+        text = schema_text(draft, self.values, json_schema=file)
         (folder / "schema.yaml").write_text(text, encoding="utf-8")
 
     def _repr_html_(self) -> str:
@@ -92,7 +101,7 @@ class Profile:
 def profile(
     frame: pd.DataFrame | ArrowFrame,
     *,
-    text: str,
+    text: str | Mapping[str, Any],
     privacy: PrivacySettings,
     columns: Sequence[str] | None = None,
     epsilon: float = 0.2,
@@ -110,6 +119,8 @@ def profile(
     A user gives one record, chosen by a keyed hash. A second call with equal arguments restores the
     profile and costs nothing; with `new_draw`, it draws and charges again.
 
+    `text` is the column with the texts, or the shape of a record as under `text` of a schema, such
+    as {"fields": ["subject", "body"]}. The schema then requests the released lengths.
     `columns` are the columns whose values are counted; None counts all columns of the frame except
     the text, the user and the id, so their names must be public. `privacy.epsilon` limits a later
     release together with this profile, and the profile is refused before the first draw if the cap
@@ -128,9 +139,11 @@ def profile(
     from sugarbush.pipeline.profiling import profile_of_frame  # slow
 
     frame = pandas_frame("the corpus", frame).rename(columns=str)
+    form = None if isinstance(text, str) else _form(text)
+    named_text = text if isinstance(text, str) else TEXT
     arguments = FrameArguments(
         frame=frame,
-        text=text,
+        text=named_text,
         privacy=privacy,
         generator=None,
         donated=donated,
@@ -142,7 +155,8 @@ def profile(
     if isinstance(columns, str):
         raise ParamsError("columns: expected a list of names, not one text")
     named = list(dict.fromkeys(map(str, frame.columns if columns is None else columns)))
-    others = {text, user, record_id}
+    others = {user, record_id, *({named_text} if form is None else form.shape.columns)}
+    parts: set[str] = set() if form is None else {*form.shape.types}
     if columns is not None and (taken := sorted(others & set(columns) - {None}, key=str)):
         raise ParamsError(
             f"columns: '{taken[0]}' is the column of the texts, ids or users, whose values are "
@@ -151,9 +165,22 @@ def profile(
     values = profile_of_frame(
         frame,
         arguments.project_settings(),
-        columns=tuple(name for name in named if name not in others),
-        donated=arguments.donated_frame(),
+        columns=tuple(
+            name
+            for name in named
+            if name not in others and (columns is not None or name not in parts)
+        ),
+        donated=arguments.donated_frame(None if form is None else form.shape),
         state=None if state is None else state_folder(state),
         forced=new_draw,
+        form=form,
     )
-    return Profile(values)
+    return Profile(values, form)
+
+
+def _form(fields: Mapping[str, Any]) -> TextForm:
+    try:
+        return TextForm.model_validate(fields)
+    except ValidationError as error:
+        problem = error.errors(include_input=False, include_url=False)[0]
+        raise ParamsError(f"text: {problem['msg'].removeprefix('Value error, ')}") from None

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.attributes.agreement import Agreement, agreements
-from sugarbush.attributes.extract import extract_codes
+from sugarbush.attributes.extract import extract_codes, without_part
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.attributes.zero_shot import (
     ZeroShotReader,
@@ -102,8 +102,14 @@ def read_donated_codes(
     readers = plain = zero_shot_readers(schema, embed=embed)
     codes = held_out = np.empty((0, len(schema.names)), dtype=np.int64)
     if len(records):
-        embedded = embed(records.texts) if plain else np.empty((len(records), 0))
-        readers = calibrate_readers(plain, schema, embedded=embedded, labels=labels)
+        parts = {name: schema.attribute(name).read_from for name in plain}
+        vectors = {p: embed(schema.texts_of(p, records.texts)) for p in set(parts.values())}
+        readers = {
+            name: calibrate_readers(
+                {name: reader}, schema, embedded=vectors[parts[name]], labels=labels
+            )[name]
+            for name, reader in plain.items()
+        }
         codes = codes_of(
             records,
             schema=schema,
@@ -114,12 +120,16 @@ def read_donated_codes(
         )
         held_out = codes.copy()
         for name, reader in plain.items():
-            held_out[:, schema.names.index(name)] = read_by_others(
+            attribute = schema.attribute(name)
+            read = read_by_others(
                 reader,
-                schema.attribute(name),
-                embedded,
+                attribute,
+                vectors[parts[name]],
                 labels[name],
                 abstain=settings.zero_shot_abstain,
+            )
+            held_out[:, schema.names.index(name)] = without_part(
+                attribute, schema, records.texts, read
             )
     return DonatedCodes(
         texts=records.texts,

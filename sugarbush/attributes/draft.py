@@ -133,6 +133,9 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
             f"    alternate: {alternate}  # true: two turns in a row never have the same role",
             f"    max_turns: {chat.max_turns}  # a longer conversation is a bad row",
         ]
+        for key, numbers in (("turns", chat.turns), ("words_per_turn", chat.words_per_turn)):
+            if numbers:
+                lines.append(f"    {key}: {_flow(list(numbers))}  # each prompt requests one")
     elif form.json_schema is not None:
         lines.append(f"  json_schema: {_flow(json_schema)}  # a file beside this one")
         if form.column is not None:
@@ -141,6 +144,9 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
         lines.append(f"  fields: {_flow(list(form.fields))}  # in the order of a text")
         optional = _flow(list(form.optional or form.fields[:1]))
         lines.append(f"  {'' if form.optional else '# '}optional: {optional}  # may be empty")
+    if form.words:
+        lines.append("  words:  # each prompt requests one of the numbers")
+        lines += [f"    {_flow(name)}: {_flow(list(n))}" for name, n in form.words.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -5,7 +5,8 @@ Three public facts decide a label:
 
     the text              a JSON record contains the values of its properties. Keywords and
                           zero-shot descriptions read a text as they read a record. For all other
-                          attributes, a classifier is trained on the donated examples
+                          attributes, a classifier is trained on the donated examples. `read_from`
+                          limits each of them to one part of the text, such as one role
     the request           counts as much as requests and texts agree. It counts nothing for a pool,
                           whose texts are older than the requests
     the DP table          its counts of values are the prior of the classifier, if there is a table,
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.attributes.extract import by_keywords
+from sugarbush.attributes.extract import by_keywords, without_part
 from sugarbush.attributes.released_values import states_value
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.schema import Attribute, Schema
@@ -182,9 +183,8 @@ class LabelReader:
         codes = np.full((n, len(schema.names)), UNREAD, dtype=np.int64)
         confidence = np.full(codes.shape, np.nan)
         attributes = []
-        vectors = cache(
-            lambda: self._embedded(texts)
-        )  # once for all attributes, and only if needed
+        # once for all attributes that read the same part, and only if needed
+        vectors = cache(lambda part: self._embedded(schema.texts_of(part, texts)))
         for column, attribute in enumerate(schema.attributes):
             requested_codes = _requested_codes(requested[:, column], attribute)
             read = self._probabilities(column, attribute, texts, vectors)
@@ -220,7 +220,8 @@ class LabelReader:
                 else:
                     share = quality.share_of(share, values=len(attribute.domain) - 1)
             if values is not None and attribute.quantity is not None and self.requests_tell:
-                states = states_value(attribute.quantity, texts, values[:, column]) & asked
+                said = schema.texts_of(attribute.read_from, texts)
+                states = states_value(attribute.quantity, said, values[:, column]) & asked
                 likely[states] = (1 - _MOST_AGREEMENT) / likely.shape[1]
                 likely[states, requested_codes[states]] += _MOST_AGREEMENT
             counts = None if quality is None else self._counts(attribute)
@@ -253,16 +254,18 @@ class LabelReader:
         column: int,
         attribute: Attribute,
         texts: Sequence[str],
-        vectors: Callable[[], NDArray[np.float32]],
+        vectors: Callable[[str | None], NDArray[np.float32]],
     ) -> tuple[NDArray[np.float64], LabelSource, _Quality | None] | None:
         """Return the probability of each value (n, k) and its source, or None without a reader."""
-        size = len(attribute.domain)
+        size, part = len(attribute.domain), attribute.read_from
         if is_in_record(attribute, self.schema):
             return _certain(codes_in_records(attribute, self.schema, texts), size), "record", None
         if attribute.keywords is not None:
-            return _certain(by_keywords(attribute, texts), size), "keywords", None
+            said = self.schema.texts_of(part, texts)
+            return _certain(by_keywords(attribute, said), size), "keywords", None
         if attribute.name in self.readers:
-            read = self.readers[attribute.name].read(vectors(), abstain=self.abstain)
+            read = self.readers[attribute.name].read(vectors(part), abstain=self.abstain)
+            read = without_part(attribute, self.schema, texts, read)
             return _certain(read, size), "zero_shot", None
         if self.codes is None:
             return None
@@ -270,7 +273,7 @@ class LabelReader:
         labels = self.codes[examples, column]
         if len(examples) < LEAST_EXAMPLES or len(np.unique(labels)) < 2:
             return None
-        texts_of_examples = [self.examples[i] for i in examples]
+        texts_of_examples = self.schema.texts_of(part, [self.examples[i] for i in examples])
         embedded = self._embedded(texts_of_examples)
         classifier = _Classifier.train(
             embedded, labels, attribute=attribute, embed=self.embed, counts=self._counts(attribute)
@@ -278,7 +281,7 @@ class LabelReader:
         quality = _quality(
             texts_of_examples, embedded, labels, attribute=attribute, embed=self.embed
         )
-        likely = classifier.probabilities(vectors(), temperature=quality.temperature)
+        likely = classifier.probabilities(vectors(part), temperature=quality.temperature)
         return likely, "donated", quality
 
     def _counts(self, attribute: Attribute) -> NDArray[np.float64] | None:

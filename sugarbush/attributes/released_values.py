@@ -50,12 +50,13 @@ def released_values(
         if (quantity := attribute.quantity) is None:
             continue
         requested_values = requested[:, place]
+        said = schema.texts_of(attribute.read_from, texts)
         inside = quantity.contains(codes[:, place], requested_values)
         in_bin[inside, place] = requested_values[inside]
         for row in np.flatnonzero(
             (codes[:, place] >= 0) & (codes[:, place] < len(quantity.ranges))
         ):
-            numbers = np.array(quantity.numbers_in(texts[int(row)]), dtype=np.float64)
+            numbers = np.array(quantity.numbers_in(said[int(row)]), dtype=np.float64)
             numbers = np.unique(quantity.on_grid(numbers))
             numbers = numbers[quantity.contains(codes[row, place], numbers)]
             if inside[row] and (np.abs(numbers - requested_values[row]) < _EQUAL).any():

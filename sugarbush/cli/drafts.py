@@ -34,14 +34,16 @@ def write_draft(
     unedited = project.find(settings.schema_)
     if output is None and profile is not None and is_unedited(unedited):
         named = subject or subject_of_file(Path(settings.file).stem)
-        write_schema_of(profile, unedited, subject=named, console=console)
-        set_lengths(project, profile)
+        draft = write_schema_of(
+            profile, unedited, subject=named, console=console, shape_of=unedited
+        )
+        set_lengths(project, profile, draft.schema.shape)
         return
     output = output or Path("schema.yaml")
     if output.exists():
         raise ParamsError(f"{output}: the file exists already. Name another file with --output")
     if profile is not None:
-        write_schema_of(profile, output, subject=subject, console=console)
+        write_schema_of(profile, output, subject=subject, console=console, shape_of=unedited)
         console.print(f"Set prepare.schema to {output} to use it", markup=False)
         return
     if settings.donated is None:

@@ -139,10 +139,6 @@ def create_project(
         encoding = encoding_of_header(user_data.source, setting=_FROM)
         options = ReadOptions(encoding=encoding, table=user_data.table)
         user_data = with_form(user_data, options)
-        if profile and user_data.form is not None:
-            raise ParamsError(
-                "--profile: a profile describes records of one text column. Leave out --profile"
-            )
         columns = column_names(
             user_data.source,
             required=user_data.required | _profiled(user_data, profile),

@@ -10,12 +10,15 @@ from rich.text import Text
 
 from sugarbush.cli.local_model import tokens_for_words
 from sugarbush.cli.settings import changed_settings, write_settings
+from sugarbush.data.schema import json_schema_file, load_schema
+from sugarbush.data.shapes.interface import Shape
 from sugarbush.paths import Roots, atomic_file, reading
 from sugarbush.pipeline.profiling import STAGE, profile_of_project
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.profiling.draft import (
+    Draft,
     draft_from_profile,
     schema_text,
     subject_of_file,
@@ -73,34 +76,46 @@ def use_profile(folder: Path, schema: Path, *, subject: str | None, console: Con
     before = len(project.profile_charges)
     profile = profile_of_project(project)
     named = subject or subject_of_file(Path(project.settings.prepare.file).stem)
-    write_schema_of(profile, schema, subject=named, console=console)
-    set_lengths(project, profile)
+    draft = write_schema_of(profile, schema, subject=named, console=console, shape_of=schema)
+    set_lengths(project, profile, draft.schema.shape)
     _show(project, profile, console, charged=len(project.profile_charges) > before)
 
 
-def set_lengths(project: Project, profile: Profile) -> None:
-    """Write the lengths of the profile to params.yaml, if no donated texts gave them."""
+def set_lengths(project: Project, profile: Profile, shape: Shape | None) -> None:
+    """Write the lengths of the profile to params.yaml, if no donated texts gave them.
+
+    The limit of tokens suits the longest text that prompts request.
+    """
     folder, words = project.base, word_counts(profile)
     if words and project.settings.prepare.donated is None:
         changes = [f"initialise.length.words={list(words)}"]
         if project.settings.generator.provider == "huggingface":
-            tokens = tokens_for_words(profile.quantiles("words")[-1])
+            longest = None if shape is None else shape.words_of(shape.longest)
+            tokens = tokens_for_words(max(profile.quantiles("words")[-1], longest or 0))
             changes.append(f"generator.huggingface.max_tokens={tokens}")
         write_settings(folder, changed_settings(folder, assignments=changes))
 
 
 def write_schema_of(
-    profile: Profile, output: Path, *, subject: str | None, console: Console
-) -> None:
-    """Write the schema that the profile proposes, and print its attributes."""
-    draft = draft_from_profile(profile, subject=subject)
+    profile: Profile, output: Path, *, subject: str | None, console: Console, shape_of: Path
+) -> Draft:
+    """Write the schema that the profile proposes, print its attributes, and return it.
+
+    The schema `shape_of` declares the shape of a record; without this file, it is one string.
+    """
+    form, file = None, None
+    if shape_of.exists():
+        form = load_schema(shape_of).text
+        file = json_schema_file(shape_of, beside=output)
+    draft = draft_from_profile(profile, subject=subject, form=form)
     with atomic_file(output, public=True) as temporary:
-        temporary.write_text(schema_text(draft, profile), encoding="utf-8")
+        temporary.write_text(schema_text(draft, profile, json_schema=file), encoding="utf-8")
     for attribute in draft.schema.attributes:
         say(console, f"  {attribute.name}: {' | '.join(attribute.domain)}")
     for name, why in draft.left_out:
         say(console, f"  no attribute from column {name}: {why}")
     say(console, f"{output}: a schema from the profile alone. Edit it if you know better")
+    return draft
 
 
 def show_profile(profile: Profile, console: Console) -> None:

@@ -33,6 +33,10 @@ A schema is a YAML file. The author of the file must not look at the private tex
       - name: outcome
         values: [settled, open]
         source: llm                         # read by the endpoint in extract_metadata.llm
+      - name: complaint
+        values: [damage, delay]
+        keywords: {damage: [broken], delay: [late]}
+        read_from: customer                 # a field, a role or a property of `text`
 
 The released numbers and dates obey `rules`, such as `rules: ["closed >= opened"]` (see
 `sugarbush.data.rules`).
@@ -50,6 +54,8 @@ import bisect
 import difflib
 import itertools
 import math
+import os
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
@@ -140,6 +146,13 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     keywords: dict[str, tuple[str, ...]] | None = None
     zero_shot: dict[str, tuple[str, ...]] | None = None
     source: Literal["llm"] | None = None
+    read_from: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_empty_part(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an empty `read_from`, so that cache keys of other schemas do not change."""
+        fields: dict[str, Any] = serialize(self)
+        return {name: value for name, value in fields.items() if name != "read_from" or value}
 
     @model_validator(mode="before")
     @classmethod
@@ -403,7 +416,32 @@ class Schema(BaseModel, metaclass=_SchemaType):
         if self.text is not None:
             columns = {a.name: a.column for a in self.attributes}
             refuse_taken_names(self.text.shape, columns, RELEASE_COLUMNS, RELEASE_PREFIXES)
+        for attribute in self.attributes:
+            self._check_part(attribute)
         return self
+
+    def _check_part(self, attribute: Attribute) -> None:
+        if attribute.read_from is None:
+            return
+        where = f"attribute '{attribute.name}': read_from"
+        parts = () if self.shape is None else self.shape.parts
+        if attribute.read_from not in parts:
+            named = ", ".join(parts) if parts else "none, because each text is one string"
+            raise ValueError(f"{where} must name a part of the text: {named}")
+        if attribute.source is not None:
+            raise ValueError(f"{where} needs another source than llm, which reads whole texts")
+        if self.shape is not None and self.shape.is_inside(attribute.column or ""):
+            raise ValueError(f"{where} is not needed: the record contains the value")
+
+    def texts_of(self, part: str | None, texts: Sequence[str]) -> Sequence[str]:
+        """Return the part of each canonical text that `read_from` names. None means the whole text.
+
+        Guarantee: entry i is a function of text i alone. A text without the part, or without the
+        shape, gives "".
+        """
+        if part is None or self.shape is None:
+            return texts
+        return [_part_of(text, self.shape, part) for text in texts]
 
     @cached_property
     def checked_rules(self) -> tuple[Rule, ...]:
@@ -436,6 +474,16 @@ class Schema(BaseModel, metaclass=_SchemaType):
         """The shape of a record, or None for one string."""
         return None if self.text is None else self.text.shape
 
+    def fields_for_private_results(self) -> dict[str, Any]:
+        """Return the fields on which results from private data depend, for cache keys.
+
+        The lengths that prompts request are left out, so a change of them charges nothing again.
+        """
+        fields = self.model_dump(mode="json")
+        if self.text is not None:
+            fields["text"] = self.text.without_lengths.model_dump(mode="json")
+        return fields
+
     @property
     def asked_of_llm(self) -> tuple[Attribute, ...]:
         return tuple(a for a in self.attributes if a.source == "llm")
@@ -457,11 +505,31 @@ class Schema(BaseModel, metaclass=_SchemaType):
         return tuple((a.name, a.domain[c]) for a, c in zip(self.attributes, codes, strict=True))
 
 
+def _part_of(text: str, shape: Shape, part: str) -> str:
+    try:
+        return shape.part(text, part)
+    except ValueError:  # a text of somebody else, which has no shape
+        return ""
+
+
 def load_schema(path: Path) -> Schema:
     """Load a schema from a YAML 1.2 file. Raises SchemaError that names file and attribute.
 
     In YAML 1.2, `yes`, `NO` and `12:30` are text.
     """
+    return schema_of(beside(_fields_of(path), path.parent), source=str(path))
+
+
+def json_schema_file(path: Path, *, beside: Path) -> str | None:
+    """Return the JSON Schema that a schema file names, for another schema file `beside`."""
+    text = _fields_of(path).get("text")
+    named = text.get("json_schema") if isinstance(text, dict) else None
+    if not isinstance(named, str):
+        return None
+    return Path(os.path.relpath(path.parent / named, beside.parent)).as_posix()
+
+
+def _fields_of(path: Path) -> dict[str, Any]:
     try:
         fields = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -474,7 +542,7 @@ def load_schema(path: Path) -> Schema:
         raise SchemaError(f"{path}{where}: is not YAML") from None
     if not isinstance(fields, dict):
         raise SchemaError(f"{path}: expected 'subject' and 'attributes'")
-    return schema_of(beside(fields, path.parent), source=str(path))
+    return fields
 
 
 def schema_of(fields: dict[str, Any], *, source: str) -> Schema:

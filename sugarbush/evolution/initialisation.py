@@ -34,6 +34,7 @@ def first_requests(
     example_sets: int = 0,
 ) -> tuple[RandomRequest, ...]:
     """Make one RANDOM_API request per target. `prompts.content` decides the content of the request.
+    The lengths that the schema requests for the parts of a text come before `length`.
 
     Each request has the donated examples that are nearest to its target. With `example_sets`, it
     has the nearest of this number of sets, which `run_seed` draws, so that the prompts of a run
@@ -61,6 +62,10 @@ def first_requests(
         if shows_metadata:
             of_each = [_attributes(row, schema) for row in donated.codes]
             attributes_of_examples = [tuple(of_each[i] for i in row) for row in indices]
+    shape = schema.shape
+    samples = [seed_of(seed, "first", i) >> 1 for i in range(len(targets.labels))]
+    lengths = [() if shape is None else shape.draw_lengths(sample) for sample in samples]
+    words = [None if shape is None else shape.words_of(drawn) for drawn in lengths]
     return tuple(
         RandomRequest(
             subject=schema.subject,
@@ -69,8 +74,9 @@ def first_requests(
             attributes=_attributes(row, schema, values) if prompts.shows_metadata else (),
             examples=examples,
             example_attributes=attributes,
-            words=_words(i, row, schema, length),
-            sample=seed_of(seed, "first", i) >> 1,
+            words=words[i] or _words(i, row, schema, length),
+            lengths=lengths[i],
+            sample=samples[i],
         )
         for i, (row, values, examples, attributes) in enumerate(
             zip(targets.codes, targets.values, example_texts, attributes_of_examples, strict=True)

@@ -150,7 +150,7 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
     if _refuses(text) and not any(map(_refuses, prompt_texts)):
         return Problem.REFUSAL
     try:
-        text = request.shape.canonical(text)
+        text = request.shape.of_answer(text)
     except ShapeError:
         return Problem.WRONG_FORM
     return _problem_of(text, request, prompt_texts, _LOOKS_OF_A_SHAPE)

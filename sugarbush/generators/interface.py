@@ -30,7 +30,7 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.settings import Section
 
 if TYPE_CHECKING:
-    from sugarbush.data.shapes.interface import Shape
+    from sugarbush.data.shapes.interface import Lengths, Shape
     from sugarbush.generators.openai.endpoint_settings import EndpointSettings
 
 # Maps texts (n,) to unit vectors (n, dim)
@@ -65,7 +65,7 @@ class Request:
     `example_attributes` contains their known attributes. `words` is the requested length; None
     means any length. `language` is the code of the texts' language. Requests that are otherwise
     equal have different values of `sample`. `shape` is the form of the text; None means one string
-    of any form.
+    of any form. `lengths` are the requested lengths of its parts, from which `words` follows.
     """
 
     subject: str
@@ -78,6 +78,7 @@ class Request:
     style: str = field(default="", repr=False)
     language: str = field(default=ENGLISH, repr=False)
     shape: Shape | None = field(default=None, repr=False, compare=False)
+    lengths: Lengths = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

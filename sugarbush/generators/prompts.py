@@ -183,7 +183,9 @@ def _manner(request: Request) -> list[str]:
         sentences.append(f"Write in {language_name(request.language)}.")
     if isinstance(request, VariationRequest) and request.tone:
         sentences.append(f"Write in a {request.tone} tone.")
-    if request.words is not None:
+    if request.shape is not None and request.lengths:
+        sentences.append(request.shape.length_sentence(request.lengths))
+    elif request.words is not None:
         sentences.append(f"Write about {request.words} words.")
     return [" ".join(sentences)] if sentences else []
 
@@ -203,14 +205,16 @@ def _list(request: Request) -> str:
         heading += f" ({_described(request.attributes)})"
     if request.language != ENGLISH:
         heading += f", in {language_name(request.language)}"
-    if request.words is not None and not request.examples:
+    if request.words is not None and not request.examples and not request.lengths:
         heading += f", about {request.words} words each"
     if request.style:
         heading += f". {request.style.removesuffix('.')}"
     if request.shape is not None:
         heading += f". {request.shape.instruction.removesuffix('.')}"
+    if request.shape is not None and request.lengths:
+        heading += f". {request.shape.length_sentence(request.lengths).removesuffix('.')}"
     known = request.example_attributes if labelled else [()] * len(request.examples)
-    words = request.words if request.examples else None
+    words = request.words if request.examples and not request.lengths else None
     texts = [
         _label(attributes, None if words is None else count_words(text)) + text
         for attributes, text in zip(known, request.examples, strict=True)

@@ -51,6 +51,6 @@ class _Shaped(Generator):
         if answer.text is None:
             return answer
         try:
-            return replace(answer, text=self._shape.canonical(answer.text))
+            return replace(answer, text=self._shape.of_answer(answer.text))
         except ShapeError:
             return replace(answer, text=None, problem=Problem.WRONG_FORM)

@@ -409,13 +409,17 @@ class PartsMethod(OneStageMethod):
         prompts, schema = self.parts().start.prompts, planning.schema
         attributes = schema.attributes if prompts.shows_metadata else ()
         examples = sorted(planning.donated, key=len, reverse=True) if prompts.shows_examples else []
+        shape = schema.shape
+        lengths = () if shape is None else shape.longest
+        words = None if shape is None else shape.words_of(lengths)
         return RandomRequest(
             subject=schema.subject,
             style=schema.style,
             language=schema.language,
             attributes=tuple((a.name, max(a.domain, key=len)) for a in attributes),
             examples=tuple(examples[: prompts.examples]),
-            words=planning.length.longest,
+            words=words or planning.length.longest,
+            lengths=lengths,
         )
 
 

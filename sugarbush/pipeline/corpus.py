@@ -77,7 +77,7 @@ class SplitCorpus:
         names = ("prepare", "extract_metadata", "embedding", "privacy.unit")
         return digest_of(
             settings=project.settings.changed_output_settings((*names, "privacy.records_per_user")),
-            schema=project.schema.model_dump(mode="json"),
+            schema=project.schema.fields_for_private_results(),
             public=sorted(self._public),
         )
 

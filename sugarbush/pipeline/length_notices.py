@@ -25,6 +25,8 @@ def length_notices(length: FirstLength, schema: Schema) -> Iterator[str]:
     ["attribute 'turns' has the value '16 to 20', which needs at least 48 words, but prompts \
 request at most 20 words (initialise.length.words). Request longer texts, or drop the value"]
     """
+    if schema.shape is not None and schema.shape.requested:
+        return  # the schema decides the lengths
     words = (length.words,) if isinstance(length.words, int) else length.words
     for attribute in schema.attributes:
         if attribute.name == length.attribute:

@@ -119,7 +119,7 @@ def measure(
         "version": versions.FIGURES,
         "corpus": project.data_names(),
         "releases": {name: release.digest() for name, release in releases.items()},
-        "schema": project.schema.model_dump(mode="json"),
+        "schema": project.schema.fields_for_private_results(),
         "embedding": settings.embedding.output_settings(),
         "seed": settings.seed,
         "privacy": settings.privacy.promise,

@@ -41,7 +41,7 @@ class MetadataRequest:
         return {
             "version": versions.METADATA,
             "corpus": project.data_names()["codes"],
-            "schema": project.schema.model_dump(mode="json"),
+            "schema": project.schema.fields_for_private_results(),
             "settings": project.settings.synthesize_metadata.model_dump(mode="json"),
             "seed": project.settings.seed,
             "privacy": project.settings.privacy.promise,

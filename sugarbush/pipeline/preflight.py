@@ -133,7 +133,7 @@ def _refuse_cut_answers(project: Project, planned: Sequence[Request]) -> None:
     least = math.floor(words * _LEAST_TOKENS_PER_WORD)
     if limit is not None and least > limit:
         raise ParamsError(
-            f"params.yaml: initialise.length asks for texts of up to {words} words, which need at "
-            f"least {least} tokens, but generator.{generator.name}.max_tokens={limit}. Raise "
-            "max_tokens, or lower initialise.length."
+            f"params.yaml: initialise.length (or `text` in the schema) asks for texts of up to "
+            f"{words} words, which need at least {least} tokens, but generator.{generator.name}."
+            f"max_tokens={limit}. Raise max_tokens, or request shorter texts."
         )

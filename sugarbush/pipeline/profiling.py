@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,12 +20,14 @@ from sugarbush.data.reading import (
     require_column,
     rows_of_frame,
 )
-from sugarbush.data.records import Record, wanted_columns
+from sugarbush.data.records import Record, donated_records, shape_of, wanted_columns
 from sugarbush.data.remote import Source, source_of
 from sugarbush.data.schema import Attribute, Schema, load_schema
+from sugarbush.data.shapes.declaration import TextForm
+from sugarbush.data.shapes.interface import Shape
 from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
-from sugarbush.errors import BudgetExceededError, ParamsError, SchemaError
+from sugarbush.errors import BudgetExceededError, ParamsError
 from sugarbush.methods.plan import plan_beside
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.corpus import SplitCorpus, file_batches
@@ -41,6 +43,7 @@ from sugarbush.privacy.results import ResultStore
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 from sugarbush.profiling.contributions import Contributions, Reader
+from sugarbush.profiling.layout import measures_of
 from sugarbush.profiling.measure import draw_profile
 from sugarbush.profiling.plan import ProfilePlan, plan_profile
 from sugarbush.profiling.release import Profile
@@ -63,7 +66,8 @@ class ProfileRequest:
 
     `batches` returns the rows of the table with the name of their source, `digest` a digest of its
     content, `donated` the donated texts, and `encoder` that of the released terms. `columns` are
-    the columns whose values are counted. The profile is written to `folder`, if there is one.
+    the columns whose values are counted. `form` declares the shape of a record; None means one
+    string. The profile is written to `folder`, if there is one.
     `characters` is about the number of characters of all texts, for the progress; 0 if unknown.
     """
 
@@ -76,6 +80,11 @@ class ProfileRequest:
     source: str
     folder: Path | None
     characters: int
+    form: TextForm | None = None
+
+    @property
+    def _shape(self) -> Shape | None:
+        return None if self.form is None else self.form.shape
 
     def release(self, *, forced: bool = False) -> Profile:
         """Draw the profile, or restore a finished one. A finished mechanism is never drawn again.
@@ -95,7 +104,7 @@ class ProfileRequest:
                 self._require_cap(ledger, plan, waiting)
                 contributions, fingerprint = self._read()
             else:
-                contributions, fingerprint = _nothing(self.columns, by_user=by_user), ()
+                contributions, fingerprint = self._reader().contributions(), ()
             session = PrivacySession(
                 ledger=ledger,
                 stage=STAGE,
@@ -113,6 +122,7 @@ class ProfileRequest:
                 by_user=by_user,
                 dataset=project.dataset,
                 check_count=project.settings.privacy.check_delta,
+                measures=measures_of(self._shape),
             )
             run = store.run
         profile = replace(
@@ -146,7 +156,15 @@ class ProfileRequest:
             "epsilon": settings.profile.epsilon,
             "privacy": [settings.privacy.unit.value, settings.privacy.delta],
             "settings": settings.changed_output_settings(("prepare",)),
+            # the numbers that prompts request change no profile
+            **({} if self.form is None else {"text": self.form.without_lengths.model_dump()}),
         }
+
+    def _reader(self) -> Reader:
+        """Return a reader that has read no record."""
+        project = self.project
+        by_user = project.settings.privacy.unit is Unit.USER
+        return Reader(self.columns, by_user=by_user, key=project.key, shape=self._shape)
 
     def _plan(self, store: ResultStore, ledger: Ledger) -> ProfilePlan:
         """Return the stored plan of an interrupted profile, or make and store a plan."""
@@ -159,6 +177,7 @@ class ProfileRequest:
                 slack=ledger.next_slack(),
                 columns=len(self.columns),
                 by_user=settings.privacy.unit is Unit.USER,
+                measures=measures_of(self._shape),
             )
             (folder / _PLAN).write_text(plan.to_json())
             return ()
@@ -188,7 +207,7 @@ class ProfileRequest:
 
     def _read(self) -> tuple[Contributions, tuple[str, ...]]:
         """Read the training records, one of each user, and the fingerprint of the corpus."""
-        project = _one_record_per_user(self.project, self.columns)
+        project = _one_record_per_user(self.project, self.columns, self.form)
         by_user = project.settings.privacy.unit is Unit.USER
         corpus = SplitCorpus(
             self.batches,
@@ -197,7 +216,7 @@ class ProfileRequest:
             source=self.source,
             setting="prepare.file",
         )
-        reader = Reader(self.columns, by_user=by_user, key=project.key)
+        reader = self._reader()
         shown = progress(self.characters, what="profile", private=True)
         with shown if self.characters else nullcontext(_no_progress) as advance:
             for parts in corpus.parts(fingerprint=True):
@@ -233,17 +252,14 @@ def _needs_new_slack(
     return not has_slack and plan.deltas(missing) > ledger.next_slack()
 
 
-def _nothing(columns: Sequence[str], *, by_user: bool) -> Contributions:
-    """Return contributions without a unit, for a profile that is restored."""
-    return Reader(columns, by_user=by_user, key=b"").contributions()
-
-
 def _blocks(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
     for start in range(0, len(records), _BLOCK):
         yield records[start : start + _BLOCK]
 
 
-def _one_record_per_user(project: Project, columns: Sequence[str]) -> Project:
+def _one_record_per_user(
+    project: Project, columns: Sequence[str], form: TextForm | None
+) -> Project:
     """Return the project with a schema that reads the columns as they are, one record per user,
     and no minimum number of records."""
     settings = project.settings
@@ -258,57 +274,67 @@ def _one_record_per_user(project: Project, columns: Sequence[str]) -> Project:
         Attribute(name=f"column_{number}", column=column, values=("unread",))
         for number, column in enumerate(columns)
     ]
-    copy.__dict__["schema"] = Schema(subject=SUBJECT, attributes=tuple(attributes) or (TONE,))
+    schema = Schema(subject=SUBJECT, attributes=tuple(attributes) or (TONE,), text=form)
+    copy.__dict__["schema"] = schema
     return copy
 
 
-def _donated_texts(project: Project) -> tuple[str, ...]:
+def _without_columns(form: TextForm | None) -> Schema:
+    """Return a schema that reads the text alone."""
+    return Schema(subject=SUBJECT, attributes=(TONE,), text=form)
+
+
+def _donated_texts(project: Project, form: TextForm | None) -> tuple[str, ...]:
     """Return the donated texts. The columns of the private file may be missing in their file."""
     other = project.with_settings(project.settings)
-    other.__dict__["schema"] = Schema(subject=SUBJECT, attributes=(TONE,))
+    other.__dict__["schema"] = _without_columns(form)
     return other.donated_texts()
 
 
-def _refuse_shape(project: Project) -> None:
-    """Raise ParamsError if the schema declares fields, conversations or JSON records.
+def form_of_project(project: Project) -> TextForm | None:
+    """Return the shape of a record that the project's schema declares.
 
-    A project that needs a profile may have no schema, or one with mistakes.
+    A project that needs a profile may have no schema. Raises SchemaError for one with mistakes.
     """
     path = project.find(project.settings.prepare.schema_)
-    with suppress(SchemaError):
-        if path.exists() and load_schema(path).shape is not None:
-            raise ParamsError(
-                f"{path}: declares the form of a record under `text`, but a profile describes "
-                "records of one text column. Write the attributes by hand or with: sugarbush "
-                "schema draft"
-            )
+    return load_schema(path).text if path.exists() else None
 
 
 def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
     """Draw or restore the profile of `prepare.file`, and write data/released/profile."""
     settings = project.settings
-    _refuse_shape(project)
+    form = form_of_project(project)
+    schema = _without_columns(form)
+    shape = shape_of(schema, settings.prepare)
     refuse_private_files(project)
     path = source_of(project.base, settings.prepare.file, setting="prepare.file")
-    columns = profiled_columns(settings, base=project.base)
-    wanted = dict.fromkeys(columns, "profile.columns")
-    wanted |= wanted_columns(
-        settings.prepare, Schema(subject=SUBJECT, attributes=(TONE,)), private=True
-    )
+    columns = profiled_columns(settings, base=project.base, shape=shape)
+    wanted = {name: "profile.columns" for name in columns if not shape.is_inside(name)}
+    wanted |= wanted_columns(settings.prepare, schema, private=True)
 
     return ProfileRequest(
         project=project,
         columns=columns,
-        batches=lambda: file_batches(path, settings.prepare, wanted),
+        batches=lambda: file_batches(
+            path, settings.prepare, wanted, all_columns=shape.reads_all_columns
+        ),
         digest=lambda: digest_of_source(
             path, setting="prepare.file", wanted=wanted, options=settings.prepare.read_options
         ),
-        donated=lambda: _donated_texts(project),
+        donated=lambda: _donated_texts(project, form),
         encoder=lambda: project.encoder(private=False),
         source=str(path),
         folder=project.roots.released / STAGE,
         characters=_size(path),
+        form=form,
     ).release(forced=forced)
+
+
+def _texts_of_frame(
+    donated: pd.DataFrame, settings: ProjectSettings, schema: Schema
+) -> tuple[str, ...]:
+    rows = rows_of_frame(donated, wanted=shape_of(schema, settings.prepare).columns)
+    return tuple(donated_records(rows, settings.prepare, schema, source="donated")["text"])
 
 
 def profile_of_frame(
@@ -319,21 +345,25 @@ def profile_of_frame(
     donated: pd.DataFrame | None,
     state: Path | None,
     forced: bool = False,
+    form: TextForm | None = None,
 ) -> Profile:
     """Draw or restore the profile of a frame. Nothing is written except in the state folder."""
     _refuse_many(columns, "the frame")
-    require_column(frame, settings.prepare.text_column, asked_by="text")
+    plain = _without_columns(form)
+    shape = shape_of(plain, settings.prepare)
+    for column in shape.columns:
+        require_column(frame, column, asked_by="text")
     for column in columns:
-        require_column(frame, column, asked_by="columns")
+        if not shape.is_inside(column):
+            require_column(frame, column, asked_by="columns")
     project = open_project(Path(), settings=settings)
     project.__dict__ |= {"state": state} if state else {}
-    plain = Schema(subject=SUBJECT, attributes=(TONE,))
-    wanted = dict.fromkeys(columns, "columns") | dict(
+    wanted = {name: "columns" for name in columns if not shape.is_inside(name)} | dict(
         wanted_columns(settings.prepare, plain, private=True)
     )
-    read = [*wanted]
+    read = [str(name) for name in frame.columns if name in {*wanted, *shape.types}]
     rows = rows_of_frame(frame[read], wanted=wanted)
-    texts = () if donated is None else tuple(donated[settings.prepare.text_column].astype(str))
+    texts = () if donated is None else _texts_of_frame(donated, settings, plain)
 
     def digest() -> bytes:
         return keyed_digest([frame[read].reset_index(drop=True)], key=project.key).encode()
@@ -347,30 +377,39 @@ def profile_of_frame(
         encoder=lambda: Encoder(settings.embedding, cache=EmbeddingsInMemory()),
         source="the frame",
         folder=None,
-        characters=int(frame[settings.prepare.text_column].astype(str).str.len().sum()),
+        characters=sum(int(frame[c].astype(str).str.len().sum()) for c in shape.columns),
+        form=form,
     ).release(forced=forced)
 
 
-def profiled_columns(settings: ProjectSettings, *, base: Path) -> tuple[str, ...]:
-    """Return the columns to count: `profile.columns`, or those in the header of the file.
+def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> tuple[str, ...]:
+    """Return the columns to count: `profile.columns`, or those in the header of the file that
+    contain no part of a text.
 
     A key of a jsonl record may be private, so such columns must be named. Raises ParamsError if
     there are too many.
     """
     prepare = settings.prepare
-    others = {prepare.text_column, prepare.id_column, prepare.user_column}
+    texts = {*shape.columns, *shape.types, *shape.text_columns}
+    others = {*shape.columns, *shape.text_columns, prepare.id_column, prepare.user_column}
     named = settings.profile.columns
     if named is None:
         path = source_of(base, prepare.file, setting="prepare.file")
-        required = {prepare.text_column: "prepare.text_column"}
         names = (
             ()
             if reads_keys(path)
             else column_names(
-                path, required=required, setting="prepare.file", options=prepare.read_options
+                path,
+                required=shape.columns,
+                setting="prepare.file",
+                options=prepare.read_options,
             )
         )
-        columns = tuple(name for name in names if name not in others)
+        columns = tuple(
+            name
+            for name in names
+            if name not in others and texts.isdisjoint({name, name.partition(".")[0]})
+        )
         what = "the header of the file"
     else:
         columns, what = tuple(dict.fromkeys(named)), "profile.columns"

@@ -136,9 +136,11 @@ class AttributeReader:
         known = np.flatnonzero(codes != len(self.schema.attributes[place].domain) - 1)
         if len(known) < _LEAST_LABELS or len(np.unique(codes[known])) < 2:
             return None
-        examples = self.embed([self.donated.texts[i] for i in known])
-        model = train_classifier(examples, codes[known], seed=self.seed)
-        return np.asarray(model.predict(self.embed(texts)), dtype=np.int64)
+        part = self.schema.attributes[place].read_from
+        examples = self.schema.texts_of(part, [self.donated.texts[i] for i in known])
+        model = train_classifier(self.embed(examples), codes[known], seed=self.seed)
+        embedded = self.embed(self.schema.texts_of(part, texts))
+        return np.asarray(model.predict(embedded), dtype=np.int64)
 
 
 def public_kinds(texts: Sequence[str], reader: AttributeReader) -> dict[str, dict[str, int]]:

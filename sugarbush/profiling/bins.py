@@ -65,10 +65,28 @@ class Bins:
 
 LENGTHS: Final = Bins((0.0, *_scale(0, 5)))  # characters, words, sentences, turns
 RECORDS: Final = Bins(_scale(0, 4))  # records of a user
+YEARS: Final = Bins(tuple(map(float, range(1900, 2101))))
 _POSITIVE: Final = _scale(-3, 9)
 NUMBERS: Final = Bins(
     (-1e10, *(-edge for edge in reversed(_POSITIVE)), -math.ulp(0.0), math.ulp(0.0), *_POSITIVE)
 )
+
+
+def extent(
+    bins: Bins, counts: NDArray[np.int64], *, total: float, stddev: float
+) -> tuple[float, float] | None:
+    """Return the ends of the bins that contain more than noise, or None without such a bin.
+
+    Counts outside the bulk are 0 (`consistent`), and three standard deviations count as noise. So a
+    few values may be outside the ends.
+
+    >>> extent(Bins((0.0, 1.0, 2.0, 3.0)), np.array([3, 60, 40, -8]), total=100, stddev=5.0)
+    (1.0, 3.0)
+    """
+    (inside,) = np.nonzero(consistent(counts, total=total, stddev=stddev) > 3 * stddev)
+    if not len(inside):
+        return None
+    return bins.edges[inside[0]], bins.edges[min(inside[-1] + 1, bins.size - 1)]
 
 
 def consistent(counts: NDArray[np.int64], *, total: float, stddev: float) -> NDArray[np.float64]:

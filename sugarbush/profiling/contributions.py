@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.records import Record
+from sugarbush.data.shapes.interface import Shape
 from sugarbush.languages import count_words
 from sugarbush.privacy.data_types import Private
-from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS
+from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, YEARS
 from sugarbush.profiling.layout import (
     DATE,
+    INTEGER,
     KINDS,
     NO_CELL,
     NUMBER,
@@ -23,6 +25,7 @@ from sugarbush.profiling.layout import (
     columns_group,
     item_of,
     kind_of,
+    measures_of,
     sizes_group,
     style_group,
     value_of,
@@ -66,18 +69,23 @@ class Reader:
 
     `columns` names the raw values of a record in their order. If the unit is a user, every record
     is the only record of its user that the profile uses, and `read` gets the number of the user's
-    records. `key` chooses among the terms of a record.
+    records. `key` chooses among the terms of a record. `shape` is the form of a record; None means
+    one string. Labels and names of properties are no part of sentences, style and terms.
     """
 
-    def __init__(self, columns: Sequence[str], *, by_user: bool, key: bytes) -> None:
+    def __init__(
+        self, columns: Sequence[str], *, by_user: bool, key: bytes, shape: Shape | None = None
+    ) -> None:
         self._columns, self._by_user, self._key = tuple(columns), by_user, key
-        self.sizes, self.style = sizes_group(by_user=by_user), style_group()
+        self._shape, self._measures = shape, measures_of(shape)
+        self.sizes = sizes_group(by_user=by_user, measures=self._measures)
+        self.style = style_group()
         self.columns = columns_group(columns)
         self._starts = {each.name: each.start for each in self.sizes.histograms}
         self._column_starts = [
             tuple(
                 column_histogram(self.columns, column, what).start
-                for what in ("kind", "number", "month", "weekday")
+                for what in ("kind", "number", "month", "year")
             )
             for column in columns
         ]
@@ -89,11 +97,12 @@ class Reader:
         batch = _Batch()
         for record in records:
             count = None if of_user is None else of_user[record.user or ""]
-            batch.sizes.append(self._cells_of_sizes(record.text, count))
-            batch.style.append(self._cells_of_style(record.text))
+            free = self._free_text(record.text)
+            batch.sizes.append(self._cells_of_sizes(record.text, free, count))
+            batch.style.append(self._cells_of_style(free))
             batch.columns.append(self._cells_of_columns(record.raw))
             batch.values.append(self._values(record.raw))
-            batch.terms.append(terms(record.text, key=self._key))
+            batch.terms.append(terms(free, key=self._key))
         self._batches.append(batch.packed())
 
     def contributions(self) -> Contributions:
@@ -107,15 +116,21 @@ class Reader:
             terms=Private([row for b in batches for row in b.terms]),
         )
 
-    def _cells_of_sizes(self, text: str, records: int | None) -> list[int]:
+    def _free_text(self, text: str) -> str:
+        if self._shape is None:
+            return text
+        return " ".join(content for _, content in self._shape.contents(text))
+
+    def _cells_of_sizes(self, text: str, free: str, records: int | None) -> list[int]:
         starts = self._starts
-        cells = [
-            0,
-            starts["characters"] + LENGTHS.of(len(text)),
-            starts["words"] + LENGTHS.of(count_words(text)),
-            starts["sentences"] + LENGTHS.of(sentences(text)),
-            starts["turns"] + LENGTHS.of(turns(text)),
-        ]
+        lengths = {
+            "characters": len(text),
+            "words": count_words(text),
+            "sentences": sentences(free),
+            "turns": turns(free),
+            **({} if self._shape is None else self._shape.lengths(text)),
+        }
+        cells = [0, *(starts[name] + LENGTHS.of(lengths[name]) for name in self._measures)]
         if records is not None:
             cells.append(starts["records per user"] + RECORDS.of(records))
         return cells
@@ -127,13 +142,14 @@ class Reader:
     def _cells_of_columns(self, raw: Sequence[Any]) -> list[int]:
         cells: list[int] = []
         for value, starts in zip(raw, self._column_starts, strict=True):
-            kind, number, month, weekday = starts
+            kind, number, month, year = starts
             found = kind_of(value)
             if isinstance(found, float):
-                cells += [kind + KINDS.index(NUMBER), number + NUMBERS.of(found), NO_CELL]
+                which = KINDS.index(INTEGER if found.is_integer() else NUMBER)
+                cells += [kind + which, number + NUMBERS.of(found), NO_CELL]
             elif isinstance(found, date):
-                day = [month + found.month - 1, weekday + found.weekday()]
-                cells += [kind + KINDS.index(DATE), *day]
+                when = [month + found.month - 1, year + YEARS.of(found.year)]
+                cells += [kind + KINDS.index(DATE), *when]
             else:
                 cells += [kind + KINDS.index(found), NO_CELL, NO_CELL]
         return cells

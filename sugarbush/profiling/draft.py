@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Final
 
 import yaml
+from pydantic import ValidationError
 
-from sugarbush.attributes.draft import attribute_name, free_word
+from sugarbush.attributes.draft import (
+    attribute_name,
+    attributes_of_record,
+    free_word,
+    text_yaml,
+)
 from sugarbush.attributes.placeholders import SUBJECT, TONE
+from sugarbush.data.quantities import Kind
 from sugarbush.data.schema import RELEASE_COLUMNS, RELEASE_PREFIXES, Attribute, Schema
+from sugarbush.data.shapes.conversation import TURNS
+from sugarbush.data.shapes.declaration import TextForm
+from sugarbush.data.shapes.interface import WORDS_OF
 from sugarbush.languages import ENGLISH, language_code
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.profiling.layout import DATE, EMPTY, NESTED, NUMBER
+from sugarbush.profiling.layout import DATE, EMPTY, INTEGER, KINDS, NESTED, NUMBER
 from sugarbush.profiling.release import (
     MOST_VALUES,
-    QUANTILES,
     Column,
     Profile,
     interval,
@@ -29,7 +39,9 @@ from sugarbush.profiling.style import UNKNOWN
 _LEAST_COVERED: Final = 0.3  # share of the records with one of the values
 _COVERED_NUMBERS: Final = 0.7  # share of the records from which numbers are listed one by one
 _MOST, _SOME = 0.5, 0.15  # shares of texts
-_QUARTILES = tuple(QUANTILES.index(share) for share in (0.25, 0.5, 0.75))
+# The months of a bin of dates, for at most so many years
+_MONTHS_OF_BINS: Final = ((3, 2), (6, 4))
+_MOST_BINS_OF_YEARS: Final = 8
 _SAME: Final = {"mention somebody (@name)": "begin with a mention (@name)"}
 _SUBJECT_TERMS: Final = 3
 _NO_SUBJECT: Final = frozenset(
@@ -85,15 +97,24 @@ def subject_of_file(stem: str) -> str | None:
     return " ".join(words).lower() if told else None
 
 
-def draft_from_profile(profile: Profile, *, subject: str | None) -> Draft:
+def draft_from_profile(
+    profile: Profile, *, subject: str | None, form: TextForm | None = None
+) -> Draft:
     """Return a schema with an attribute for each column that the profile could describe.
 
     Topics become an attribute that is read from the text by keywords. Without any attribute, the
     schema has the tone of a text. Without `subject`, the most frequent terms describe the texts.
+    `form` is the shape of a record, which gets the released lengths. A public JSON Schema gives
+    attributes of its own.
     """
     attributes: list[Attribute] = []
+    if form is not None and form.json_schema is not None:
+        attributes += attributes_of_record(form.json_schema, column=form.column)
     left_out: list[tuple[str, str]] = []
+    named = {attribute.column for attribute in attributes}
     for column in profile.columns:
+        if column.name in named:
+            continue
         found = _attribute(profile, column, taken=[a.name for a in attributes])
         if isinstance(found, Attribute):
             attributes.append(found)
@@ -106,8 +127,22 @@ def draft_from_profile(profile: Profile, *, subject: str | None) -> Draft:
         style=style_of(profile),
         language=language_code(_language(profile) or "") or ENGLISH,
         attributes=tuple(attributes) or (TONE,),
+        text=None if form is None else _with_lengths(form, profile),
     )
     return Draft(schema=schema, left_out=tuple(left_out))
+
+
+def _with_lengths(form: TextForm, profile: Profile) -> TextForm:
+    """Return the shape with the DP quantiles of its lengths, unless it has numbers already."""
+    shape, requested = form.shape, dict[str, tuple[int, ...]]()
+    for measure in shape.measures:
+        least = 0 if measure.removeprefix(WORDS_OF) in form.optional else 1
+        most = math.inf if form.conversation is None else form.conversation.max_turns
+        limit = most if measure == TURNS else math.inf
+        found = {min(max(least, round(count)), limit) for count in profile.quantiles(measure)}
+        if found:
+            requested[measure] = tuple(sorted(int(count) for count in found))
+    return form.with_lengths({**requested, **shape.requested})
 
 
 def word_counts(profile: Profile) -> tuple[int, ...]:
@@ -155,19 +190,72 @@ def _attribute(profile: Profile, column: Column, *, taken: Sequence[str]) -> Att
     """Return an attribute, or why there is none."""
     name, listed = _free_name(column.name, taken), list(profile.listed(column))
     other = free_word("other", listed)
-    if profile.kind_share(column, NUMBER).low > _MOST:
+    if profile.kind_share(column, DATE).low > _MOST and (found := _dates(profile, column, name)):
+        return found
+    if profile.number_share(column).low > _MOST:
         numbers = [value for value in listed if _number(value) is not None]
         is_list = len(column.values) <= MOST_VALUES and len(numbers) > 1
         if is_list and _covered(profile, column) >= _COVERED_NUMBERS:
             ordered = sorted(numbers, key=lambda value: _number(value) or 0.0)
             return Attribute(name=name, column=column.name, values=tuple(ordered), other=other)
-        edges = _edges(profile, column)
-        if not edges:
+        quantiles = profile.number_quantiles(column)
+        if not quantiles:
             return "too few numbers for bins at this noise"
-        return Attribute(name=name, column=column.name, bins=edges)
+        edges = tuple(sorted({float(f"{quantile:.2g}") for quantile in quantiles}))
+        typed = _typed(profile, column, name, edges)
+        return typed or Attribute(name=name, column=column.name, bins=edges)
     if (why := _why_not(profile, column)) is not None:
         return why
     return Attribute(name=name, column=column.name, values=tuple(listed), other=other)
+
+
+def _typed(
+    profile: Profile, column: Column, name: str, edges: tuple[float, ...]
+) -> Attribute | None:
+    """Return an attribute with numbers in the release, or None if some cells may be no numbers.
+
+    The ends of the last bins of the profile are the span. A cell that is no number would be a bad
+    row.
+    """
+    ends = profile.extent(column)
+    if ends is None or not _has_only(profile, column, {INTEGER, NUMBER}):
+        return None
+    low, high = ends
+    kind = Kind.INTEGER if _has_only(profile, column, {INTEGER}) else Kind.NUMBER
+    if kind is Kind.INTEGER:
+        edges, high = tuple(sorted(set(map(round, edges)))), math.ceil(high) - 1
+    inside = tuple(edge for edge in edges if low < edge <= high)
+    return _attribute_or_none(
+        name=name, column=column.name, bins=inside, type=kind, span=(low, high)
+    )
+
+
+def _dates(profile: Profile, column: Column, name: str) -> Attribute | None:
+    """Return an attribute with dates, from the first to the last year with more than noise."""
+    ends = profile.extent(column)
+    if ends is None or not _has_only(profile, column, {DATE}):
+        return None
+    first, end = map(int, ends)
+    months = next((step for step, most in _MONTHS_OF_BINS if end - first <= most), 0)
+    months = months or 12 * math.ceil((end - first) / _MOST_BINS_OF_YEARS)
+    edges = [
+        date(first + at // 12, at % 12 + 1, 1) for at in range(months, 12 * (end - first), months)
+    ]
+    span = (date(first, 1, 1), date(end - 1, 12, 31))
+    return _attribute_or_none(name=name, column=column.name, bins=edges, span=span)
+
+
+def _has_only(profile: Profile, column: Column, kinds: Collection[str]) -> bool:
+    """Return whether all other kinds of cells, except empty ones, are within the noise of 0."""
+    others = set(KINDS) - {EMPTY, *kinds}
+    return all(profile.kind_share(column, kind).low == 0 for kind in others)
+
+
+def _attribute_or_none(**fields: Any) -> Attribute | None:
+    try:
+        return Attribute.model_validate(fields)
+    except ValidationError:  # a bin without a value, or no edge inside the span
+        return None
 
 
 def _covered(profile: Profile, column: Column) -> float:
@@ -233,17 +321,15 @@ def _number(value: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _edges(profile: Profile, column: Column) -> tuple[float, ...]:
-    found = profile.number_quantiles(column)
-    return tuple(sorted({float(f"{found[index]:.2g}") for index in _QUARTILES})) if found else ()
+def schema_text(draft: Draft, profile: Profile, *, json_schema: str | None = None) -> str:
+    """Return the schema as YAML for `load_schema`. Comments show the DP share of each value.
+
+    `json_schema` is the path of the JSON Schema, if the shape has one.
+    """
+    return "".join(f"{line}\n" for line in _lines(draft, profile, json_schema))
 
 
-def schema_text(draft: Draft, profile: Profile) -> str:
-    """Return the schema as YAML for `load_schema`. Comments show the DP share of each value."""
-    return "".join(f"{line}\n" for line in _lines(draft, profile))
-
-
-def _lines(draft: Draft, profile: Profile) -> Iterator[str]:
+def _lines(draft: Draft, profile: Profile, json_schema: str | None) -> Iterator[str]:
     schema = draft.schema
     yield "# Drafted from a DP profile of the private file: epsilon " + rounded_up(profile.epsilon)
     yield f"# at delta {rounded_up(profile.delta)}, per {profile.unit}, charged to its ledger. The"
@@ -254,6 +340,8 @@ def _lines(draft: Draft, profile: Profile) -> Iterator[str]:
         yield f"style: {_scalar(schema.style)}"
     if schema.language != ENGLISH:
         yield f"language: {schema.language}"
+    if schema.text is not None:
+        yield from text_yaml(schema.text, json_schema=json_schema).splitlines()
     yield "attributes:"
     columns = {column.name: column for column in profile.columns}
     for attribute in schema.attributes:
@@ -269,9 +357,13 @@ def _lines(draft: Draft, profile: Profile) -> Iterator[str]:
 
 def _domain(attribute: Attribute, profile: Profile, column: Column | None) -> Iterator[str]:
     if attribute.bins is not None:
-        yield f"    bins: {_flow(list(attribute.bins))}  # quartiles"
-        yield "    # type: number         # integer or number: the release has numbers, not bins"
-        yield "    # span: [0, 1000]      # the ends of the first and the last bin"
+        yield f"    bins: {_flow(list(attribute.bins))}"
+        shown = "" if attribute.type else "# "
+        kind = attribute.type or attribute.kind or Kind.NUMBER
+        if not kind.is_time:
+            yield f"    {shown}type: {kind.value}  # or {_other_kind(kind)}: numbers in the release"
+        span = _flow(list(attribute.span or (0, 1000)))
+        yield f"    {'' if attribute.span else '# '}span: {span}  # ends of the outer bins"
     elif column is None:
         yield f"    values: {_flow(list(attribute.values))}"
     else:
@@ -289,6 +381,10 @@ def _domain(attribute: Attribute, profile: Profile, column: Column | None) -> It
             yield f"    {source}:"
             for value, terms in described.items():
                 yield f"      {_scalar(value)}: {_flow(list(terms))}"
+
+
+def _other_kind(kind: Kind) -> str:
+    return (Kind.NUMBER if kind is Kind.INTEGER else Kind.INTEGER).value
 
 
 def _scalar(value: str) -> str:

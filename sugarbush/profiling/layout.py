@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.schema import spelling
-from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS
+from sugarbush.data.shapes.interface import Shape
+from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, YEARS
 from sugarbush.profiling.style import LANGUAGES, RULES
 
 MEASURES: Final = ("characters", "words", "sentences", "turns")
-EMPTY, TEXT, NESTED, DATE, NUMBER = "empty", "text", "nested", "date", "number"
-KINDS: Final = (EMPTY, TEXT, NESTED, DATE, NUMBER)
+EMPTY, TEXT, NESTED, DATE = "empty", "text", "nested", "date"
+INTEGER, NUMBER = "integer", "number"  # whole numbers, and other numbers
+KINDS: Final = (EMPTY, TEXT, NESTED, DATE, INTEGER, NUMBER)
 LONGEST_VALUE: Final = 80  # characters; a longer cell is a text and no value
 _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][+-]?\d{1,2})?")
@@ -65,9 +67,15 @@ def _group(sizes: Iterable[tuple[str, int]], *, cells: int) -> Group:
     return Group(tuple(histograms), cells)
 
 
-def sizes_group(*, by_user: bool) -> Group:
+def measures_of(shape: Shape | None) -> tuple[str, ...]:
+    """Return the lengths of a text that a profile counts, each in a histogram."""
+    others = () if shape is None else shape.measures
+    return (*MEASURES, *(name for name in others if name not in MEASURES))
+
+
+def sizes_group(*, by_user: bool, measures: Sequence[str] = MEASURES) -> Group:
     """The number of records, the lengths of texts and, for users, the number of their records."""
-    named = [("records", 1), *((measure, LENGTHS.size) for measure in MEASURES)]
+    named = [("records", 1), *((measure, LENGTHS.size) for measure in measures)]
     if by_user:
         named.append(("records per user", RECORDS.size))
     return _group(named, cells=len(named))
@@ -80,17 +88,19 @@ def style_group() -> Group:
 
 
 def columns_group(columns: Sequence[str]) -> Group:
-    """The kind of each column's cells, the bins of numbers, and the months and weekdays of dates.
+    """The kind of each column's cells, the bins of numbers, and the months and years of dates.
 
-    A record has one kind. A number also has a bin, and a date has a month and a weekday.
+    A record has one kind. A number also has a bin, and a date has a month and a year.
     """
-    per_column = (("kind", len(KINDS)), ("number", NUMBERS.size), ("month", 12), ("weekday", 7))
+    per_column = (
+        ("kind", len(KINDS)), ("number", NUMBERS.size), ("month", 12), ("year", YEARS.size),
+    )  # fmt: skip
     named = [(item_of(column, what), size) for column in columns for what, size in per_column]
     return _group(named, cells=3 * len(columns))
 
 
 def column_histogram(group: Group, column: str, what: str) -> Histogram:
-    """Return the histogram of `columns_group` for `kind`, `number`, `month` or `weekday`."""
+    """Return the histogram of `columns_group` for `kind`, `number`, `month` or `year`."""
     return group[item_of(column, what)]
 
 

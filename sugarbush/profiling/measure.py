@@ -48,15 +48,18 @@ def draw_profile(
     by_user: bool,
     dataset: str,
     check_count: Callable[[float], None],
+    measures: Sequence[str] = MEASURES,
 ) -> Profile:
     """Draw the mechanisms of `plan`, or restore finished ones from `store`.
 
+    `measures` are the lengths of a text, as in the contributions and in the plan.
     `check_count` gets the DP record count after the first draw, and may raise an error. Each
     mechanism is charged before its draw, and its result is stored before the next charge. So
     nothing is charged twice after a crash, except the mechanism in which it happened.
     """
     drawing = _Drawing(plan, store, session)
-    sizes, style, table = sizes_group(by_user=by_user), style_group(), columns_group(columns)
+    sizes = sizes_group(by_user=by_user, measures=measures)
+    style, table = style_group(), columns_group(columns)
     of_sizes = drawing.counts(SIZES, contributions.sizes, sizes)
     check_count(float(of_sizes[0]))
     of_style = drawing.counts(STYLE, contributions.style, style)
@@ -82,7 +85,7 @@ def draw_profile(
         terms.setdefault(value, {})[term] = count
     return Profile(
         records=int(of_sizes[0]),
-        lengths={measure: _listed(sizes[measure].of(of_sizes)) for measure in MEASURES},
+        lengths={measure: _listed(sizes[measure].of(of_sizes)) for measure in measures},
         records_per_user=_listed(sizes["records per user"].of(of_sizes)) if by_user else None,
         style=dict(zip(RULES, _listed(of_style), strict=False)),
         languages=dict(zip(LANGUAGES, _listed(style["language"].of(of_style)), strict=True)),
@@ -195,6 +198,6 @@ def _column(name: str, group: Group, counts: NDArray[np.int64], values: dict[str
         kinds=dict(zip(KINDS, _listed(kinds), strict=True)),
         numbers=_listed(column_histogram(group, name, "number").of(counts)),
         months=_listed(column_histogram(group, name, "month").of(counts)),
-        weekdays=_listed(column_histogram(group, name, "weekday").of(counts)),
+        years=_listed(column_histogram(group, name, "year").of(counts)),
         values=dict(sorted(values.items(), key=lambda value: (-value[1], value[0]))),
     )

@@ -19,7 +19,7 @@ from sugarbush.privacy.events import (
     ThresholdedGaussian,
     event_from_dict,
 )
-from sugarbush.profiling.layout import columns_group, sizes_group, style_group
+from sugarbush.profiling.layout import MEASURES, columns_group, sizes_group, style_group
 from sugarbush.profiling.terms import ITEMS
 
 SIZES, STYLE, COLUMNS, VALUES, TERMS = "sizes", "style", "columns", "values", "terms"
@@ -97,10 +97,18 @@ class ProfilePlan:
 
 
 def plan_profile(
-    *, epsilon: float, delta: float, slack: float, columns: int, by_user: bool
+    *,
+    epsilon: float,
+    delta: float,
+    slack: float,
+    columns: int,
+    by_user: bool,
+    measures: Sequence[str] = MEASURES,
 ) -> ProfilePlan:
-    """Plan a profile of a file with `columns` named columns.
+    """Plan a profile of a file with `columns` named columns. `measures` are the lengths of a text.
 
+    The share of the sizes grows with their histograms, so that more lengths hardly change their
+    noise.
     A unit gives one record to a profile, so every sensitivity is that of one record. `slack` is the
     part of delta that the ledger has left for the thresholds (`Ledger.next_slack`). Raises
     ParamsError if it is too small.
@@ -111,9 +119,12 @@ def plan_profile(
             "delta that is left for its thresholds is "
             f"{rounded_up(slack)}. Use the profile that exists"
         )
-    shares = _SHARES if columns else _WITHOUT_COLUMNS
+    shares = dict(_SHARES if columns else _WITHOUT_COLUMNS)
+    further = shares[SIZES] * (len(measures) - len(MEASURES)) / (1 + len(MEASURES))
+    shares[SIZES] += further
+    shares = {name: share / (1 + further) for name, share in shares.items()}
     cells = {
-        SIZES: sizes_group(by_user=by_user).cells,
+        SIZES: sizes_group(by_user=by_user, measures=measures).cells,
         STYLE: style_group().cells,
         COLUMNS: columns_group([""] * columns).cells,
         VALUES: columns,

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, consistent
-from sugarbush.profiling.layout import NUMBER
+from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, YEARS, consistent, extent
+from sugarbush.profiling.layout import DATE, INTEGER, NUMBER
 
 Z95: Final = 1.96
 FILE: Final = "profile.json"
-FORMAT: Final = "sugarbush profile 1"
+FORMAT: Final = "sugarbush profile 2"  # 2: years and whole numbers
 QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
 # The largest noise of a bin over the number of values. Above it, a quantile is not shown.
 _MOST_NOISE_OF_LENGTHS: Final = 0.1
@@ -46,7 +46,8 @@ class Share:
 class Column:
     """What the profile knows about a column. All counts are noisy and may be negative.
 
-    `kinds` are the counts of cells by kind, and `numbers` those in the bins of `bins.NUMBERS`.
+    `kinds` are the counts of cells by kind, `numbers` those in the bins of `bins.NUMBERS`, and
+    `years` those in the bins of `bins.YEARS`.
     `values` are the values that were released. Values with fewer records than
     about `threshold` stay unknown.
     """
@@ -55,7 +56,7 @@ class Column:
     kinds: dict[str, int]
     numbers: tuple[int, ...]
     months: tuple[int, ...]
-    weekdays: tuple[int, ...]
+    years: tuple[int, ...]
     values: dict[str, int]
 
 
@@ -154,14 +155,38 @@ class Profile:
         """Return the share of cells of a kind (`layout.KINDS`)."""
         return self.share(column.kinds[kind], group="columns")
 
+    def number_share(self, column: Column) -> Share:
+        """Return the share of cells that are numbers, whole or not."""
+        whole, other = (self.kind_share(column, kind) for kind in (INTEGER, NUMBER))
+        return Share(
+            share=min(whole.share + other.share, 1.0), within=math.hypot(whole.within, other.within)
+        )
+
     def number_quantiles(self, column: Column) -> tuple[float, ...]:
         """Return QUANTILES of the numbers in a column, or () if the noise is too large."""
-        total, noise = column.kinds[NUMBER], self.stddev["columns"]
+        total = column.kinds[INTEGER] + column.kinds[NUMBER]
+        noise = self.stddev["columns"]
         if noise > _MOST_NOISE_OF_NUMBERS * max(total, 1):
             return ()
         counts = consistent(np.array(column.numbers), total=total, stddev=noise)
         found = NUMBERS.quantiles(counts.tolist(), QUANTILES)
         return tuple(0.0 if abs(value) < _ZERO else value for value in found)
+
+    def extent(self, column: Column) -> tuple[float, float] | None:
+        """Return the ends of the numbers in a column, or of the years of its dates.
+
+        The end of the last bin is excluded. None means that the noise is too large.
+        """
+        is_date, noise = self.kind_share(column, DATE).low > 0.5, self.stddev["columns"]
+        total = column.kinds[DATE] if is_date else column.kinds[INTEGER] + column.kinds[NUMBER]
+        if noise > _MOST_NOISE_OF_NUMBERS * max(total, 1):
+            return None
+        bins, counts = (YEARS, column.years) if is_date else (NUMBERS, column.numbers)
+        ends = extent(bins, np.array(counts), total=total, stddev=noise)
+        if ends is None:
+            return None
+        low, high = (0.0 if abs(end) < _ZERO else end for end in ends)
+        return low, high
 
     def term_counts(self) -> dict[str, int]:
         """Return the noisy count of each released term, over all values."""
@@ -196,7 +221,7 @@ class Profile:
 
 
 def _column_of(fields: Mapping[str, Any]) -> Column:
-    listed = {name: tuple(fields[name]) for name in ("numbers", "months", "weekdays")}
+    listed = {name: tuple(fields[name]) for name in ("numbers", "months", "years")}
     return Column(**{**fields, **listed})
 
 

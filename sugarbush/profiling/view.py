@@ -8,20 +8,21 @@ from typing import Any, Final
 
 import pandas as pd
 
-from sugarbush.profiling.layout import DATE, EMPTY, NESTED, NUMBER, TEXT
+from sugarbush.profiling.bins import YEARS
+from sugarbush.profiling.layout import DATE, EMPTY, INTEGER, NESTED, NUMBER, TEXT
 from sugarbush.profiling.release import QUANTILES, Column, Profile, Share, percent
 
 _MONTHS: Final = (
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 )  # fmt: skip
-_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MOST_ROWS: Final = 30
 _SHOWN_KINDS: Final = {
     EMPTY: "empty",
     TEXT: "texts",
     NESTED: "lists or records",
     DATE: "dates",
-    NUMBER: "numbers",
+    INTEGER: "whole numbers",
+    NUMBER: "numbers with decimals",
 }
 
 
@@ -92,7 +93,7 @@ def _of_column(profile: Profile, column: Column) -> Iterator[ShareTable]:
     shares = [*_shares(profile, profile.listed(column), "values")]
     kinds = _shares(profile, column.kinds, "columns") if profile.is_measured("columns") else ()
     found = [f"{_SHOWN_KINDS[name]} {s.share:.0%}" for name, s in kinds if s.low > 0.02]
-    is_numeric = profile.kind_share(column, NUMBER).low > 0.5
+    is_numeric = profile.number_share(column).low > 0.5
     quantiles = profile.number_quantiles(column) if is_numeric else ()
     if not quantiles and not _mostly_dates(profile, column):
         shares.append(("all other values", profile.other(column)))
@@ -105,9 +106,12 @@ def _of_column(profile: Profile, column: Column) -> Iterator[ShareTable]:
         ),
     )
     if _mostly_dates(profile, column):
+        first, end = map(int, profile.extent(column) or (0, 0))
+        start = first - int(YEARS.edges[0])
+        years = tuple(map(str, range(first, end)))
         for name, names, counts in (
             ("month", _MONTHS, column.months),
-            ("weekday", _DAYS, column.weekdays),
+            ("year", years, column.years[start : start + len(years)] if years else ()),
         ):
             rows = zip(names, counts, strict=True)
             yield ShareTable(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.data.records import Record
+from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.profiling.contributions import Reader
 from sugarbush.profiling.terms import ITEMS, terms
 
@@ -35,6 +38,38 @@ RECORD = st.builds(
     st.lists(CELL, min_size=3, max_size=3),
     st.integers(0, 20),
 )
+SAID = st.lists(
+    st.tuples(st.sampled_from(["a", "b"]), TEXT.filter(str.strip)), min_size=1, max_size=40
+)
+SHAPES = {
+    name: TextForm.model_validate(form).shape
+    for name, form in {
+        "chat": {"conversation": {"roles": ["a", "b"]}},
+        "fields": {"fields": ["a", "b"], "optional": ["a"]},
+        "json": {
+            "json_schema": {
+                "type": "object",
+                "properties": {
+                    "a": {"type": "string"},
+                    "b": {"type": "array", "items": {"type": "string"}},
+                    "kind": {"enum": ["x", "y"]},
+                },
+            }
+        },
+    }.items()
+}
+
+
+def row_of(name: str, said: list[tuple[str, str]]) -> dict[str, Any]:
+    """Return a row of a shape with these contents."""
+    if name == "chat":
+        return {"messages": [{"role": role, "content": text} for role, text in said]}
+    texts = [text.replace("\0", "") for _, text in said]
+    if name == "fields":
+        return {"a": texts[0] if len(texts) > 1 else None, "b": texts[-1]}
+    return {"a": texts[0], "b": texts[1:], "kind": "x"}
+
+
 OF_USER = {f"u{number}": number * 3 + 1 for number in range(5)}
 
 
@@ -68,6 +103,33 @@ def test_a_record_is_within_the_bounds_of_every_mechanism(record: Record, by_use
     (values,), (items,) = found.values._per_unit, found.terms._per_unit
     assert len(values) == len(set(values)) <= len(COLUMNS)
     assert len(items) == len(set(items)) <= ITEMS
+
+
+@settings(max_examples=100)
+@given(st.sampled_from([*SHAPES]), st.lists(SAID, min_size=1, max_size=4), st.booleans())
+def test_a_record_with_a_shape_is_in_one_bin_of_each_length(
+    name: str, rows: list[list[tuple[str, str]]], by_user: bool
+) -> None:
+    """However many turns a conversation has, it counts once. Other records change nothing."""
+    shape = SHAPES[name]
+    records = []
+    for number, said in enumerate(rows):
+        text = shape.text_of(row_of(name, said))
+        records.append(Record(number, str(number), text, (None,) * 3, f"u{number}"))
+    of_user = OF_USER if by_user else None
+    together = Reader(COLUMNS, by_user=by_user, key=b"key", shape=shape)
+    together.read(records, of_user=of_user)
+    for number, record in enumerate(records):
+        alone = Reader(COLUMNS, by_user=by_user, key=b"key", shape=shape)
+        alone.read([record], of_user=of_user)
+        (cells,) = alone.contributions().sizes._per_unit.tolist()
+        assert len(cells) == alone.sizes.cells == len(alone.sizes.histograms)
+        for cell, histogram in zip(sorted(cells), alone.sizes.histograms, strict=True):
+            assert histogram.start <= cell < histogram.start + histogram.size
+        found = together.contributions()
+        assert found.sizes._per_unit[number].tolist() == cells
+        assert found.terms._per_unit[number] == alone.contributions().terms._per_unit[0]
+        assert len(found.terms._per_unit[number]) <= ITEMS
 
 
 @settings(max_examples=60)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sugarbush.data.shapes.interface import Shape, ShapeError, Span
+from sugarbush.data.shapes.interface import Lengths, Shape, ShapeError, Span
 from sugarbush.data.shapes.sections import content_spans, joined, label_key, label_of, sections_of
+from sugarbush.languages import count_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Turn = tuple[str, str]  # role and content
+TURNS, WORDS_PER_TURN = "turns", "words per turn"
 
 
 class Format(StrEnum):
@@ -46,8 +50,10 @@ class Conversation(Shape):
         first: str | None = None,
         alternate: bool = False,
         max_turns: int = 100,
+        requested: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         self._column, self._roles, self._format = column, tuple(roles), format
+        self._requested = dict(requested or {})
         self._first, self._alternate, self._max_turns = first, alternate, max_turns
 
     @property
@@ -96,6 +102,56 @@ class Conversation(Shape):
             return {self._column: joined(turns, self._roles, plain=True)}
         role_key, text_key = KEYS[self._format]
         return {self._column: [{role_key: role, text_key: content} for role, content in turns]}
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return self._roles
+
+    def contents(self, text: str) -> Sequence[Turn]:
+        return sections_of(text, self._roles)
+
+    def is_contradictory(self, text: str) -> bool:
+        """Return whether a turn begins with the label, or ends with the signature, of another role.
+
+        >>> chat = Conversation(column="messages", roles=["customer", "agent"])
+        >>> chat.is_contradictory("Customer: It broke.\\n- Agent")
+        True
+        """
+        return any(
+            re.match(_labels(others), content) or re.search(_signature(others), content)
+            for role, content in self.contents(text)
+            if (others := tuple(other for other in self._roles if other != role))
+        )
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (TURNS, WORDS_PER_TURN)
+
+    def lengths(self, text: str) -> dict[str, int]:
+        """Return the number of turns, and their mean number of words: one value of each, so that a
+        conversation with many turns counts as much as one with few."""
+        turns = self.contents(text)
+        words = sum(count_words(content) for _, content in turns)
+        return {TURNS: len(turns), WORDS_PER_TURN: round(words / max(len(turns), 1))}
+
+    @property
+    def requested(self) -> Mapping[str, tuple[int, ...]]:
+        return self._requested
+
+    def words_of(self, lengths: Lengths) -> int | None:
+        numbers = dict(lengths)
+        if len(numbers) < len(self.measures):
+            return None
+        return numbers[TURNS] * (numbers[WORDS_PER_TURN] + 1)  # a label is a word
+
+    def length_sentence(self, lengths: Lengths) -> str:
+        numbers = dict(lengths)
+        turns, words = numbers.get(TURNS), numbers.get(WORDS_PER_TURN)
+        if turns is None:
+            return f"Write about {words} words in each turn."
+        return f"Write about {turns} turns" + (
+            "." if words is None else f" of about {words} words."
+        )
 
     def spans(self, text: str) -> Sequence[Span] | None:
         return content_spans(text, self._roles)
@@ -153,6 +209,21 @@ class Conversation(Shape):
                     "alternate: true"
                 )
         return turns
+
+
+def _named(roles: tuple[str, ...]) -> str:
+    return "|".join(re.escape(label_of(role)) for role in roles)
+
+
+@lru_cache(maxsize=64)
+def _labels(roles: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\W*(?:{_named(roles)})[ \t]*\W{{0,2}}[:：]", re.IGNORECASE)
+
+
+@lru_cache(maxsize=64)
+def _signature(roles: tuple[str, ...]) -> re.Pattern[str]:
+    """Return a pattern of a last line that is the name of one of the roles alone."""
+    return re.compile(rf"\n[^\w\n]*(?:your |the )?(?:{_named(roles)})\W*\Z", re.IGNORECASE)
 
 
 def distinct_roles(roles: Sequence[str]) -> bool:

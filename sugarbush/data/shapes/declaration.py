@@ -3,6 +3,7 @@
     text:
       fields: [subject, body]            # several text columns
       optional: [subject]                # columns that may be empty
+      words: {body: [40, 80, 150]}       # optional: each prompt requests one of these numbers
 
     text:
       conversation:
@@ -12,12 +13,14 @@
         first: customer                  # optional: who begins
         alternate: true                  # optional: two turns in a row have different roles
         max_turns: 12
+        turns: [4, 6, 9]                 # optional: numbers of turns that prompts request
+        words_per_turn: [8, 15, 30]      # optional
 
     text:
       json_schema: ticket.schema.json    # a file beside the schema
       column: record                     # optional: without it, each property is a column
 
-All names of columns, roles and properties are public.
+All names of columns, roles and properties are public, and so are the numbers.
 """
 
 from __future__ import annotations
@@ -29,9 +32,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sugarbush.data.shapes.conversation import ROLES, Conversation, Format, distinct_roles
+from sugarbush.data.shapes.conversation import (
+    ROLES,
+    TURNS,
+    WORDS_PER_TURN,
+    Conversation,
+    Format,
+    distinct_roles,
+)
 from sugarbush.data.shapes.fields import Fields
-from sugarbush.data.shapes.interface import Shape
+from sugarbush.data.shapes.interface import WORDS_OF, Shape
 from sugarbush.data.shapes.json_record import JsonRecord
 from sugarbush.data.shapes.json_schema import check_json_schema, read_json_schema
 from sugarbush.data.shapes.one_text import TEXT
@@ -39,6 +49,8 @@ from sugarbush.data.shapes.one_text import TEXT
 _LABEL = r"^[^\W_][\w .\-]{0,31}$"
 _Name = Annotated[str, Field(pattern=_LABEL)]
 _Column = Annotated[str, Field(min_length=1, max_length=64)]
+_Count = Annotated[int, Field(ge=1, le=100_000)]
+_Words = Annotated[tuple[Annotated[int, Field(ge=0, le=100_000)], ...], Field(min_length=1)]
 _STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
@@ -60,9 +72,15 @@ class ConversationForm(BaseModel):
     """Whether two turns in a row have different roles."""
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
     """The largest number of turns; a longer conversation is a bad row."""
+    turns: tuple[_Count, ...] = ()
+    """The numbers of turns that prompts request; empty: any number."""
+    words_per_turn: tuple[_Count, ...] = ()
+    """The numbers of words of a turn that prompts request; empty: any number."""
 
     @model_validator(mode="after")
     def _roles_are_known(self) -> ConversationForm:
+        if max(self.turns, default=0) > self.max_turns:
+            raise ValueError("turns has a number above max_turns")
         if not self.all_roles:
             raise ValueError("roles is empty. List the labels, such as roles: [customer, agent]")
         if not distinct_roles(self.all_roles):
@@ -95,6 +113,8 @@ class TextForm(BaseModel):
     """A JSON Schema, or the path of its file."""
     column: _Column | None = None
     """The column with JSON records; null: each property is a column."""
+    words: dict[str, _Words] = {}
+    """The numbers of words that prompts request for a field or a property of `json_schema`."""
 
     @field_validator("json_schema", mode="before")
     @classmethod
@@ -119,6 +139,10 @@ class TextForm(BaseModel):
             raise ValueError("fields repeats a name; case and underscores do not count")
         if not set(self.optional) <= set(self.fields):
             raise ValueError("optional names a column that is not in fields")
+        if self.words and (self.conversation is not None):
+            raise ValueError("words belongs to fields and json_schema; see words_per_turn")
+        if strange := sorted(set(self.words) - set(self.shape.parts)):
+            raise ValueError(f"words names {strange[0]}, which is no part with free text")
         return self
 
     @property
@@ -140,10 +164,36 @@ class TextForm(BaseModel):
                 first=form.first,
                 alternate=form.alternate,
                 max_turns=form.max_turns,
+                requested={
+                    name: numbers
+                    for name, numbers in (
+                        (TURNS, form.turns),
+                        (WORDS_PER_TURN, form.words_per_turn),
+                    )
+                    if numbers
+                },
             )
+        requested = {WORDS_OF + name: numbers for name, numbers in self.words.items()}
         if self.json_schema is not None:
-            return JsonRecord(self.json_schema, column=self.column)
-        return Fields(self.fields, optional=self.optional)
+            return JsonRecord(self.json_schema, column=self.column, requested=requested)
+        return Fields(self.fields, optional=self.optional, requested=requested)
+
+    @property
+    def without_lengths(self) -> TextForm:
+        """The declaration without the numbers that prompts request."""
+        return self.with_lengths({})
+
+    def with_lengths(self, requested: Mapping[str, tuple[int, ...]]) -> TextForm:
+        """Return the declaration with numbers to request for some of `shape.measures`."""
+        fields = self.model_dump()  # a copy would share the shape
+        if self.conversation is not None:
+            numbers = {"turns": TURNS, "words_per_turn": WORDS_PER_TURN}
+            fields["conversation"] |= {
+                key: requested.get(name, ()) for key, name in numbers.items()
+            }
+        else:
+            fields["words"] = {name.removeprefix(WORDS_OF): n for name, n in requested.items()}
+        return TextForm.model_validate(fields)
 
 
 def refuse_taken_names(

@@ -23,8 +23,15 @@ class Fields(Shape):
     {'subject': 'Lamp', 'body': 'It broke.'}
     """
 
-    def __init__(self, names: Sequence[str], *, optional: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        optional: Sequence[str] = (),
+        requested: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> None:
         self._names, self._optional = tuple(names), frozenset(optional)
+        self._requested = dict(requested or {})
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -74,6 +81,20 @@ class Fields(Shape):
         if not any(texts.values()):
             raise ShapeError("the text is empty")
         return texts
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return self._names
+
+    def contents(self, text: str) -> Sequence[tuple[str, str]]:
+        return sections_of(text, self._names)
+
+    @property
+    def requested(self) -> Mapping[str, tuple[int, ...]]:
+        return self._requested
+
+    def _shown(self, part: str) -> str:
+        return f'"{label_of(part)}:"'
 
     def spans(self, text: str) -> Sequence[Span] | None:
         return content_spans(text, self._names)

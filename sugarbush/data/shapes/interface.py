@@ -6,10 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sugarbush.languages import count_words
+from sugarbush.randomness import public_rng
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Span = tuple[int, int]
+Lengths = tuple[tuple[str, int], ...]  # names of `Shape.measures` with numbers
+WORDS_OF = "words of "
+_MOST_MEASURES = 8  # each one is a histogram of a profile
 
 
 class ShapeError(ValueError):
@@ -91,6 +97,75 @@ class Shape(ABC):
     def is_inside(self, column: str) -> bool:
         """Return whether a canonical text contains the values of a column of an attribute."""
         return False
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[str, ...]:
+        """The public names of the parts with free text: fields, roles, or properties."""
+
+    @abstractmethod
+    def contents(self, text: str) -> Sequence[tuple[str, str]]:
+        """Return the free texts of a canonical text in order, each with the name of its part."""
+
+    def part(self, text: str, name: str) -> str:
+        """Return the free text of one part, such as all turns of a role, each on a new line."""
+        return "\n".join(content for part, content in self.contents(text) if part == name)
+
+    def of_answer(self, answer: str) -> str:
+        """Return the canonical text of a generator's answer. Raises ShapeError, and for an answer
+        that contradicts itself, such as a turn that another role signs."""
+        text = self.canonical(answer)
+        if self.is_contradictory(text):
+            raise ShapeError("contradicts itself")
+        return text
+
+    def is_contradictory(self, text: str) -> bool:
+        """Return whether a canonical text contradicts itself."""
+        return False
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The public names of the lengths that describe a text of this shape."""
+        return tuple(WORDS_OF + name for name in self.parts[:_MOST_MEASURES])
+
+    def lengths(self, text: str) -> dict[str, int]:
+        """Return one number for each of `measures`, a function of this canonical text alone."""
+        measured = zip(self.measures, self.parts, strict=False)
+        return {measure: count_words(self.part(text, name)) for measure, name in measured}
+
+    @property
+    def requested(self) -> Mapping[str, tuple[int, ...]]:
+        """The public numbers that prompts request, for some of `measures`."""
+        return {}
+
+    def draw_lengths(self, seed: int) -> Lengths:
+        """Draw one of the requested numbers of each measure, with public randomness."""
+        rng = public_rng(seed, "lengths of parts")
+        return tuple((name, int(rng.choice(some))) for name, some in self.requested.items())
+
+    @property
+    def longest(self) -> Lengths:
+        """The largest numbers that a prompt may request."""
+        return tuple((name, max(some)) for name, some in self.requested.items())
+
+    def words_of(self, lengths: Lengths) -> int | None:
+        """Return the number of words of a text with these lengths, or None if they do not say."""
+        is_complete = lengths and len(lengths) == len(self.parts)
+        return max(1, sum(number for _, number in lengths)) if is_complete else None
+
+    def length_sentence(self, lengths: Lengths) -> str:
+        """Return the sentence of a prompt that requests these lengths."""
+        shown = {WORDS_OF + name: self._shown(name) for name in self.parts}
+        wanted = [
+            f"about {number} words in {shown[measure]}"
+            if number
+            else f"no text in {shown[measure]}"
+            for measure, number in lengths
+        ]
+        return f"Write {', '.join(wanted)}."
+
+    def _shown(self, part: str) -> str:
+        return f'"{part}"'
 
     @abstractmethod
     def spans(self, text: str) -> Sequence[Span] | None:

@@ -9,7 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sugarbush.data.shapes.interface import Shape, ShapeError, Span, unfenced
-from sugarbush.data.shapes.json_schema import JsonSchema, arrow_type, resolved, type_of
+from sugarbush.data.shapes.json_schema import (
+    JsonSchema,
+    arrow_type,
+    free_texts,
+    has_free_text,
+    resolved,
+    type_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,8 +52,14 @@ class JsonRecord(Shape):
     {'item': 'lamp', 'count': None}
     """
 
-    def __init__(self, schema: JsonSchema, *, column: str | None) -> None:
-        self._schema, self._column = schema, column
+    def __init__(
+        self,
+        schema: JsonSchema,
+        *,
+        column: str | None,
+        requested: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> None:
+        self._schema, self._column, self._requested = schema, column, dict(requested or {})
 
     @property
     def json_schema(self) -> JsonSchema | None:
@@ -114,6 +127,25 @@ class JsonRecord(Shape):
             return {self._column: record}
         return {name: record.get(name) for name in self._properties}
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The properties of the record that contain free text."""
+        schema = self._schema
+        return tuple(n for n, node in self._properties.items() if has_free_text(node, schema))
+
+    def contents(self, text: str) -> Sequence[tuple[str, str]]:
+        record = json.loads(text)
+        found = (
+            (name, free_texts(record[name], node, self._schema))
+            for name, node in self._properties.items()
+            if name in record
+        )
+        return [(name, content) for name, contents in found for content in contents]
+
+    @property
+    def requested(self) -> Mapping[str, tuple[int, ...]]:
+        return self._requested
+
     def spans(self, text: str) -> Sequence[Span] | None:
         return None
 
@@ -174,17 +206,17 @@ class JsonRecord(Shape):
                 key=lambda error: (list(map(str, error.absolute_path)), str(error.validator)),
             )
         except (RecursionError, OverflowError):
-            raise ShapeError(f"{self._shown('')} is nested too deeply to be checked") from None
+            raise ShapeError(f"{self._where('')} is nested too deeply to be checked") from None
         if errors:
             path = ".".join(map(str, errors[0].absolute_path))
             keyword = str(errors[0].validator)
             reason = _REASONS.get(keyword, f"does not satisfy `{keyword}` of the JSON Schema")
-            raise ShapeError(f"{self._shown(path)} {reason}")
+            raise ShapeError(f"{self._where(path)} {reason}")
         if not isinstance(record, dict):
-            raise ShapeError(f"{self._shown('')} is not a JSON object")
+            raise ShapeError(f"{self._where('')} is not a JSON object")
         return record
 
-    def _shown(self, path: str) -> str:
+    def _where(self, path: str) -> str:
         where = "the record" if self._column is None else f"column '{self._column}'"
         return f"{where}: property '{path}'" if path else where
 
@@ -200,7 +232,7 @@ class JsonRecord(Shape):
             properties = node.get("properties", {})
             if any(name not in properties for name in value):
                 raise ShapeError(
-                    f"{self._shown(path)} has a property that the JSON Schema does not list"
+                    f"{self._where(path)} has a property that the JSON Schema does not list"
                 )
             required = node.get("required", ())
             return {
@@ -219,21 +251,21 @@ class JsonRecord(Shape):
     def _plain(self, value: Any, path: str, *, fractional: bool) -> Any:
         if isinstance(value, str):
             if "\0" in value:
-                raise ShapeError(f"{self._shown(path)} contains a NUL byte")
+                raise ShapeError(f"{self._where(path)} contains a NUL byte")
             return value
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, float):
             if not math.isfinite(value):
-                raise ShapeError(f"{self._shown(path)} is not a finite number")
+                raise ShapeError(f"{self._where(path)} is not a finite number")
             if not value.is_integer() or (fractional and abs(value) > _EXACT_AS_FLOAT):
                 return value
         if isinstance(value, int | float):
             # In a frame, a missing value of another record makes a float of an integer.
             if abs(value) > _EXACT_AS_FLOAT:
-                raise ShapeError(f"{self._shown(path)} is too large to be exact. Save it as text")
+                raise ShapeError(f"{self._where(path)} is too large to be exact. Save it as text")
             return int(value)
-        raise ShapeError(f"{self._shown(path)} is not a JSON value. Save the column as text")
+        raise ShapeError(f"{self._where(path)} is not a JSON value. Save the column as text")
 
     @staticmethod
     def _text(record: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from re import _parser as regex  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any
@@ -93,6 +93,30 @@ _JSON_TYPES = {
     str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null",
     list: "array",
 }  # fmt: skip
+
+
+def has_free_text(node: JsonSchema, root: JsonSchema) -> bool:
+    """Return whether the values of a node contain free text: strings that no list or format
+    restricts."""
+    target, (kind, _) = resolved(node, root), type_of(node, root)
+    if kind == "array":
+        return has_free_text(target["items"], root)
+    if kind == "object":
+        return any(has_free_text(inner, root) for inner in target["properties"].values())
+    return kind == "string" and not {"enum", "const", "format"} & set(target)
+
+
+def free_texts(value: Any, node: JsonSchema, root: JsonSchema) -> Iterator[str]:
+    """Yield the free texts in a valid value of a node, in order."""
+    target = resolved(node, root)
+    if isinstance(value, str) and has_free_text(node, root):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from free_texts(item, target["items"], root)
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from free_texts(inner, target["properties"][name], root)
 
 
 def arrow_type(node: JsonSchema, root: JsonSchema, path: str = "") -> pa.DataType:

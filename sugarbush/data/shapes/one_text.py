@@ -50,6 +50,13 @@ class OneText(Shape):
     def canonical(self, answer: str) -> str:
         return answer
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return ()
+
+    def contents(self, text: str) -> Sequence[tuple[str, str]]:
+        return [(TEXT, text)]
+
     def spans(self, text: str) -> Sequence[Span] | None:
         return [(0, len(text))]
 

@@ -94,7 +94,6 @@ def test_a_file_with_a_column_text_has_records_of_one_text() -> None:
         (("--text", "messages", "--roles", "a,b"), "--roles: needs --conversation"),
         (("--roles", "a,A"), "--conversation: roles repeats a name"),
         (("--json-schema", "none.json"), "--json-schema: none.json: not found"),
-        (("--profile",), "--profile: a profile describes records of one text column"),
     ],
 )
 def test_options_that_do_not_fit_are_named_and_nothing_is_written(

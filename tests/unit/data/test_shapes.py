@@ -17,9 +17,7 @@ from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import Shape, ShapeError, unfenced
 from sugarbush.data.shapes.json_record import JsonRecord
 from sugarbush.data.shapes.json_schema import check_json_schema
-from sugarbush.errors import InputError, ParamsError, SchemaError
-from sugarbush.pipeline.profiling import profile_of_project
-from tests.unit.pipeline.small_project import write_project
+from sugarbush.errors import InputError, SchemaError
 
 SECRET = "hunter2-sesame"
 ATTRIBUTE = {"name": "mood", "values": ["calm"], "keywords": {"calm": ["calm"]}}
@@ -341,19 +339,6 @@ def test_the_keys_of_caches_for_records_of_one_string_have_no_new_field() -> Non
 )
 def test_only_a_fence_around_the_whole_text_is_removed(said: str, text: str) -> None:
     assert unfenced(said) == text
-
-
-def test_a_profile_of_records_with_a_shape_is_refused_before_a_charge(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
-    base = tmp_path / "project"
-    project = write_project(base)
-    fields = {"subject": "x", "attributes": [ATTRIBUTE], "text": {"fields": ["subject", "text"]}}
-    (base / "letters.schema.yaml").write_text(json.dumps(fields))
-    with pytest.raises(ParamsError, match="a profile describes records of one text column"):
-        profile_of_project(project)
-    assert not (tmp_path / "state").exists()
 
 
 def test_a_role_with_a_dotted_capital_i_is_the_role() -> None:

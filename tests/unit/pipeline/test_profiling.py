@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ import sugarbush as sb
 from sugarbush.cli.drafts import write_draft
 from sugarbush.cli.init import OwnData, create_project
 from sugarbush.cli.profiles import make_profile, read_profile
+from sugarbush.data.quantities import Kind
 from sugarbush.data.schema import Schema, load_schema
+from sugarbush.data.shapes.one_text import OneText
 from sugarbush.errors import BudgetExceededError, InputError, ParamsError
 from sugarbush.pipeline import profiling
 from sugarbush.pipeline.profiling import profile_of_project
@@ -27,6 +31,7 @@ from sugarbush.privacy.accounting import slack_fraction
 from sugarbush.privacy.events import DiscreteGaussian, ThresholdedGaussian
 from sugarbush.profiling.draft import draft_from_profile, schema_text, style_of, word_counts
 from sugarbush.profiling.release import Profile
+from sugarbush.profiling.view import share_tables
 from sugarbush.report.profile_page import render_profile
 from tests.settings import params
 
@@ -93,10 +98,14 @@ def test_a_profile_finds_what_is_frequent_and_proposes_a_schema(project: Project
     draft = draft_from_profile(profile, subject="letters")
     assert draft.schema.attribute("shop").values == ("north", "south", "west")
     assert draft.schema.attribute("stars").values == ("1", "2", "3", "4", "5")
-    edges = draft.schema.attribute("price").bins
-    assert edges is not None
-    assert 5 < edges[0] < edges[-1] < 60
-    assert [name for name, _ in draft.left_out] == ["day"]
+    price = draft.schema.attribute("price")
+    assert price.bins is not None and price.span is not None and price.type is Kind.NUMBER
+    assert 5 < price.bins[0] < price.bins[-1] < 60  # type: ignore[operator]
+    assert 0 <= price.span[0] < price.bins[0] and price.bins[-1] < price.span[1] <= 300  # type: ignore[operator]
+    day = draft.schema.attribute("day")
+    assert day.kind is Kind.DATE and day.span == (date(2026, 1, 1), date(2026, 12, 31))
+    assert day.bins == (date(2026, 4, 1), date(2026, 7, 1), date(2026, 10, 1))
+    assert not draft.left_out
     assert "begin with a mention" in style_of(profile)
     assert "ask a question" in style_of(profile)
     words = word_counts(profile)
@@ -352,7 +361,45 @@ def test_more_values_than_a_schema_lists_are_other(tmp_path: Path) -> None:
     assert profile.other(profile.column("code")).share == pytest.approx(0.5, abs=0.03)
     schema = draft_from_profile(profile, subject="letters").schema
     assert len(schema.attribute("code").values) == 30
-    assert schema.attribute("number").bins is not None
+    number = schema.attribute("number")
+    assert number.type is Kind.INTEGER and number.span == (0, 69), "the last bin ends at 70"
+
+
+@pytest.mark.parametrize(
+    ("day", "span", "bins"),
+    [
+        (lambda n: f"{2022 + n % 3}-05-01", ("2022", "2024"), 6),
+        (lambda n: f"{2001 + n % 20}-05-01 10:00", ("2001", "2020"), 7),
+    ],
+)
+def test_dates_have_bins_that_fit_their_years(
+    tmp_path: Path, day: Callable[[int], str], span: tuple[str, str], bins: int
+) -> None:
+    frame = table(6000).assign(day=[day(n) for n in range(6000)])
+    project = project_of(
+        tmp_path / "project", frame, profile__columns=["day"], profile__epsilon=8.0,
+        privacy__epsilon=10.0, privacy__cap=30.0,
+    )  # fmt: skip
+    profile = profile_of_project(project)
+    found = draft_from_profile(profile, subject="letters").schema.attribute("day")
+    assert found.span is not None
+    assert tuple(str(end)[:4] for end in found.span) == span
+    assert len(found.domain) - 1 == bins
+    years = next(t for t in share_tables(profile) if t.title == "day, by year")
+    assert years.shares[0][0] == span[0] and years.shares[-1][0] == span[1]
+
+
+def test_a_column_with_other_cells_has_no_type(tmp_path: Path) -> None:
+    """A cell that is no number would be a bad row of an attribute with a type."""
+    frame = table(6000)
+    frame["price"] = [f"about {n}" if n % 5 == 0 else n + 0.5 for n in range(6000)]
+    frame["day"] = [f"day {n}" if n % 5 == 0 else "2024-05-01" for n in range(6000)]
+    project = project_of(tmp_path / "project", frame, profile__columns=["price", "day"])
+    profile = profile_of_project(project)
+    draft = draft_from_profile(profile, subject="letters")
+    price = draft.schema.attribute("price")
+    assert price.type is None and price.bins and "# type: number" in schema_text(draft, profile)
+    assert [name for name, _ in draft.left_out] == ["day"]
 
 
 def test_strange_values_and_numbers_leave_a_schema_that_loads(tmp_path: Path) -> None:
@@ -419,14 +466,15 @@ def test_columns_with_one_value_with_too_many_and_with_lists(tmp_path: Path) -> 
 
 def test_keys_of_jsonl_records_are_not_profiled_without_their_names(tmp_path: Path) -> None:
     project = project_of(tmp_path / "project", table(300), profile__columns=None)
-    assert profiling.profiled_columns(project.settings, base=project.base) == (
+    shape = OneText("message")
+    assert profiling.profiled_columns(project.settings, base=project.base, shape=shape) == (
         "shop", "stars", "price", "day", "writer",
     )  # fmt: skip
     table(300).to_json(project.base / "letters.jsonl", orient="records", lines=True)
     lines = project_of(
         project.base, table(300), profile__columns=None, prepare__file="letters.jsonl"
     )
-    assert profiling.profiled_columns(lines.settings, base=lines.base) == ()
+    assert profiling.profiled_columns(lines.settings, base=lines.base, shape=shape) == ()
 
 
 def test_held_out_records_are_not_read(tmp_path: Path) -> None:
