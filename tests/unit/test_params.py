@@ -294,8 +294,9 @@ def test_the_settings_that_the_guide_shows_for_real_models_are_known() -> None:
     params = [parse_params(fields) for fields in shown]
     providers = [own.generator.provider for own in params if "generator" in own.model_fields_set]
     assert {"openai", "huggingface", "pool"} <= set(providers)
-    paid, several = [own for own in params if own.generator.provider == "openai"]
+    paid, cached, several = [own for own in params if own.generator.provider == "openai"]
     assert paid.generator.chosen.price is not None
+    assert cached.generator.chosen.price.cached < cached.generator.chosen.price.input
     assert len(str(several.generator.chosen.facts().endpoint).split(", ")) == 2
     assert any(own.extract_metadata.llm is not None for own in params)
     json.dumps(shown)

@@ -43,6 +43,7 @@ def requests(form: dict[str, Any], count: int = 60) -> tuple[RandomRequest, ...]
         length=FirstLength(words=70),
         donated=None,
         seed=1,
+        run_seed=1,
     )
     return requests_in_shape(found, schema.shape)  # type: ignore[return-value]
 

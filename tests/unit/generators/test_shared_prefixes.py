@@ -130,7 +130,7 @@ def test_shared_beginnings_leave_greedy_answers_equal(
 ) -> None:
     """The second segment of 32 tokens, rows that leave a batch, several prefixes in a batch, a
     prefix in several batches, and a prompt that shares nothing are all in this test."""
-    local, prompts = local_model(make), [*prompts_of(3, 13), [5, 4, 3, 2, 1] * 8]
+    local, prompts = local_model(make), [*prompts_of(3, 13), [5, 4, 3, 2, 1] * 20]
     alone, every = written(local, prompts, share=False, batch_tokens=batch_tokens)
     shared, fewer = written(local, prompts, share=True, batch_tokens=batch_tokens)
     assert shared == alone
