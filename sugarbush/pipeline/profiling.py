@@ -311,6 +311,9 @@ def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
     columns = profiled_columns(settings, base=project.base, shape=shape)
     wanted = {name: "profile.columns" for name in columns if not shape.is_inside(name)}
     wanted |= wanted_columns(settings.prepare, schema, private=True)
+    every = dict(wanted)
+    if shape.reads_all_columns:  # the digest of a database needs the columns' names
+        every |= dict.fromkeys(shape.types, "text.json_schema of the schema")
 
     return ProfileRequest(
         project=project,
@@ -319,7 +322,7 @@ def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
             path, settings.prepare, wanted, all_columns=shape.reads_all_columns
         ),
         digest=lambda: digest_of_source(
-            path, setting="prepare.file", wanted=wanted, options=settings.prepare.read_options
+            path, setting="prepare.file", wanted=every, options=settings.prepare.read_options
         ),
         donated=lambda: _donated_texts(project, form),
         encoder=lambda: project.encoder(private=False),
