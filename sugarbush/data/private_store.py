@@ -48,6 +48,7 @@ RAW, LABEL = "raw_", "label_"
 USER = "user"  # the column with the keyed hash of the record's owner, if the unit is a user
 TRAIN, HELDOUT = "train", "heldout"
 _BATCH_ROWS = 2**14
+_CODE_ROWS = 2**18  # rows of codes in a row group
 _PARTS = "parts-"
 _RECORDS = "records"  # names the prepared records in a file of codes
 _Embed = Callable[[tuple[str, ...]], NDArray[np.float32]]
@@ -120,7 +121,7 @@ class PrivateCorpus(ABC):
         """Yield frames of some thousand rows, with all columns or only `columns`."""
 
     @abstractmethod
-    def _read_codes(self, part: str) -> pd.DataFrame: ...
+    def _read_codes(self, part: str, names: Sequence[str] | None = None) -> pd.DataFrame: ...
 
     def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
         import pandas as pd
@@ -149,8 +150,17 @@ class PrivateCorpus(ABC):
         return self.map_records(lambda records: encode(records.texts), part=part)
 
     def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
-        """Return one row of codes per record, with columns in the order of `names`."""
-        return Private(self._read_codes(part)[list(names)].to_numpy(dtype=np.int64))
+        """Return one row of codes per record, with columns in the order of `names`.
+
+        The codes have the type `code_type` of the largest domain. Convert them to int64 before
+        arithmetic, because int8 overflows.
+        """
+        return Private(self.real_codes(names, part=part))
+
+    def code_parts(self, names: Sequence[str]) -> Private[Any]:
+        """Return the `codes` of the training part for a mechanism that counts them. The codes on
+        disk are read part by part."""
+        return self.codes(names)
 
     def users(self) -> Private[str]:
         return Private(tuple(self._read_prepared(TRAIN, columns=[USER])[USER]))
@@ -172,11 +182,11 @@ class PrivateCorpus(ABC):
             first, last = np.searchsorted(indices, [start, start + len(frame)])
             texts += frame["text"].iloc[indices[first:last] - start].tolist()
             start += len(frame)
-        return RealTexts(texts=tuple(texts), codes=codes[indices])
+        return RealTexts(texts=tuple(texts), codes=codes[indices].astype(np.int64))
 
-    def real_codes(self, names: Sequence[str], *, part: str) -> NDArray[np.int64]:
-        """Return the codes of a part outside `Private`, for internal results only."""
-        return self._read_codes(part)[list(names)].to_numpy(dtype=np.int64)
+    def real_codes(self, names: Sequence[str], *, part: str) -> NDArray[Any]:
+        """Return `codes` outside `Private`, for internal results only."""
+        return self._read_codes(part, names)[list(names)].to_numpy()
 
 
 class CorpusInMemory(PrivateCorpus):
@@ -204,7 +214,7 @@ class CorpusInMemory(PrivateCorpus):
         frame: pd.DataFrame = self._prepared._per_unit[0][part]
         yield frame if columns is None else frame[columns]
 
-    def _read_codes(self, part: str) -> pd.DataFrame:
+    def _read_codes(self, part: str, names: Sequence[str] | None = None) -> pd.DataFrame:
         frame: pd.DataFrame = self._coded._per_unit[0][part]
         return frame
 
@@ -329,13 +339,31 @@ class PrivateStore(PrivateCorpus):
         values_by_group = self._map_parts(apply, row_groups, operator.or_)
         return Private(np.concatenate([values_by_group[number] for number in row_groups]))
 
-    def save_codes(self, part: str, codes: Private[tuple[int, ...]], names: Sequence[str]) -> None:
+    def save_codes(
+        self, part: str, codes: Private[tuple[int, ...]], domain: Mapping[str, int]
+    ) -> None:
+        """Write codes (n, d), with columns in the order of `domain`."""
         self.folder("metadata")
-        table: NDArray[np.int64] = np.asarray(codes._per_unit, dtype=np.int64)
-        frame = codes_frame(table, names)
+        frame = codes_frame(codes._per_unit, domain)
         frame.attrs[_RECORDS] = self._records_digest()
         with atomic_file(self.codes_file(part)) as temporary:
-            frame.to_parquet(temporary, index=False)
+            frame.to_parquet(temporary, index=False, row_group_size=_CODE_ROWS)
+
+    def code_parts(self, names: Sequence[str]) -> Private[Any]:
+        import pyarrow.parquet as pq
+
+        self._read_codes(TRAIN, ())  # checks that the codes belong to the records
+        file, columns = self.codes_file(TRAIN), list(names)
+        stored = pq.read_metadata(file)
+        groups = range(stored.num_row_groups)
+
+        def read(number: int) -> NDArray[Any]:
+            frame = _row_group(file, number, columns)
+            values: NDArray[Any] = frame[columns].to_numpy()
+            return values
+
+        sizes = tuple(stored.row_group(number).num_rows for number in groups)
+        return Private(Parts(parts=tuple(groups), sizes=sizes, read=read, map_parts=map_parts))
 
     def in_memory(self, *, limit: int | None = None, seed: int = 0) -> CorpusInMemory:
         """Read training part and held-out part into memory, with at most `limit` records each."""
@@ -371,11 +399,11 @@ class PrivateStore(PrivateCorpus):
     def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
         return _frames(require(self.prepared_file(part), left_by="prepare"), columns)
 
-    def _read_codes(self, part: str) -> pd.DataFrame:
+    def _read_codes(self, part: str, names: Sequence[str] | None = None) -> pd.DataFrame:
         import pandas as pd
 
         file = require(self.codes_file(part), left_by="extract_metadata")
-        frame = pd.read_parquet(file)
+        frame = pd.read_parquet(file, columns=None if names is None else list(names))
         if frame.attrs.get(_RECORDS, "") != self._records_digest():
             raise PrivacyError(
                 f"{file}: these attribute values belong to other records than those that stage "
@@ -462,11 +490,11 @@ def _row_groups(path: Path) -> range:
     return range(pq.read_metadata(path).num_row_groups)
 
 
-def _row_group(path: Path, number: int) -> pd.DataFrame:
+def _row_group(path: Path, number: int, columns: list[str] | None = None) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        frame: pd.DataFrame = file.read_row_group(number).to_pandas()
+        frame: pd.DataFrame = file.read_row_group(number, columns=columns).to_pandas()
     return frame
 
 
@@ -485,11 +513,28 @@ def labels_of(frame: pd.DataFrame) -> dict[str, tuple[str | None, ...]]:
     return {c.removeprefix(LABEL): tuple(frame[c].tolist()) for c in names}
 
 
-def codes_frame(codes: NDArray[np.int64], names: Sequence[str]) -> pd.DataFrame:
-    """Convert codes (n, d) to a frame with one column per attribute."""
+def code_type(sizes: Iterable[int]) -> np.dtype[Any]:
+    """Return the smallest signed type for the codes of domains with `sizes` values.
+
+    The type depends only on the schema. -1 means no value.
+
+    >>> code_type([6, 128]), code_type([6, 129])
+    (dtype('int8'), dtype('int16'))
+    """
+    return np.min_scalar_type(-max(sizes, default=1))
+
+
+def codes_frame(codes: Any, domain: Mapping[str, int]) -> pd.DataFrame:
+    """Convert codes (n, d) to a frame with one column per attribute, each in its `code_type`."""
     import pandas as pd
 
-    return pd.DataFrame(codes.reshape(-1, len(names)), columns=list(names))
+    table = np.asarray(codes).reshape(-1, len(domain))
+    return pd.DataFrame(
+        {
+            name: table[:, column].astype(code_type([size]))
+            for column, (name, size) in enumerate(domain.items())
+        }
+    )
 
 
 def keyed_digest(

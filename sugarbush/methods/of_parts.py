@@ -263,7 +263,10 @@ class PartsMethod(OneStageMethod):
         codes = inputs.private.codes(inputs.public.schema.names)
         label = inputs.public.label_column
         return embeddings.zip_batch(
-            codes, lambda vectors, table: Records(vectors, table, table[:, label])
+            codes,
+            lambda vectors, table: Records(
+                vectors, table.astype(np.int64), table[:, label].astype(np.int64)
+            ),
         )
 
     def _stddev(self, inputs: MethodInputs) -> float | None:

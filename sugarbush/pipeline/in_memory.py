@@ -219,7 +219,7 @@ def prepare_corpus(
         )
 
     codes = {
-        part: codes_frame(coded(records_of(own)), schema.names) for part, own in prepared.items()
+        part: codes_frame(coded(records_of(own)), schema.domain) for part, own in prepared.items()
     }
     own = CorpusInMemory(prepared, codes, fingerprint=parts.fingerprint, bounds=parts.bounds)
     return Corpus(

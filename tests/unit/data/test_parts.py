@@ -73,6 +73,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(reading, "BATCH_ROWS", 7)
     monkeypatch.setattr(arrow_files, "BATCH_ROWS", 7)
     monkeypatch.setattr(private_store, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(private_store, "_CODE_ROWS", 11)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
 
 
@@ -230,12 +231,18 @@ def test_a_store_gives_the_same_part_by_part_as_at_once(tmp_path: Path) -> None:
         lengths = store.map_records(lambda own: np.array([len(t) for t in own.texts]), part=part)
         assert lengths._per_unit.tolist() == texts.str.len().tolist()
         codes = np.arange(len(texts)).reshape(-1, 1)
-        store.save_codes(part, store.map_records(lambda own: np.zeros((len(own), 1))), ["t"])
-        store.save_codes(part, Private(codes), ["t"])
+        zeros = store.map_records(lambda own: np.zeros((len(own), 1), dtype=np.int8))
+        store.save_codes(part, zeros, {"t": 90})
+        store.save_codes(part, Private(codes), {"t": 90})
+        read = store.codes(["t"], part)._per_unit
+        assert read.dtype == np.int8 and read.tolist() == codes.tolist()
         for limit in (None, 5):
             real = store.real_texts(["t"], part=part, limit=limit, seed=3)
             assert list(real.texts) == texts.iloc[real.codes[:, 0]].tolist()
     assert not list(store.folder("embeddings").iterdir())
+    parts = store.code_parts(["t"])._per_unit
+    assert len(parts.parts) > 1
+    assert list(parts.elements()) == store.codes(["t"])._per_unit.tolist()
 
 
 @pytest.mark.parametrize("kind", [float, int])
