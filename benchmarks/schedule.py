@@ -30,10 +30,21 @@ from sugarbush.pipeline.cluster import Dask
 from sugarbush.randomness import public_rng
 
 PART_RECORDS, DIM, ATTRIBUTES, TEXT_BYTES = 16_384, 384, 8, 600
+ID_BYTES, HEAD_BYTES = 24, 8
+# In the process of the stage, after the parts.
+SERIAL = {
+    "prepare": ("merge a record",),
+    "extract": ("digest the codes of a record",),
+    "count": ("count a record",) * 4,  # AIM reads the table about four times
+}
 # CPU seconds, on one core of an AMD EPYC.
 UNIT = {
-    "prepare a record": 74e-6,  # benchmarks.scale
+    "scan a record": 6e-6,  # benchmarks.prepare: rows of csv that begin in a range of bytes
+    "prepare a record": 95e-6,  # benchmarks.prepare
+    "merge a record": 0.2e-6,  # benchmarks.prepare: ids and digests, in the process of the stage
     "extract a record": 9e-6,  # benchmarks.scale
+    "digest the codes of a record": 4e-6,  # benchmarks.prepare, in the process of the stage
+    "count a record": 1e-6,  # benchmarks.prepare: all marginals of AIM, once
     "embed a record": 1 / 57,  # benchmarks.embedding: bundled encoder, 128 tokens
     "one score": 14e-9,  # benchmarks.scores: a record's kernel score of one candidate
     "call": 1.7e-3,  # benchmarks.llm
@@ -114,9 +125,11 @@ def main() -> None:
             total = ideal = 0.0
             for stage, part_s in _distributed(options, workers).items():
                 found, least = simulate(part_s, parts, cluster), part_s * parts / workers
-                total, ideal = total + found.wall_s, ideal + least
+                alone = options.records * sum(UNIT[cost] for cost in SERIAL.get(stage, ()))
+                wall = found.wall_s + alone
+                total, ideal = total + wall, ideal + least
                 print(
-                    f"{workers:8} {name:24}{stage:10}{found.wall_s / 3600:8.2f}{least / 3600:8.2f}"
+                    f"{workers:8} {name:24}{stage:10}{wall / 3600:8.2f}{least / 3600:8.2f}"
                     f"{found.repeated_s / 3600:8.1f}{found.failures:8}"
                 )
             print(f"{workers:8} {name:24}{'all':10}{total / 3600:8.2f}{ideal / 3600:8.2f}")
@@ -125,6 +138,8 @@ def main() -> None:
 def _distributed(options: argparse.Namespace, workers: int) -> dict[str, float]:
     """Return the seconds of one part, by stage. All workers share the file system's bandwidth."""
     cpu_and_bytes = {
+        "scan": (UNIT["scan a record"], TEXT_BYTES),
+        "prepare": (UNIT["prepare a record"], 2 * TEXT_BYTES),
         "extract": (UNIT["extract a record"], TEXT_BYTES),
         "embed": (UNIT["embed a record"], TEXT_BYTES + 4 * DIM),
         "score": (options.candidates * UNIT["one score"], 4 * DIM),
@@ -145,12 +160,13 @@ def _sizes(options: argparse.Namespace, parts: int) -> None:
     for name, value in {
         "texts on the shared file system, GB": records * TEXT_BYTES / 1e9,
         "vectors on the shared file system, GB": records * DIM * 4 / 1e9,
-        "codes in the memory of a stage, GB a copy": records * ATTRIBUTES * 8 / 1e9,
+        "codes in the memory of a stage, GB a copy": records * ATTRIBUTES / 1e9,
+        "ids in the memory of prepare, GB": records * (ID_BYTES + 2 * HEAD_BYTES) / 1e9,
         "scored texts' vectors, to each worker, GB": candidates * DIM * 4 / 1e9,
         "partial sums, to the stage, GB": candidates * 8 * parts / 1e9,
         "answers, GB": calls * TEXT_BYTES / 1e9,
         "prepare, one process, hours": records * UNIT["prepare a record"] / 3600,
-        "extract, embed and score, core-hours": core_hours,
+        "prepare, extract, embed and score, core-hours": core_hours,
         f"calls, {options.concurrency} at once of {options.latency} s, hours": (
             calls * options.latency / options.concurrency / 3600
         ),

@@ -9,8 +9,6 @@ content.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import operator
 import os
@@ -29,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.table_digest import TableDigest, keyed_digest
 from sugarbush.errors import MissingInputError, PrivacyError
 from sugarbush.paths import atomic_directory, atomic_file, make_private, remove_leftovers, require
 from sugarbush.privacy.data_types import Private
@@ -220,13 +219,15 @@ class CorpusInMemory(PrivateCorpus):
 
     def digests(self, *, key: bytes, by_user: bool) -> dict[str, str]:
         """Return keyed digests of the training texts, of their codes, and of all data."""
-        columns = ["text", USER] if by_user else ["text"]
         prepared, coded = (
-            [read(p) for p in (TRAIN, HELDOUT)] for read in (self._read_prepared, self._read_codes)
+            [digest_of_frame(read(part), key=key) for part in (TRAIN, HELDOUT)]
+            for read in (self._read_prepared, self._read_codes)
         )
+        columns = ["text", USER] if by_user else ["text"]
+        texts = digest_of_frame(self._read_prepared(TRAIN), key=key, columns=columns)
         return {
             "all": keyed_digest([*prepared, *coded], key=key),
-            "texts": keyed_digest(prepared[:1], key=key, columns=columns),
+            "texts": keyed_digest([texts], key=key),
             "codes": keyed_digest(coded[:1], key=key),
         }
 
@@ -253,7 +254,13 @@ class PrivateStore(PrivateCorpus):
         """Return the folder for the results of a method without a DP guarantee."""
         return self._root / "arms" / method
 
+    @property
+    def engine(self) -> MapParts:
+        """Runs a function on parts, as the setting `run.cluster` says."""
+        return self._map_parts or map_parts
+
     def prepared_file(self, part: str) -> Path:
+        """The folder with the parquet files of a part, which have the order of the records."""
         return self._root / "prepared" / f"{part}.parquet"
 
     @property
@@ -264,12 +271,11 @@ class PrivateStore(PrivateCorpus):
         return self._root / "metadata" / f"{part}.parquet"
 
     @contextmanager
-    def saving_prepared(self) -> Iterator[PreparedFiles]:
+    def saving_prepared(self, *, key: bytes) -> Iterator[PreparedFiles]:
         """Write both parts, fingerprint, bounds and exact counts. An error leaves no file."""
         make_private(self._root)
-        prepared = self._root / "prepared"
-        with atomic_directory(prepared, private=True) as folder, ExitStack() as writers:
-            yield PreparedFiles(folder, writers)
+        with atomic_directory(self._root / "prepared", private=True) as folder:
+            yield PreparedFiles(folder.absolute(), key)
 
     def store_digest(self, digest: str) -> None:
         """Store the keyed digest of the prepared records, which the codes must name."""
@@ -295,9 +301,8 @@ class PrivateStore(PrivateCorpus):
         if self._map_parts is not None:
             return self._embeddings_in_parts(encode, part, self._map_parts)
         file = _VectorFile(self.folder("embeddings"))
-        locations = tuple(
-            file.add(encode(tuple(frame["text"]))) for frame in self._batches(part, ["text"])
-        )
+        batches = self._batches(part, ["text"])
+        locations = tuple(file.add(encode(tuple(frame["text"]))) for frame in batches)
         sizes = tuple(shape[0] for _, shape in locations)
         return Private(Parts(parts=locations, sizes=sizes, read=file.read, map_parts=map_parts))
 
@@ -305,19 +310,19 @@ class PrivateStore(PrivateCorpus):
         source = require(self.prepared_file(part), left_by="prepare")
         folder = _TemporaryFolder(self.folder("embeddings"))
         row_groups = _row_groups(source)
-        files = [folder.path / f"{number}.npy" for number in row_groups]
+        files = [folder.path / f"{number}.npy" for number in range(len(row_groups))]
 
         def embed(number: int) -> dict[int, int]:
-            vectors = encode(tuple(_row_group(source, number)["text"]))
+            vectors = encode(tuple(_row_group(*row_groups[number], ["text"])["text"]))
             with atomic_file(files[number]) as temporary, temporary.open("wb") as file:
                 np.save(file, vectors)
             return {number: len(vectors)}
 
-        sizes = map_parts(embed, row_groups, operator.or_)
+        sizes = map_parts(embed, range(len(row_groups)), operator.or_)
         return Private(
             Parts(
                 parts=tuple(files),
-                sizes=tuple(sizes[number] for number in row_groups),
+                sizes=tuple(sizes[number] for number in range(len(row_groups))),
                 read=partial(np.load, mmap_mode="r"),
                 map_parts=map_parts,
                 keep=folder,
@@ -333,11 +338,12 @@ class PrivateStore(PrivateCorpus):
         row_groups = _row_groups(source)
 
         def apply(number: int) -> dict[int, NDArray[Any]]:
-            values = Private[Records](records_of(_row_group(source, number))).map_batch(function)
-            return {number: values._per_unit}
+            records = records_of(_row_group(*row_groups[number]))
+            return {number: Private[Records](records).map_batch(function)._per_unit}
 
-        values_by_group = self._map_parts(apply, row_groups, operator.or_)
-        return Private(np.concatenate([values_by_group[number] for number in row_groups]))
+        numbers = range(len(row_groups))
+        values_by_group = self._map_parts(apply, numbers, operator.or_)
+        return Private(np.concatenate([values_by_group[number] for number in numbers]))
 
     def save_codes(
         self, part: str, codes: Private[tuple[int, ...]], domain: Mapping[str, int]
@@ -412,25 +418,28 @@ class PrivateStore(PrivateCorpus):
         return frame
 
 
+@dataclass(frozen=True)
 class PreparedFiles:
-    """Writes the training part and the held-out part."""
+    """Writes the training part and the held-out part, in files for the parts of the corpus. Several
+    processes may write."""
 
-    def __init__(self, folder: Path, writers: ExitStack) -> None:
-        self._folder, self._stack = folder, writers
-        self._writers: dict[str, pq.ParquetWriter] = {}
+    folder: Path
+    key: bytes = field(repr=False)
 
-    def add(self, frames: Mapping[str, pd.DataFrame]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        for part, frame in frames.items():
-            schema = pa.schema([(str(name), pa.string()) for name in frame.columns])
-            if part not in self._writers:
-                writer = pq.ParquetWriter(self._folder / f"{part}.parquet", schema)
-                self._writers[part] = self._stack.enter_context(writer)
-            self._writers[part].write_table(
-                pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-            )
+    @contextmanager
+    def part(self, number: int) -> Iterator[PreparedPart]:
+        """Write the records of a part of the corpus. An error leaves no file."""
+        names = (TRAIN, HELDOUT)
+        targets = [self.folder / f"{name}.parquet" / f"{number:06d}.parquet" for name in names]
+        for target in targets:
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+        with ExitStack() as stack:
+            temporary = [stack.enter_context(atomic_file(target)) for target in targets]
+            writer = PreparedPart(dict(zip(names, temporary, strict=True)), self.key)
+            try:
+                yield writer
+            finally:
+                writer.close()
 
     def finish(
         self,
@@ -439,21 +448,86 @@ class PreparedFiles:
         tally: Mapping[str, int],
         bounds: ContributionBounds,
     ) -> None:
-        (self._folder / "bounds.json").write_text(json.dumps(bounds.as_json()))
-        (self._folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
-        (self._folder / "tally.json").write_text(json.dumps(dict(tally)))
+        (self.folder / "bounds.json").write_text(json.dumps(bounds.as_json()))
+        (self.folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
+        (self.folder / "tally.json").write_text(json.dumps(dict(tally)))
+
+
+class PreparedDigests:
+    """The digests of prepared records: of both parts, and of the texts of the training part with
+    their users."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._parts = {part: TableDigest(key) for part in (TRAIN, HELDOUT)}
+        self._texts = TableDigest(key)
+
+    def add(self, part: str, frame: pd.DataFrame) -> None:
+        self._parts[part].add(frame)
+        if part == TRAIN:
+            self._texts.add(frame[[name for name in frame.columns if name in ("text", USER)]])
+
+    def merge(self, other: PreparedDigests) -> None:
+        """Append the records of the next part of the corpus."""
+        for part, digest in self._parts.items():
+            digest.merge(other._parts[part])
+        self._texts.merge(other._texts)
+
+    @property
+    def records(self) -> str:
+        return keyed_digest(list(self._parts.values()), key=self._key)
+
+    @property
+    def texts(self) -> str:
+        return keyed_digest([self._texts], key=self._key)
+
+
+class PreparedPart:
+    """Writes the records of a part of the corpus."""
+
+    def __init__(self, files: Mapping[str, Path], key: bytes) -> None:
+        self.digests = PreparedDigests(key)
+        self._files = files
+        self._writers: dict[str, pq.ParquetWriter] = {}
+
+    def add(self, frames: Mapping[str, pd.DataFrame]) -> None:
+        """Append frames to the parts that they name. Each frame with rows becomes a row group."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for part, frame in frames.items():
+            schema = pa.schema([(str(name), pa.string()) for name in frame.columns])
+            if part not in self._writers:
+                self._writers[part] = pq.ParquetWriter(self._files[part], schema)
+            if len(frame):
+                self.digests.add(part, frame)
+                self._writers[part].write_table(
+                    pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+                )
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
 
 
 def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
-    """Yield a parquet file in frames of some thousand rows. An empty file yields one frame."""
+    """Yield a table in frames of some thousand rows. A table without rows yields one frame."""
     import pyarrow.parquet as pq
 
-    # With `pre_buffer`, the whole file would stay in memory until the last row is read.
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
-            yield batch.to_pandas()
-        if not file.metadata.num_rows:
-            yield file.read(columns=columns).to_pandas()
+    empty = True
+    for part in _files(path):
+        # With `pre_buffer`, the whole file would stay in memory until the last row is read.
+        with pq.ParquetFile(part, pre_buffer=False) as file:
+            for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
+                empty = False
+                yield batch.to_pandas()
+    if empty:
+        yield pq.read_table(_files(path)[0], columns=columns).to_pandas()
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files of a table in the order of its rows: a file, or the files of a folder."""
+    return sorted(path.glob("*.parquet")) if path.is_dir() else [path]
 
 
 class _VectorFile:
@@ -484,17 +558,26 @@ class _TemporaryFolder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-def _row_groups(path: Path) -> range:
+def _row_groups(path: Path) -> list[tuple[Path, int]]:
+    """Return the row groups of a table, each with its file."""
     import pyarrow.parquet as pq
 
-    return range(pq.read_metadata(path).num_row_groups)
+    files = _files(path)
+    groups = [
+        (file, number) for file in files for number in range(pq.read_metadata(file).num_row_groups)
+    ]
+    return groups or [(files[0], 0)]
 
 
 def _row_group(path: Path, number: int, columns: list[str] | None = None) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        frame: pd.DataFrame = file.read_row_group(number, columns=columns).to_pandas()
+        if file.num_row_groups:
+            table = file.read_row_group(number, columns=columns)
+        else:
+            table = file.read(columns=columns)
+    frame: pd.DataFrame = table.to_pandas()
     return frame
 
 
@@ -537,55 +620,21 @@ def codes_frame(codes: Any, domain: Mapping[str, int]) -> pd.DataFrame:
     )
 
 
-def keyed_digest(
-    frames: Sequence[pd.DataFrame], *, key: bytes, columns: Sequence[str] | None = None
-) -> str:
-    """Compute a keyed digest of tables, or of their `columns` only.
-
-    The digest covers the content, not the bytes of a file. With a digest of the bytes, a new
-    version of the parquet writer would make stages stale and cause new charges.
-    """
-    chosen = (frame if columns is None else frame[list(columns)] for frame in frames)
-    contents = ([frame.to_json(orient="split", double_precision=15)] for frame in chosen)
-    return _digest_of_pieces(contents, key=key)
+def digest_of_frame(
+    frame: pd.DataFrame, *, key: bytes, columns: Sequence[str] | None = None
+) -> TableDigest:
+    """Return the digest of a table, or of its `columns`."""
+    digest = TableDigest(key)
+    digest.add(frame if columns is None else frame[list(columns)])
+    return digest
 
 
-def keyed_digest_of_files(
-    files: Sequence[Path], *, key: bytes, columns: Sequence[str] | None = None
-) -> str:
-    """Compute the `keyed_digest` of the tables in `files`, in order and batch by batch."""
-    names = None if columns is None else list(columns)
-    return _digest_of_pieces((_json_pieces(file, names) for file in files), key=key)
-
-
-def _digest_of_pieces(contents: Iterable[Iterable[str]], *, key: bytes) -> str:
-    digest = hmac.new(key, digestmod="sha256")
-    for pieces in contents:
-        content = hashlib.sha256()
-        for piece in pieces:
-            content.update(piece.encode("utf-8", "surrogatepass"))
-        digest.update(content.digest())
-    return digest.hexdigest()
-
-
-def _json_pieces(file: Path, columns: list[str] | None) -> Iterator[str]:
-    """Yield pieces of `to_json(orient="split", double_precision=15)` of the table in `file`."""
-    import pyarrow.parquet as pq
-
-    count, comma, started = pq.read_metadata(file).num_rows, "", False
-    for frame in _frames(file, columns):
-        if not started:
-            yield frame.iloc[:0].to_json(orient="split").rsplit("],", 1)[0]
-            for start in range(0, count, _BATCH_ROWS):
-                numbers = range(start, min(start + _BATCH_ROWS, count))
-                yield comma + ",".join(map(str, numbers))
-                comma = ","
-            yield '],"data":['
-        elif len(frame):
-            yield ","
-        started = True
-        yield frame.to_json(orient="values", double_precision=15)[1:-1]
-    yield "]}"
+def digest_of_file(path: Path, *, key: bytes) -> TableDigest:
+    """Return the `digest_of_frame` of a table on disk."""
+    digest = TableDigest(key)
+    for frame in _frames(path):
+        digest.add(frame)
+    return digest
 
 
 def write_stamp(stamp: Path, name: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sugarbush import versions
 from sugarbush.attributes.placeholders import SUBJECT, TONE
-from sugarbush.data.private_store import TRAIN, keyed_digest
+from sugarbush.data.private_store import TRAIN, digest_of_frame
 from sugarbush.data.reading import (
     Row,
     column_names,
@@ -23,6 +23,7 @@ from sugarbush.data.reading import (
 from sugarbush.data.records import Record, wanted_columns
 from sugarbush.data.remote import Source, source_of
 from sugarbush.data.schema import Attribute, Schema, load_schema
+from sugarbush.data.table_digest import keyed_digest
 from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import BudgetExceededError, ParamsError, SchemaError
@@ -191,7 +192,8 @@ class ProfileRequest:
         project = _one_record_per_user(self.project, self.columns)
         by_user = project.settings.privacy.unit is Unit.USER
         corpus = SplitCorpus(
-            self.batches,
+            lambda: [0],
+            lambda _: self.batches(),
             project,
             donated=self.donated(),
             source=self.source,
@@ -200,7 +202,7 @@ class ProfileRequest:
         reader = Reader(self.columns, by_user=by_user, key=project.key)
         shown = progress(self.characters, what="profile", private=True)
         with shown if self.characters else nullcontext(_no_progress) as advance:
-            for parts in corpus.parts(fingerprint=True):
+            for parts in corpus.batches():
                 counts = corpus.records_of_users
                 for block in _blocks(parts[TRAIN]):
                     own = {r.user: counts[r.user] for r in block if r.user} if by_user else None
@@ -336,7 +338,8 @@ def profile_of_frame(
     texts = () if donated is None else tuple(donated[settings.prepare.text_column].astype(str))
 
     def digest() -> bytes:
-        return keyed_digest([frame[read].reset_index(drop=True)], key=project.key).encode()
+        table = digest_of_frame(frame, key=project.key, columns=read)
+        return keyed_digest([table], key=project.key).encode()
 
     return ProfileRequest(
         project=project,

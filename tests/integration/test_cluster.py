@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from sugarbush.data.private_store import PrivateStore
+from sugarbush.data.private_store import HELDOUT, TRAIN, PrivateStore
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import FailureError, InvariantError, ParamsError, StorageError
@@ -80,9 +80,11 @@ def store_of(folder: Path, own: MapParts | None) -> PrivateStore:
     """Records in 7 row groups."""
     store = PrivateStore(folder / "data/private", map_parts=own)
     frame = pd.DataFrame({"text": [f"text {i}" for i in range(RECORDS)]})
-    with store.saving_prepared() as files:
-        for start in range(0, RECORDS, 45):
-            files.add({"train": frame[start : start + 45].reset_index(drop=True)})
+    with store.saving_prepared(key=b"key") as files:
+        for number, start in enumerate(range(0, RECORDS, 90)):
+            with files.part(number) as part:
+                for first in range(start, min(start + 90, RECORDS), 45):
+                    part.add(dict.fromkeys((TRAIN, HELDOUT), frame[first : first + 45]))
         files.finish(fingerprint=(), tally={}, bounds=ContributionBounds())
     pd.DataFrame({"a": np.arange(RECORDS) // 50 % 3}).to_parquet(
         store.folder("metadata") / "train.parquet", index=False

@@ -26,9 +26,10 @@ from sugarbush.data.private_store import (
     TRAIN,
     Records,
     code_type,
-    keyed_digest_of_files,
+    digest_of_file,
     write_stamp,
 )
+from sugarbush.data.table_digest import keyed_digest
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.project import Project
 
@@ -76,6 +77,7 @@ def run(project: Project) -> None:
         else:  # all texts in one request, so that the caps are checked before the first call
             codes = store.records(part).map_batch(extract)
         store.save_codes(part, codes, schema.domain)
-    for name, files in zip(STAMPS, ([train, heldout], [train]), strict=True):
-        digest = keyed_digest_of_files(files, key=key)
+    tables = [digest_of_file(file, key=key) for file in (train, heldout)]
+    for name, digested in zip(STAMPS, (tables, tables[:1]), strict=True):
+        digest = keyed_digest(digested, key=key)
         project.write_stamp(name, digest=digest, within="prepare", stage="extract_metadata")

@@ -22,8 +22,8 @@ from sugarbush.data.private_store import (
     HELDOUT,
     TRAIN,
     PrivateStore,
-    keyed_digest,
-    keyed_digest_of_files,
+    digest_of_file,
+    digest_of_frame,
 )
 from sugarbush.data.reading import Row, column_names, digest_of_files, read_rows
 from sugarbush.data.records import usable
@@ -196,11 +196,20 @@ def test_the_digest_of_a_file_is_that_of_its_table(
     path = tmp_path_factory.getbasetemp() / "table.parquet"
     frame = pd.DataFrame(rows, columns=["text", "raw_a"], dtype="object")
     frame.assign(code=range(len(rows))).to_parquet(path, index=False)
+    whole = pd.read_parquet(path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(private_store, "_BATCH_ROWS", 7)
-        for columns in (None, ["text"]):
-            whole = keyed_digest([pd.read_parquet(path)] * 2, key=b"k", columns=columns)
-            assert keyed_digest_of_files([path] * 2, key=b"k", columns=columns) == whole
+        by_batch = digest_of_file(path, key=b"k").content()
+    assert by_batch == digest_of_frame(whole, key=b"k").content()
+    texts = digest_of_frame(whole, key=b"k", columns=["text"]).content()
+    assert texts == digest_of_frame(frame, key=b"k", columns=["text"]).content()
+    if rows:
+        longer = pd.concat([frame, frame[-1:]])
+        for other in (frame[::-1], frame[1:], longer):
+            same = other["text"].tolist() == frame["text"].tolist()
+            digest = digest_of_frame(other, key=b"k", columns=["text"]).content()
+            assert (digest == texts) == same
+        assert digest_of_frame(whole, key=b"l").content() != by_batch
 
 
 def test_a_fingerprint_does_not_depend_on_batches() -> None:

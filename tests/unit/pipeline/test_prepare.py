@@ -290,7 +290,8 @@ def test_equal_records_have_another_name_for_another_number_of_records_per_user(
     for records in (3, 3, 5):  # no author has more than three letters
         own = jsonl(by_authors())
         run(tmp_path, corpus(tmp_path, own, privacy__records_per_user=records, **PERSONS))
-        tables.append((tmp_path / "data/private/prepared/train.parquet").read_bytes())
+        (table,) = (tmp_path / "data/private/prepared/train.parquet").iterdir()
+        tables.append(table.read_bytes())
         for name, found in stamps.items():
             path = tmp_path / f"data/stamps/{name}.json"
             found.add(path.read_text())

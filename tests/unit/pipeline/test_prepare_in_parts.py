@@ -1,0 +1,312 @@
+"""Prepare gives the same files for any number of processes, and the rows of the file as a whole."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sugarbush.data import reading
+from sugarbush.data.formats import arrow_files, text_files
+from sugarbush.data.formats.rows import WHOLE, Reading, ReadOptions
+from sugarbush.data.private_store import PrivateStore
+from sugarbush.data.reading import FilePart, file_parts, part_batches
+from sugarbush.errors import InputError
+from sugarbush.pipeline.cluster import ProcessPool
+from sugarbush.pipeline.corpus import read_corpus
+from sugarbush.pipeline.project_in_folder import open_project
+from sugarbush.privacy.parts import map_parts
+from tests.settings import params
+
+texts = st.text(
+    st.sampled_from('ab ,;"\n\r\té€😀\ufeff\u2028\x0b')
+    | st.characters(exclude_categories=["Cs"], exclude_characters="\0"),
+    max_size=12,
+)
+NAMES = ("id", "text", "topic")
+
+
+def csv_of(rows: Sequence[Sequence[str]], *, end: str, mark: bytes, encoding: str) -> bytes:
+    stored = io.StringIO()
+    writer = csv.writer(stored, lineterminator=end)
+    writer.writerows([NAMES, *rows])
+    return mark + stored.getvalue().encode(encoding)
+
+
+def jsonl_of(rows: Sequence[Sequence[str]], *, end: str, mark: bytes) -> bytes:
+    lines = [json.dumps(dict(zip(NAMES, row, strict=True)), ensure_ascii=False) for row in rows]
+    return mark + "".join(line + end for line in lines).encode()
+
+
+def reversed_parts(function: Any, parts: Sequence[Any], combine: Any) -> Any:
+    """Workers may finish in any order."""
+    return reduce(combine, [function(part) for part in parts][::-1])
+
+
+def rows_in_parts(path: Path, options: ReadOptions) -> tuple[int, list[Any]]:
+    wanted = dict.fromkeys(NAMES, "a setting")
+    own = Reading("prepare.file", wanted, broken=True, options=options)
+    parts = file_parts(path, reading=own, map_parts=reversed_parts)
+    return len(parts), [row for part in parts for rows in part_batches(part, own) for row in rows]
+
+
+def rows_as_a_whole(path: Path, options: ReadOptions) -> list[Any]:
+    own = Reading("prepare.file", dict.fromkeys(NAMES, "a"), broken=True, options=options)
+    return [row for rows in part_batches(FilePart(path, WHOLE), own) for row in rows]
+
+
+rows_of_texts = st.lists(st.tuples(texts, texts, texts), min_size=1, max_size=25)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows_of_texts,
+    st.tuples(st.sampled_from(["\n", "\r\n", "\r"]), st.sampled_from([b"", b"\xef\xbb\xbf"])),
+    st.tuples(st.integers(1, 90), st.integers(1, 40)),
+)
+def test_a_csv_file_in_ranges_has_the_rows_of_the_whole_file(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: list[tuple[str, str, str]],
+    form: tuple[str, bytes],
+    sizes: tuple[int, int],
+) -> None:
+    """Quoted line ends, every kind of line end, a mark, and characters of several bytes."""
+    (end, mark), (size, block) = form, sizes
+    monkeypatch.setattr(reading, "_SPAN_BYTES", size)
+    monkeypatch.setattr(text_files, "_BLOCK_BYTES", block)
+    path = tmp_path / "rows.csv"
+    path.write_bytes(csv_of(rows, end=end, mark=mark, encoding="utf-8"))
+    whole = rows_as_a_whole(path, ReadOptions())
+    parts, found = rows_in_parts(path, ReadOptions())
+    assert found == whole
+    assert parts <= len(whole)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows_of_texts,
+    st.tuples(st.sampled_from(["\n", "\r\n", "\n\n"]), st.sampled_from([b"", b"\xef\xbb\xbf"])),
+    st.integers(1, 90),
+)
+def test_json_lines_in_ranges_have_the_rows_of_the_whole_file(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: list[tuple[str, str, str]],
+    form: tuple[str, bytes],
+    size: int,
+) -> None:
+    end, mark = form
+    monkeypatch.setattr(reading, "_SPAN_BYTES", size)
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(jsonl_of(rows, end=end, mark=mark))
+    assert rows_in_parts(path, ReadOptions())[1] == rows_as_a_whole(path, ReadOptions())
+
+
+@pytest.mark.parametrize(
+    ("encoding", "parts"), [("cp1252", 9), ("utf-16", 1), ("latin-1", 9), ("utf-8", 9)]
+)
+def test_a_file_in_an_encoding_of_wide_line_ends_is_one_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, parts: int
+) -> None:
+    monkeypatch.setattr(reading, "_SPAN_BYTES", 200)
+    path = tmp_path / "rows.csv"
+    rows = [(f"r{i}", f'été "{i}"\nfin', "a") for i in range(90)]
+    path.write_bytes(csv_of(rows, end="\r\n", mark=b"", encoding=encoding))
+    options = ReadOptions(encoding=encoding)
+    count, found = rows_in_parts(path, options)
+    assert found == rows_as_a_whole(path, options)
+    assert (count > 1) == (parts > 1)
+
+
+def test_row_groups_of_parquet_are_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_files, "_SPAN_ROWS", 20)
+    path = tmp_path / "rows.parquet"
+    frame = pd.DataFrame({name: [f"{name} {i}" for i in range(100)] for name in NAMES})
+    frame.to_parquet(path, index=False, row_group_size=7)
+    assert rows_in_parts(path, ReadOptions()) == (5, rows_as_a_whole(path, ReadOptions()))
+
+
+ROWS = [
+    (f"r{i}", f'Lettre {i} de l\'été, "ici".\nFin {i % 7}', "ab"[i % 2], f"u{i % 40}")
+    for i in range(400)
+]
+
+
+def write(path: Path, rows: Sequence[Sequence[str]]) -> None:
+    names = (*NAMES, "who")
+    if path.suffix == ".parquet":
+        pd.DataFrame(rows, columns=names).to_parquet(path, index=False, row_group_size=9)
+        return
+    with path.open("w", newline="") as file:
+        if path.suffix == ".csv":
+            csv.writer(file, lineterminator="\r\n").writerows([names, *rows])
+        else:
+            file.writelines(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+
+
+def prepared(base: Path, engine: Any, **changes: Any) -> dict[str, bytes]:
+    """The bytes of all files of stage prepare, and its tally and fingerprint."""
+    schema = {"subject": "s", "attributes": [{"name": "t", "column": "topic", "values": ["a"]}]}
+    (base / "schema.yaml").write_text(json.dumps(schema))
+    file = next(path.name for path in base.iterdir() if path.name.startswith("corpus"))
+    own = params(
+        prepare__file=file,
+        prepare__schema="schema.yaml",
+        prepare__donated=None,
+        prepare__id_column="id",
+        prepare__min_records=10,
+        privacy__dataset="letters",
+        **changes,
+    )
+    project = open_project(base, settings=own)
+    store = PrivateStore(base / "data/private", map_parts=engine)
+    corpus = read_corpus(project, engine=store.engine)
+    with store.saving_prepared(key=b"key") as files:
+        corpus.write(files, store.engine)
+        files.finish(fingerprint=corpus.fingerprint, tally=corpus.tally, bounds=corpus.bounds)
+    folder = base / "data/private/prepared"
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+BY_USER = {
+    "privacy__unit": "user", "privacy__records_per_user": 3, "prepare__user_column": "who"
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_SPAN_BYTES", 2000)
+    monkeypatch.setattr(arrow_files, "_SPAN_ROWS", 40)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("changes", [{}, BY_USER], ids=["record", "user"])
+def test_the_order_of_finished_parts_changes_no_byte(
+    tmp_path: Path, suffix: str, changes: dict[str, Any]
+) -> None:
+    write(tmp_path / f"corpus{suffix}", ROWS)
+    one = prepared(tmp_path, None, **changes)
+    assert len(one) > 12
+    assert prepared(tmp_path, reversed_parts, **changes) == one
+    parts = [
+        pq.read_table(tmp_path / f"data/private/prepared/{p}.parquet") for p in ("train", "heldout")
+    ]
+    assert sum(map(len, parts)) == (120 if changes else 400)
+
+
+@pytest.mark.slow
+def test_two_and_five_processes_write_the_bytes_of_one(tmp_path: Path) -> None:
+    """About 8 parts with the real size of a part."""
+    rows = [(*row[:1], row[1] * 800, *row[2:]) for row in ROWS * 15]
+    numbered = [(f"r{i}", *row[1:]) for i, row in enumerate(rows)]
+    write(tmp_path / "corpus.csv", numbered)
+    one = prepared(tmp_path, None)
+    assert sum(name.startswith("train") for name in one) > 4
+    for processes in (2, 5):
+        assert prepared(tmp_path, ProcessPool(processes)) == one
+
+
+Spoil = Callable[[list[tuple[str, ...]]], None]
+
+
+def repeated_id(rows: list[tuple[str, ...]]) -> None:
+    rows[301] = (rows[17][0], *rows[301][1:])
+
+
+def empty_text(rows: list[tuple[str, ...]]) -> None:
+    rows[250] = (rows[250][0], " ", *rows[250][2:])
+
+
+def two_bad_rows(rows: list[tuple[str, ...]]) -> None:
+    empty_text(rows)
+    rows[111] = (rows[111][0], "", *rows[111][2:])
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    ("suffix", "spoil", "message"),
+    [
+        (".csv", repeated_id, r"corpus\.csv, rows 19 and 303: have the same id"),
+        (".jsonl", repeated_id, r"corpus\.jsonl, rows 18 and 302: have the same id"),
+        (".parquet", repeated_id, r"corpus\.parquet, rows 18 and 302: have the same id"),
+        (".csv", empty_text, r"corpus\.csv, row 252: the text is empty"),
+        (".jsonl", empty_text, r"corpus\.jsonl, row 251: the text is empty"),
+        (".parquet", empty_text, r"corpus\.parquet, row 251: the text is empty"),
+        (".csv", two_bad_rows, r"corpus\.csv, row 113: the text is empty"),
+    ],
+)
+@pytest.mark.parametrize("engine", [None, reversed_parts])
+def test_a_message_names_the_row_of_the_file_and_the_first_problem(
+    tmp_path: Path, suffix: str, spoil: Spoil, message: str, engine: Any
+) -> None:
+    rows = list(ROWS)
+    spoil(rows)
+    write(tmp_path / f"corpus{suffix}", rows)
+    with pytest.raises(InputError, match=message):
+        prepared(tmp_path, engine)
+    assert not (tmp_path / "data/private/prepared").exists()
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_an_open_quote_is_named_with_its_row(tmp_path: Path) -> None:
+    write(tmp_path / "corpus.csv", ROWS)
+    path = tmp_path / "corpus.csv"
+    path.write_bytes(path.read_bytes().replace(b'"Lettre 300', b'"Lettre" 300'))
+    with pytest.raises(InputError, match=r"row 302: is not csv\. Look for an open quote"):
+        prepared(tmp_path, reversed_parts)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_column_may_be_missing_in_a_part_but_not_in_the_file(tmp_path: Path) -> None:
+    """Each record of JSON lines names its own fields."""
+    lines = [json.dumps({"id": f"r{i}", "text": f"Lettre {i}, " * 9}) for i in range(400)]
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("\n".join(lines))
+    with pytest.raises(InputError, match="has no column 'topic', which attribute 't' names"):
+        prepared(tmp_path, reversed_parts)
+    path.write_text("\n".join([*lines, json.dumps({"id": "x", "text": "fin", "topic": "a"})]))
+    assert len(prepared(tmp_path, reversed_parts)) > 12
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_copies_of_a_text_in_several_parts_are_not_all_texts(tmp_path: Path) -> None:
+    same = [(row[0], "one text " * 9, *row[2:]) for row in ROWS]
+    write(tmp_path / "corpus.csv", same)
+    with pytest.raises(InputError, match="all texts are identical"):
+        prepared(tmp_path, reversed_parts)
+    write(tmp_path / "corpus.csv", [*same, ("last", "another text", "a", "u")])
+    assert prepared(tmp_path, reversed_parts)
+
+
+def test_the_repr_of_a_part_shows_no_number_of_records(tmp_path: Path) -> None:
+    """The scheduler of a cluster logs it."""
+    shown: list[str] = []
+
+    def engine(function: Any, parts: Sequence[Any], combine: Any) -> Any:
+        shown.extend(map(repr, parts))
+        return map_parts(function, parts, combine)
+
+    write(tmp_path / "corpus.csv", ROWS)
+    prepared(tmp_path, engine, **BY_USER)
+    assert shown and set(shown) <= {"0", "_NumberedPart(number=0)"}
