@@ -72,12 +72,12 @@ def csv_scan(path: File, reading: Reading, start: int, stop: int, *, exact: bool
     quoted cell. The caller compares the guess with the end of the rows before.
     """
     head, rows = _head(path, reading), 0
-    if not start:
-        start = head.end
-    elif not exact:
-        start = _first_row(path, reading, head, start)
-    found = _RowsFrom(path, reading, head, start, stop)
     try:
+        if not start:
+            start = head.end
+        elif not exact:
+            start = _first_row(path, reading, head, start)
+        found = _RowsFrom(path, reading, head, start, stop)
         for _ in found:
             rows += 1
     except (csv.Error, InputError):

@@ -2,9 +2,11 @@
 
 import copy
 import pickle
-import sqlite3
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,7 +85,7 @@ def test_a_damaged_file_is_begun_again(tmp_path: Path, content: bytes | str) -> 
     if content == "half":
         content = whole[: len(whole) // 2]
     elif content == "zeros":
-        content = whole[:16384] + bytes(len(whole) - 16384)
+        content = whole[:28] + bytes(len(whole) - 28)
     assert isinstance(content, bytes)
     file.write_bytes(content)
     assert cache.find("model", texts(400)) == {}
@@ -97,14 +99,14 @@ from pathlib import Path
 import numpy as np
 from sugarbush.embedding.cache import EmbeddingCache
 cache, start = EmbeddingCache(Path(sys.argv[1])), int(sys.argv[2])
-for i in range(start, start + 30):
+for i in range(start, start + int(sys.argv[3])):
     cache.add("model", [f"marmalade number {i}"], np.full((1, 8), i, dtype=np.float32))
 """
 
 
 def test_two_processes_may_write_at_a_time(tmp_path: Path) -> None:
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), start])
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), start, "30"])
         for start in ("0", "20")
     ]
     assert [writer.wait(timeout=900) for writer in writers] == [0, 0]
@@ -112,13 +114,40 @@ def test_two_processes_may_write_at_a_time(tmp_path: Path) -> None:
     assert all((found[i] == i).all() for i in range(50))
 
 
-def test_a_process_killed_while_writing_leaves_all_or_nothing(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_whole_files_only(tmp_path: Path) -> None:
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), "0", "100000"])
+    while len(list(tmp_path.glob("*.vectors"))) < 20:
+        time.sleep(0.01)
+        assert writer.poll() is None
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    written = len(list(tmp_path.glob("*.vectors")))
+    found = EmbeddingCache(tmp_path).find("model", texts(written + 5))
+    assert sorted(found) == list(range(written))
+    assert all((found[i] == i).all() for i in range(written))
+
+
+def test_many_writes_are_found_in_any_order(tmp_path: Path) -> None:
+    """The index merges its runs."""
+    cache, vectors = EmbeddingCache(tmp_path), vectors_for(200)
+    order = public_rng(1, "order").permutation(200).tolist()
+    for count, i in enumerate(order, start=1):
+        cache.add("model", [texts(200)[i]], vectors[i : i + 1])
+        if count % 3 == 0:
+            assert len(cache.find("model", texts(200))) == count
+    found = cache.find("model", texts(200))
+    assert all(np.array_equal(found[i], vectors[i]) for i in range(200))
+
+
+def test_a_vector_that_is_stored_again_replaces_a_damaged_one(tmp_path: Path) -> None:
     cache = EmbeddingCache(tmp_path)
-    cache.add("model", texts(3), vectors_for(3))
-    connection = sqlite3.connect(file_in(tmp_path))
-    connection.execute("DELETE FROM embedding")
-    connection.close()  # without a commit
-    assert len(cache.find("model", texts(3))) == 3
+    cache.add("model", texts(5), vectors_for(5))
+    file = file_in(tmp_path)
+    file.write_bytes(file.read_bytes().replace(vectors_for(5)[2].tobytes(), bytes(32)))
+    cache.add("model", texts(5)[2:3], vectors_for(5)[2:3])
+    for reader in (cache, EmbeddingCache(tmp_path)):
+        found = reader.find("model", texts(5))
+        assert all(np.array_equal(found[i], vectors_for(5)[i]) for i in range(5))
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -128,9 +157,10 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_is_a_storage_error(tmp_path: Path) -> None:
-    cache = EmbeddingCache(tmp_path)
-    (tmp_path / "embeddings.sqlite").mkdir()
-    with pytest.raises(StorageError, match=r"embeddings\.sqlite"):
+    cache = EmbeddingCache(tmp_path / "cache")
+    shutil.rmtree(tmp_path / "cache")
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(StorageError, match="cache"):
         cache.add("model", texts(1), vectors_for(1))
 
 
@@ -138,17 +168,14 @@ def test_a_vector_under_the_key_of_another_text_counts_as_absent(tmp_path: Path)
     """Otherwise a record would vote with the embedding of another record."""
     cache = EmbeddingCache(tmp_path)
     cache.add("model", texts(3), vectors_for(3))
-    with sqlite3.connect(file_in(tmp_path)) as connection:
-        rows = connection.execute("SELECT key, crc, vector FROM embedding").fetchall()
-        (first, *_), (second, *_) = rows[:2]
-        for key, (_, crc, vector) in ((first, rows[1]), (second, rows[0])):
-            connection.execute(
-                "UPDATE embedding SET crc = ?, vector = ? WHERE key = ?", (crc, vector, key)
-            )
-    connection.close()
+    file = file_in(tmp_path)
+    rows = np.fromfile(file, np.dtype([("key", "V24"), ("crc", "<u4")]), 3)
+    keys = rows["key"].copy()
+    rows["key"][0], rows["key"][1] = keys[1], keys[0]
+    file.write_bytes(rows.tobytes() + vectors_for(3).tobytes())
     found = cache.find("model", texts(3))
-    assert len(found) == 1
-    assert all(np.array_equal(vector, vectors_for(3)[i]) for i, vector in found.items())
+    assert sorted(found) == [2]
+    assert np.array_equal(found[2], vectors_for(3)[2])
 
 
 @pytest.mark.parametrize("leave", [pickle.dumps, copy.copy, copy.deepcopy])

@@ -19,14 +19,11 @@ from hypothesis import strategies as st
 from sugarbush.data import reading
 from sugarbush.data.formats import arrow_files, text_files
 from sugarbush.data.formats.rows import WHOLE, Reading, ReadOptions
-from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.reading import FilePart, file_parts, part_batches
 from sugarbush.errors import InputError
 from sugarbush.pipeline.cluster import ProcessPool
-from sugarbush.pipeline.corpus import read_corpus
-from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.parts import map_parts
-from tests.settings import params
+from tests.prepared import BY_USER, ROWS, prepared, write
 
 texts = st.text(
     st.sampled_from('ab ,;"\n\r\té€😀\ufeff\u2028\x0b')
@@ -137,57 +134,6 @@ def test_row_groups_of_parquet_are_parts(tmp_path: Path, monkeypatch: pytest.Mon
     assert rows_in_parts(path, ReadOptions()) == (5, rows_as_a_whole(path, ReadOptions()))
 
 
-ROWS = [
-    (f"r{i}", f'Lettre {i} de l\'été, "ici".\nFin {i % 7}', "ab"[i % 2], f"u{i % 40}")
-    for i in range(400)
-]
-
-
-def write(path: Path, rows: Sequence[Sequence[str]]) -> None:
-    names = (*NAMES, "who")
-    if path.suffix == ".parquet":
-        pd.DataFrame(rows, columns=names).to_parquet(path, index=False, row_group_size=9)
-        return
-    with path.open("w", newline="") as file:
-        if path.suffix == ".csv":
-            csv.writer(file, lineterminator="\r\n").writerows([names, *rows])
-        else:
-            file.writelines(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
-
-
-def prepared(base: Path, engine: Any, **changes: Any) -> dict[str, bytes]:
-    """The bytes of all files of stage prepare, and its tally and fingerprint."""
-    schema = {"subject": "s", "attributes": [{"name": "t", "column": "topic", "values": ["a"]}]}
-    (base / "schema.yaml").write_text(json.dumps(schema))
-    file = next(path.name for path in base.iterdir() if path.name.startswith("corpus"))
-    own = params(
-        prepare__file=file,
-        prepare__schema="schema.yaml",
-        prepare__donated=None,
-        prepare__id_column="id",
-        prepare__min_records=10,
-        privacy__dataset="letters",
-        **changes,
-    )
-    project = open_project(base, settings=own)
-    store = PrivateStore(base / "data/private", map_parts=engine)
-    corpus = read_corpus(project, engine=store.engine)
-    with store.saving_prepared(key=b"key") as files:
-        corpus.write(files, store.engine)
-        files.finish(fingerprint=corpus.fingerprint, tally=corpus.tally, bounds=corpus.bounds)
-    folder = base / "data/private/prepared"
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-BY_USER = {
-    "privacy__unit": "user", "privacy__records_per_user": 3, "prepare__user_column": "who"
-}  # fmt: skip
-
-
 @pytest.fixture(autouse=True)
 def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
@@ -216,15 +162,19 @@ def test_the_order_of_finished_parts_changes_no_byte(
 
 
 @pytest.mark.slow
-def test_two_and_five_processes_write_the_bytes_of_one(tmp_path: Path) -> None:
-    """About 8 parts with the real size of a part."""
-    rows = [(*row[:1], row[1] * 800, *row[2:]) for row in ROWS * 15]
-    numbered = [(f"r{i}", *row[1:]) for i, row in enumerate(rows)]
-    write(tmp_path / "corpus.csv", numbered)
-    one = prepared(tmp_path, None)
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("changes", [{}, BY_USER], ids=["record", "user"])
+def test_two_and_five_processes_write_the_bytes_of_one(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """A csv file with a mark, quoted line ends, CRLF and characters of several bytes."""
+    write(tmp_path / "corpus.csv", ROWS)
+    path = tmp_path / "corpus.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    one = prepared(tmp_path, None, **changes)
     assert sum(name.startswith("train") for name in one) > 4
     for processes in (2, 5):
-        assert prepared(tmp_path, ProcessPool(processes)) == one
+        assert prepared(tmp_path, ProcessPool(processes), **changes) == one
 
 
 Spoil = Callable[[list[tuple[str, ...]]], None]
