@@ -275,7 +275,7 @@ class PrivateStore(PrivateCorpus):
         """Write both parts, fingerprint, bounds and exact counts. An error leaves no file."""
         make_private(self._root)
         with atomic_directory(self._root / "prepared", private=True) as folder:
-            yield PreparedFiles(folder.absolute(), key)
+            yield PreparedFiles(folder, key)
 
     def store_digest(self, digest: str) -> None:
         """Store the keyed digest of the prepared records, which the codes must name."""

@@ -71,8 +71,9 @@ def csv_scan(path: File, reading: Reading, start: int, stop: int, *, exact: bool
     If `exact` is false, `start` is any byte, and the first row is a guess: a line may be inside a
     quoted cell. The caller compares the guess with the end of the rows before.
     """
-    head, rows = _head(path, reading), 0
+    rows = 0
     try:
+        head = _head(path, reading)
         if not start:
             start = head.end
         elif not exact:

@@ -228,6 +228,27 @@ def test_an_open_quote_is_named_with_its_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: b'"' + data, r"row 2: is not csv"),
+        (lambda data: data.replace(b"Lettre 350", b"Lettre \xff"), r"line 702: is not UTF-8"),
+        (lambda data: b"", "has no rows"),
+        (lambda data: data[: data.index(b"\n") + 1], "has no rows"),
+        (lambda data: data.replace(b"topic", b"topics"), "has no column 'topic'"),
+    ],
+)
+def test_a_damaged_csv_file_is_refused_as_before(
+    tmp_path: Path, damage: Callable[[bytes], bytes], message: str
+) -> None:
+    path = tmp_path / "corpus.csv"
+    write(path, ROWS)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError, match=message):
+        prepared(tmp_path, reversed_parts)
+
+
+@pytest.mark.usefixtures("small_parts")
 def test_a_column_may_be_missing_in_a_part_but_not_in_the_file(tmp_path: Path) -> None:
     """Each record of JSON lines names its own fields."""
     lines = [json.dumps({"id": f"r{i}", "text": f"Lettre {i}, " * 9}) for i in range(400)]
