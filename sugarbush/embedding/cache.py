@@ -173,4 +173,4 @@ def _shape(path: Path) -> tuple[int, int]:
 
 def _checksum(key: NDArray[np.uint64], vector: NDArray[np.float32]) -> int:
     """Compute a checksum that also detects a vector under the key of another text."""
-    return zlib.crc32(vector, zlib.crc32(key))
+    return zlib.crc32(vector.data, zlib.crc32(key.data))
