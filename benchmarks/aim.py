@@ -5,16 +5,22 @@
 
     python -m benchmarks.aim --engines sugarbush peer --rows 5000 --columns 9 --epsilons 1 --seeds 1
 
-The engine `smartnoise` is the AIM loop of smartnoise-synth with our measurer. The engine `peer` is
-unchanged smartnoise-synth, with its own domains, noise, sampler and model size.
+    python -m benchmarks.aim --table adult.csv --domain adult-domain.json --dpsynth PYTHON \\
+        --engines sugarbush aim-gdp swift --epsilons 0.3 1 4 --seeds 1
+
+With `--table`, the table is a csv file of codes, and a JSON file has the size of each column. The
+engines `aim-gdp` and `swift` are those of google/dpsynth, in the environment of the interpreter
+`--dpsynth`. The engine `smartnoise` is the AIM loop of smartnoise-synth with our measurer. The
+engine `peer` is unchanged smartnoise-synth, with its own domains, noise, sampler and model size.
 
 Each run is a separate process, which is forked after the table is made. Wall and CPU seconds
-include all of `synthesize` except the ledger. The seconds of smartnoise include importing mbi and
-compiling. Peak memory (on Linux) is the highest memory use of the process minus its memory use at
-the fork. TVD1 to TVD3 are the mean total variation over all 1-, 2- and 3-way marginals between the
-private and the synthetic table. Delta is 1e-9. `adult_like` draws the tables. The columns have the
-domain sizes of adult.csv, and each column depends on up to two earlier columns. Each seed gives one
-table. The noise of each run is independent.
+include all of `synthesize` except the ledger. The seconds of smartnoise and dpsynth include
+importing mbi and compiling, and the memory of dpsynth is not measured. Peak memory (on Linux) is
+the highest memory use of the process minus its memory use at the fork. TVD1 to TVD3 are the mean
+total variation over all 1-, 2- and 3-way marginals between the private and the synthetic table.
+Delta is 1e-9. `adult_like` draws the tables. The columns have the domain sizes of adult.csv, and
+each column depends on up to two earlier columns. Each seed gives one table. The noise of each run
+is independent.
 """
 
 from __future__ import annotations
@@ -23,11 +29,17 @@ import argparse
 import contextlib
 import io
 import itertools
+import json
 import math
 import multiprocessing
+import os
 import statistics
+import subprocess
+import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +57,7 @@ from sugarbush.tables.synthesis import draw_rows
 
 DELTA = 1e-9
 MST, PEER = "mst", "peer"
+DPSYNTH = ("aim-gdp", "swift")
 WAYS = (1, 2, 3)
 # The sizes of the nine domains of adult.csv (age to income), and of six further domains.
 SIZES = (10, 9, 16, 7, 15, 6, 5, 2, 2, 5, 10, 42, 3, 20, 8)
@@ -59,6 +72,7 @@ class AimJob:
     epsilon: float
     seed: int
     max_model_mb: float
+    dpsynth: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +134,17 @@ class Table:
     shares: list[list[NDArray[np.float64]]]
 
 
-def make_table(rows: int, sizes: tuple[int, ...], *, seed: int) -> Table:
+def make_table(rows: int, sizes: tuple[int, ...], seed: int) -> Table:
     codes = adult_like(rows, sizes, seed=seed)
     return Table(codes=codes, sizes=sizes, shares=shares_of(codes, sizes))
+
+
+def read_table(codes: Path, domain: Path) -> Table:
+    """Read a csv file of codes, and a JSON object with the size of each column."""
+    size_of: dict[str, int] = json.loads(domain.read_text())
+    rows = pd.read_csv(codes, dtype=np.int64)[list(size_of)].to_numpy()
+    sizes = tuple(size_of.values())
+    return Table(codes=rows, sizes=sizes, shares=shares_of(rows, sizes))
 
 
 def _synthesize(job: AimJob, table: Table) -> NDArray[np.int64]:
@@ -130,6 +152,8 @@ def _synthesize(job: AimJob, table: Table) -> NDArray[np.int64]:
     domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
     if job.engine == PEER:
         return _by_smartnoise_itself(pd.DataFrame(table.codes, columns=list(domain)), job.epsilon)
+    if job.engine in DPSYNTH:
+        return _by_dpsynth(job, table)
     measurer = MarginalMeasurer(
         Private(table.codes), domain, mu=mu_of(epsilon=job.epsilon, delta=DELTA)
     )
@@ -151,11 +175,30 @@ def _by_smartnoise_itself(frame: pd.DataFrame, epsilon: float) -> NDArray[np.int
     return np.asarray(rows.to_numpy(), dtype=np.int64)
 
 
+def _by_dpsynth(job: AimJob, table: Table) -> NDArray[np.int64]:
+    assert job.dpsynth is not None, "name the interpreter of dpsynth: --dpsynth"
+    with tempfile.TemporaryDirectory() as folder:
+        codes, rows = Path(folder) / "table.npz", Path(folder) / "rows.npy"
+        np.savez(codes, codes=table.codes, sizes=table.sizes)
+        program = Path(__file__).with_name("dpsynth_engine.py")
+        rho = mu_of(epsilon=job.epsilon, delta=DELTA) ** 2 / 2
+        numbers = {"rho": rho, "mb": job.max_model_mb}
+        options = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
+        command = [job.dpsynth, str(program), job.engine, str(codes), str(rows), *options]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return np.asarray(np.load(rows), dtype=np.int64)
+
+
+def _cpu_s() -> float:
+    """Return the CPU seconds of this process and its ended children."""
+    return sum(os.times()[:4])
+
+
 def _one(job: AimJob, table: Table) -> Result:
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak memory
-    before_mb, wall, cpu = _memory_mb("VmRSS"), time.perf_counter(), time.process_time()
+    before_mb, wall, cpu = _memory_mb("VmRSS"), time.perf_counter(), _cpu_s()
     rows = _synthesize(job, table)
-    wall_s, cpu_s = time.perf_counter() - wall, time.process_time() - cpu
+    wall_s, cpu_s = time.perf_counter() - wall, _cpu_s() - cpu
     return Result(
         wall_s=wall_s,
         cpu_s=cpu_s,
@@ -185,7 +228,10 @@ def _isolated(job: AimJob, table: Table) -> Result:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     own = [Engine.SUGARBUSH.value, MST, Engine.INDEPENDENT.value]
-    parser.add_argument("--engines", nargs="+", choices=[*Engine, MST, PEER], default=own)
+    parser.add_argument("--engines", nargs="+", choices=[*Engine, MST, PEER, *DPSYNTH], default=own)
+    parser.add_argument("--table", type=Path, help="a csv file of codes; default: drawn tables")
+    parser.add_argument("--domain", type=Path, help="the sizes of the columns of --table, as JSON")
+    parser.add_argument("--dpsynth", help="a Python interpreter that has dpsynth")
     parser.add_argument("--rows", nargs="+", type=int, default=[5_000, 50_000, 1_000_000])
     parser.add_argument("--columns", nargs="+", type=int, default=[5, 9, 15])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1, 10])
@@ -194,13 +240,18 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measure(rows: int, columns: int, asked: argparse.Namespace) -> dict[EngineRun, list[Result]]:
-    """Run every engine at every epsilon on `asked.seeds` tables, and return the results."""
+def _measure(
+    make: Callable[[int], Table], asked: argparse.Namespace
+) -> dict[EngineRun, list[Result]]:
+    """Run every engine at every epsilon on the tables of all seeds, and return the results."""
     found: dict[EngineRun, list[Result]] = {}
     for seed in range(asked.seeds):
-        table = make_table(rows, SIZES[:columns], seed=seed)
+        table = make(seed)
         for epsilon, name in itertools.product(asked.epsilons, asked.engines):
-            job = AimJob(engine=name, epsilon=epsilon, seed=seed, max_model_mb=asked.max_model_mb)
+            job = AimJob(
+                engine=name, epsilon=epsilon, seed=seed, max_model_mb=asked.max_model_mb,
+                dpsynth=asked.dpsynth,
+            )  # fmt: skip
             found.setdefault((epsilon, name), []).append(_isolated(job, table))
     return found
 
@@ -225,8 +276,16 @@ def main() -> None:
         "| TVD3 | TVD2 / first | CPU / first |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
-    for rows, columns in itertools.product(asked.rows, asked.columns):
-        found = _measure(rows, columns, asked)
+    if asked.table is not None:
+        table = read_table(asked.table, asked.domain)
+        makers = {table.codes.shape: lambda seed: table}
+    else:
+        makers = {
+            (rows, columns): partial(make_table, rows, SIZES[:columns])
+            for rows, columns in itertools.product(asked.rows, asked.columns)
+        }
+    for (rows, columns), make in makers.items():
+        found = _measure(make, asked)
         for (epsilon, name), results in found.items():
             print(
                 f"| {rows:,} | {columns} | {epsilon:g} | {name} | {asked.seeds} "

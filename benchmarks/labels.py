@@ -14,11 +14,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from sugarbush.attributes import reader as labels_reader
 from sugarbush.attributes.reader import LabelReader
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.cache import EmbeddingsInMemory
@@ -91,10 +93,13 @@ def measured(
         )
         labels = reader.read([texts[i] for i in chosen], asked[:, None])
         read = labels.codes[:, 0]
+        with mock.patch.object(labels_reader, "in_proportion", lambda likely, _: likely.argmax(1)):
+            likeliest = reader.read([texts[i] for i in chosen], asked[:, None]).codes[:, 0]
         release, examples = embed([texts[i] for i in chosen]), embed([texts[i] for i in donated])
         arms = {
             "requested": (release, asked),
             "read": (release, read),
+            "likeliest": (release, likeliest),
             "read and donated": (
                 np.concatenate([release, examples]),
                 np.concatenate([read, codes[donated]]),
@@ -102,7 +107,11 @@ def measured(
             "donated": (examples, codes[donated]),
             "true": (release, true),
         }
-        own = {"requested is true": np.mean(asked == true), "read is true": np.mean(read == true)}
+        own = {
+            "requested is true": np.mean(asked == true),
+            "read is true": np.mean(read == true),
+            "likeliest is true": np.mean(likeliest == true),
+        }
         truth, heldout = codes[tested], embed([texts[i] for i in tested])
         own["accuracy, majority"] = majority(codes[donated], heldout_codes=truth).accuracy()
         for arm, (rows, taught) in arms.items():

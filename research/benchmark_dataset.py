@@ -99,13 +99,12 @@ class FeatureReader:
 class BenchmarkDataset:
     """A public data set, with features for the metrics of its runs.
 
-    Every release has `texts` texts. The metrics use `texts` texts of every round and final set.
-    MAUVE uses `texts` / 10 clusters. If `state` is given, runs store results and answers in this
-    folder, and a repeated run restores them. Otherwise every run draws new noise.
+    If `state` is given, runs store results and answers in this folder, and a repeated run restores
+    them. Otherwise every run draws new noise.
     """
 
-    def __init__(self, corpus: sb.Corpus, *, name: str, texts: int, state: Path | None) -> None:
-        self.corpus, self.name, self.texts, self._state = corpus, name, texts, state
+    def __init__(self, corpus: sb.Corpus, *, name: str, state: Path | None = None) -> None:
+        self.corpus, self.name, self._state = corpus, name, state
         self.schema, seed = corpus.schema, corpus.settings.seed
         train, heldout = (corpus.real_texts(part) for part in ("train", "heldout"))
         vectors = corpus.encode(train.texts, private=True)
@@ -130,8 +129,11 @@ class BenchmarkDataset:
         """
         return self._readers[private].of(texts)
 
-    def run(self, variant: Variant, *, epsilon: float, seed: int) -> sb.Release:
-        """Run `sb.synthesize` once, with real noise. Methods without a budget ignore `epsilon`."""
+    def run(self, variant: Variant, *, texts: int, epsilon: float, seed: int) -> sb.Release:
+        """Release `texts` texts by one call of `sb.synthesize`, with real noise.
+
+        Methods without a budget ignore `epsilon`.
+        """
         own = self.corpus.settings
         method = own.method(variant.method)
         method = type(method)(**{**method.model_dump(), **variant.evolution})
@@ -145,16 +147,21 @@ class BenchmarkDataset:
                 method=method,
                 privacy=privacy,
                 seed=seed,
-                texts=self.texts,
+                texts=texts,
                 settings=variant.settings,
             )
 
-    def measured(self, texts: Sequence[str], *, seed: int) -> dict[str, float]:
-        """Compute every metric on at most `self.texts` texts, drawn without replacement."""
-        count = min(self.texts, len(texts))
-        shown = public_rng(seed, "measured").choice(len(texts), size=count, replace=False)
-        own = self.features([texts[i] for i in shown])
-        real, clusters = self.heldout, max(2, self.texts // 10)
+    def measured(
+        self, texts: Sequence[str], *, count: int, seed: int, private: bool = False
+    ) -> dict[str, float]:
+        """Compute every metric on at most `count` of the texts, drawn without replacement.
+
+        MAUVE uses `count` / 10 clusters. `private` selects the cache for the embeddings.
+        """
+        size = min(count, len(texts))
+        chosen = public_rng(seed, "measured").choice(len(texts), size=size, replace=False)
+        own = self.features([texts[i] for i in chosen], private=private)
+        real, clusters = self.heldout, max(2, count // 10)
         jsd = distance_by_attribute(real.codes, own.codes, domain=self.schema.domain)
         return {
             "mauve": mauve_score(real.vectors, own.vectors, clusters=clusters, seed=seed),
@@ -186,7 +193,7 @@ def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
 
 
 def datasets(
-    sweep: Path, *, sets: Sequence[str] | None, records: int, texts: int, keep: bool = False
+    sweep: Path, *, sets: Sequence[str] | None, records: int, keep: bool = False
 ) -> Iterator[BenchmarkDataset]:
     """Return the prepared data sets of a sweep, or only the data sets in `sets`.
 
@@ -200,4 +207,4 @@ def datasets(
         own = settings[name]
         corpus = corpus_of_project(open_project(folder, settings=own), limit=records, seed=own.seed)
         state = folder / "runs" if keep else None
-        yield BenchmarkDataset(corpus, name=name, texts=texts, state=state)
+        yield BenchmarkDataset(corpus, name=name, state=state)

@@ -42,7 +42,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 import sugarbush as sb
-from research.arms import FIXED, averaged
+from research.leaderboard import FIXED, averaged
 from research.page import write_page
 from sugarbush.evaluation import FINAL, REAL
 from sugarbush.paths import Roots, atomic_file

@@ -1,8 +1,8 @@
-"""Writes one page for several grids of `research.arms` or `research.sweep`.
+"""Writes one page for several grids of `research.leaderboard` or `research.sweep`.
 
-    python -m research.page whole sweep-replayed distractors-replayed=distractors sweep=pipeline
-    python -m research.page docs/pages/arms.csv sweep-replayed sweep=pipeline   # kept in git
-    python -m research.page docs/pages/arms.csv                                 # from the kept file
+    python -m research.page whole sweep-leaderboard hard-leaderboard=hard sweep=pipeline
+    python -m research.page docs/pages/leaderboard.csv sweep-leaderboard   # kept in git
+    python -m research.page docs/pages/leaderboard.csv                     # from the kept file
 
 Reads    reports/internal/sweeps/<grid>/figures.csv, or the .csv file that was kept
 Writes   reports/internal/sweeps/<page>/   figures.csv, table.csv, index.html
@@ -24,7 +24,14 @@ from sugarbush.paths import Roots, atomic_file, make_private
 INTERVALS = "Intervals are 95%: over whole runs of a replay, over texts where a row is one run"
 
 
-def write_page(name: str, figures: pd.DataFrame, *, intervals: str, base: Path) -> Path:
+def write_page(
+    name: str,
+    figures: pd.DataFrame,
+    *,
+    intervals: str,
+    base: Path,
+    missing: tuple[str, ...] = (),
+) -> Path:
     """Write the figures to a page and to tables in the folder `name`. Return the path of the
     page."""
     folder = make_private(Roots(base).internal / "sweeps" / name)
@@ -33,7 +40,7 @@ def write_page(name: str, figures: pd.DataFrame, *, intervals: str, base: Path) 
     with atomic_file(folder / "table.csv") as path:
         headline(figures).to_csv(path, index=False)
     with atomic_file(folder / "index.html") as path:
-        page = SweepPage(name=name, intervals=intervals, figures=figures, missing=())
+        page = SweepPage(name=name, intervals=intervals, figures=figures, missing=missing)
         path.write_text(render_sweep_page(page), encoding="utf-8")
     return folder / "index.html"
 

@@ -118,7 +118,10 @@ class Trial:
         return [answer.text for answer in answers if answer.text is not None]
 
     def _row(self, arm: str, texts: list[str], seed: int) -> dict[str, Any]:
-        found = {**self.dataset.measured(texts, seed=seed), "usable": len(texts)}
+        found = {
+            **self.dataset.measured(texts, count=self.asked.texts, seed=seed),
+            "usable": len(texts),
+        }
         print(seed, arm, found, f"{time.process_time():.0f} CPU-s", flush=True)
         return {"arm": arm, "run": seed, **found}
 
@@ -157,7 +160,7 @@ def main() -> None:
     parser.add_argument("--max-tokens", type=int, default=80)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     asked = parser.parse_args()
-    (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records, texts=asked.texts)
+    (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records)
     model = sb.HuggingFace(
         model=asked.model, dtype="bfloat16", temperature=0.8, max_tokens=asked.max_tokens
     )

@@ -55,7 +55,8 @@ class SweepPage:
     """All metric values of a sweep, and the names of the points without values (`missing`).
 
     The columns of `figures` are set, arm (REAL for real texts), method, epsilon, seed, round,
-    calls, metric, space, value, low and high. `intervals` describes the intervals in words.
+    calls, metric, space, value, low and high. The optional column options describes a row of
+    another program. `intervals` describes the intervals in words.
     """
 
     name: str
@@ -125,11 +126,20 @@ def render_sweep_page(page: SweepPage) -> str:
         intervals=page.intervals,
         missing=page.missing,
         styles=styles,
+        programs=_programs(page.figures),
         sets=[
             _section(str(name), own, page.figures, styles)
             for name, own in table.groupby("set", sort=False)
         ],
     )
+
+
+def _programs(figures: pd.DataFrame) -> dict[str, str]:
+    """Return the version and options of each row of another program."""
+    if "options" not in figures:
+        return {}
+    described = figures.fillna({"options": ""}).drop_duplicates("arm").set_index("arm")["options"]
+    return {str(arm): str(options) for arm, options in described.items() if options}
 
 
 def _section(
@@ -140,6 +150,7 @@ def _section(
     return {
         "name": name,
         "shown": shown,
+        "styles": {arm: style for arm, style in styles.items() if (table["arm"] == arm).any()},
         "seeds": table["seed"].nunique(),
         "learns": bool(table["accuracy"].notna().any()),
         "rows": [_cells(row) for row in table.to_dict("records")],
@@ -199,7 +210,7 @@ def forest(
 ) -> Markup:
     """Draw one line per final set: a mark for its value, and a whisker for its interval."""
     rows = [row for row in table.to_dict("records") if not math.isnan(row[column])]
-    step, left, right, top = 22, 128, 16, 4
+    step, left, right, top = 22, 150, 16, 4
     base = top + step * len(rows)
     figures = [_figure(row, column) for row in rows]
     most = max((f.high if f.high is not None else f.value for f in figures), default=1.0)

@@ -11,7 +11,8 @@ always predicts the most common attribute value of the training texts. The label
 is its requested value. Intervals are 95% by Student's t over runs. The same texts are held out in
 all runs.
 
-The command writes the files of `research.arms` to reports/internal/sweeps/<sweep>-trained-<set>/.
+The command writes the files of `research.leaderboard` to
+reports/internal/sweeps/<sweep>-trained-<set>/.
 Runs in runs.csv are not trained again, so a stopped grid can be resumed.
 """
 
@@ -29,10 +30,10 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from research.arms import FIXED, WHERE, Scale, arms_of, averaged
 from research.benchmark_dataset import BenchmarkDataset, Variant, datasets, snapshots
 from research.fine_tuned import PUBLISHED as CLASSIFIER_TRAINING
 from research.fine_tuned import fine_tuned_predictions
+from research.leaderboard import FIXED, WHERE, Scale, averaged, variants_of
 from research.next_token import PUBLISHED as DECODER_TRAINING
 from research.next_token import Decoder, next_token_scores
 from research.page import write_page
@@ -98,11 +99,9 @@ def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> di
     return found
 
 
-def final_set(
-    dataset: BenchmarkDataset, variant: Variant, *, column: int, epsilon: float, seed: int
-) -> Labelled:
+def final_set(dataset: BenchmarkDataset, variant: Variant, *, column: int, **run: Any) -> Labelled:
     """Return the final set of one run, with the codes of the schema's attribute `column`."""
-    *_, last = snapshots(dataset.run(variant, epsilon=epsilon, seed=seed))
+    *_, last = snapshots(dataset.run(variant, **run))
     return Labelled(last.texts, last.codes[:, column])
 
 
@@ -163,7 +162,7 @@ def _runs(
     asked: argparse.Namespace, done: set[tuple[str, float, int]]
 ) -> Iterator[list[dict[str, Any]]]:
     """Compute the unfinished runs. Yield the rows of one run at a time."""
-    (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records, texts=asked.texts)
+    (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records)
     column, seed = (
         dataset.schema.names.index(asked.attribute),
         dataset.corpus.settings.seed,
@@ -172,8 +171,8 @@ def _runs(
         _labelled(dataset.corpus.real_texts(part), column) for part in ("train", "heldout")
     )
     heldout = heldout.limited(asked.heldout, seed=seed)
-    scale = Scale(candidates=asked.texts * 4, variations=4, texts=asked.texts)
-    arms = {arm: variant for arm, variant in arms_of(scale).items() if arm in asked.arms}
+    scale = Scale(variations=4, texts=asked.texts)
+    arms = {arm: variant for arm, variant in variants_of(scale).items() if arm in asked.arms}
     models = Models(
         decoder=Decoder(name=asked.decoder, layers=asked.layers, width=asked.width),
         decoding=None
@@ -186,15 +185,17 @@ def _runs(
     )
     for run in range(asked.runs):
         for arm in (REAL, *arms):
-            epsilon = np.inf if arm == REAL else FIXED.get(arm, asked.epsilon)
+            epsilon = FIXED.get(arm, asked.epsilon)
             if (arm, epsilon, run) in done:
                 continue
             if arm == REAL:
                 own = train.limited(asked.texts, seed=run)
             else:
-                own = final_set(dataset, arms[arm], column=column, epsilon=epsilon, seed=run)
+                own = final_set(
+                    dataset, arms[arm], column=column, texts=asked.texts, epsilon=epsilon, seed=run
+                )
             figures = learnt(own, heldout, models=models, seed=run)
-            figures |= dataset.measured(own.texts, seed=run)
+            figures |= dataset.measured(own.texts, count=asked.texts, seed=run, private=arm == REAL)
             yield list(
                 rows_of(own, figures, set=dataset.name, arm=arm, epsilon=epsilon, run=run,
                         calls=np.nan)

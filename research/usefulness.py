@@ -278,7 +278,7 @@ def main() -> None:
     parser.add_argument("--second-texts", type=int, default=500, help="most texts that it encodes")
     parser.add_argument("--decoder", help="folder of a decoder, for the perplexity of real texts")
     asked = parser.parse_args()
-    (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records, texts=1)
+    (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records)
     second = None
     if asked.second:
         corpus = dataset.corpus

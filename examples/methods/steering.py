@@ -87,10 +87,13 @@ class Steered(extend.OneStageMethod):
         forced: bool,
     ) -> extend.FinalSet:
         private, public, writer = inputs.private, inputs.public, inputs.tools.writer(_STAGE)
-        asked = sb.Released(self._requests(public, self.own_texts, "own"))
-        own = [str(a.text) for a in writer.write(asked, what="own texts").value if a.text]
         settings, stddev = sb.HuggingFace(model=self.model), private.budget.of(_SUM).stddev
         reader = ActivationReader(settings, self.layers, prompt=f"{public.schema.subject}:")
+        # A generator that cannot be steered is refused here, before any cost.
+        zeros = dict.fromkeys(self.layers, np.zeros(reader.read([]).shape[2], np.float32))
+        writer.with_released(steering=sb.Released(zeros))
+        asked = sb.Released(self._requests(public, self.own_texts, "own"))
+        own = [str(a.text) for a in writer.write(asked, what="own texts").value if a.text]
         key = {
             "version": 1,
             **private.cache_key(),

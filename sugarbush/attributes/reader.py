@@ -8,7 +8,8 @@ Three public facts decide a label:
                           attributes, a classifier is trained on the donated examples
     the request           counts as much as requests and texts agree. It counts nothing for a pool,
                           whose texts are older than the requests
-    the DP table          its counts of values are the prior of the classifier, if there is a table
+    the DP table          its counts of values are the prior of the classifier, if there is a table,
+                          and labels are as frequent as they say
 
 Guarantee: post-processing. Inputs are released texts, released tables and public examples, so the
 labels cost no budget. Source of the estimate of agreement: Cohen 1960 (kappa), corrected for the
@@ -43,6 +44,8 @@ _TEMPERATURES = tuple(float(t) for t in np.geomspace(0.25, 8, 31))
 _MOST_AGREEMENT = 0.97
 _LEAST_KAPPA = 0.05
 _RAKING_ROUNDS = 20
+_BALANCING_ROUNDS = 30
+_MOST_OFFSET = float(np.log(100)) / 2
 _MOST_WEIGHT = 4.0
 
 LabelSource = Literal["record", "keywords", "zero_shot", "donated", "request", "nothing"]
@@ -220,8 +223,11 @@ class LabelReader:
                 states = states_value(attribute.quantity, texts, values[:, column]) & asked
                 likely[states] = (1 - _MOST_AGREEMENT) / likely.shape[1]
                 likely[states, requested_codes[states]] += _MOST_AGREEMENT
-            codes[:, column] = likely.argmax(axis=1)
-            confidence[:, column] = likely.max(axis=1)
+            counts = None if quality is None else self._counts(attribute)
+            if counts is not None:  # no example teaches the value `other`
+                counts = np.append(counts[:-1], 0.0)
+            codes[:, column] = in_proportion(likely, counts)
+            confidence[:, column] = likely[np.arange(n), codes[:, column]]
             if quality is None:  # a reader that finds nothing says `other`
                 confidence[codes[:, column] == len(attribute.domain) - 1, column] = np.nan
             attributes.append(
@@ -437,6 +443,40 @@ def folds(texts: Sequence[str], count: int = _FOLDS) -> NDArray[np.int64]:
     """
     number = {text: index for index, text in enumerate(dict.fromkeys(texts))}
     return np.array([number[text] % count for text in texts], dtype=np.int64)
+
+
+def in_proportion(
+    likely: NDArray[np.float64], counts: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """Return a value (n,) for each row of `likely` (n, k), so that values are as frequent as in
+    `counts` (k,), as far as probabilities allow. Without counts, return the likeliest values.
+
+    The likeliest value of each text is the commonest one too often, so rare values would be missing
+    in a training set. The log-probability of each value is raised or lowered by one number for all
+    texts (Sinkhorn's iteration, with the temperature going to 0). The numbers of two values differ
+    by at most log(100): a value is never chosen for a text where another one is 100 times as
+    likely.
+
+    >>> in_proportion(np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([5.0, 5.0])).tolist()
+    [0, 1]
+    """
+    shares = np.zeros(1) if counts is None else np.maximum(counts, 0.0)
+    if not len(likely) or shares.sum() <= 0:
+        return np.asarray(likely.argmax(axis=1), dtype=np.int64)
+    logs = np.log(np.maximum(likely, 1e-12))
+    shares /= shares.sum()
+    wanted = np.log(np.maximum(shares, 1e-3 / len(logs)))
+    offsets = np.zeros(len(shares))
+    for temperature in (1.0, 0.3, 0.1):
+        for _ in range(_BALANCING_ROUNDS):
+            scaled = (logs + offsets) / temperature
+            scaled -= scaled.max(axis=1, keepdims=True)
+            soft = np.exp(scaled)
+            now = (soft / soft.sum(axis=1, keepdims=True)).mean(axis=0)
+            offsets += temperature * (wanted - np.log(np.maximum(now, 1e-12)))
+            # a rare value that no text can have must not move the others
+            offsets = np.clip(offsets - shares @ offsets, -_MOST_OFFSET, _MOST_OFFSET)
+    return np.asarray((logs + offsets).argmax(axis=1), dtype=np.int64)
 
 
 def raking_weights(

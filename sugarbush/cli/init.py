@@ -463,7 +463,10 @@ def _print_next_steps(
     say("  sugarbush run")
     say("`check` and `run` refuse an unedited schema and poor texts before any budget is spent.")
     if user_data.donated is None:
-        say("Without donated examples (--donated), nothing shows how good the texts are.")
+        say(
+            "Without donated examples (--donated), texts are usually unlike yours, and nothing "
+            "shows how good they are: docs/how-to/no-donated-texts.md"
+        )
 
 
 def own_data(file: str | None, fields: Mapping[str, Any]) -> OwnData | None:

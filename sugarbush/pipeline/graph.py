@@ -98,7 +98,10 @@ STAGES = (
         name="evolve",
         description="run rounds of private votes and public variation",
         inputs=("data/released/initial/{method}", _TEXTS, _CODES, _SCHEMA, _POOL, _DONATED),
-        settings=(_METHOD, "seed", *_GENERATOR, "synthesize_metadata.label", *_PROMISE),
+        settings=(
+            *(_METHOD, "release.texts", "seed", *_GENERATOR, "synthesize_metadata.label"),
+            *_PROMISE,
+        ),
         plan=(_METHOD,),
         version=versions.EVOLUTION,
         outputs=(Output(path="data/released/evolve/{method}", persist=True),),

@@ -150,14 +150,14 @@ def test_vectors_have_the_length_of_the_scale() -> None:
 def test_a_steered_release_has_one_charge_and_is_restored(
     model: sb.HuggingFace, tmp_path: Path
 ) -> None:
-    def release(**changes: Any) -> sb.Release:
+    def release(generator: Any = model, **changes: Any) -> sb.Release:
         return sb.synthesize(
             pd.DataFrame({"message": [f"{text} {i}" for i, text in enumerate(TEXTS * 50)]}),
             text="message",
             schema={"subject": "complaints", "attributes": [
                 {"name": "about", "values": ["loan"], "keywords": {"loan": ["loan"]}}]},
             method=Steered(model=str(model.model), own_texts=6),
-            generator=model,
+            generator=generator,
             privacy=sb.Privacy(epsilon=1, dataset="complaints"),
             texts=8,
             state=tmp_path,
@@ -169,8 +169,11 @@ def test_a_steered_release_has_one_charge_and_is_restored(
             **changes,
         )  # fmt: skip
 
-    made = release()
+    with pytest.raises(sb.ParamsError, match="steering"):
+        release(sb.Pool(texts=tuple(TEXTS)))
     ledger = sb.open_ledger("complaints", state=tmp_path)
+    assert not ledger.entries()
+    made = release()
     (entry,) = ledger.entries()
     assert isinstance(entry.event, DiscreteGaussian) and entry.event.sensitivity == ONE
     assert made.ledger_ids == (entry.id,) and made.epsilon <= 1

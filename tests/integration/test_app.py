@@ -61,6 +61,7 @@ PUBLICATION = {
     "review_date": "2035-06-30",
 }
 RUN_TIMEOUT_S = 900
+WITH_SIGINT = str(ROOT / "tests" / "with_sigint.py")
 
 
 def write_csv(path: Path, rows: list[dict[str, str]]) -> None:
@@ -552,8 +553,8 @@ def test_a_run_ends_with_the_program(folder: Path) -> None:
 def test_the_command_prints_its_address_and_ends_with_its_run(
     folder: Path, end: signal.Signals
 ) -> None:
-    command = [sys.executable, "-m", "sugarbush.cli.main", "app", "project"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, WITH_SIGINT, sys.executable, "-m", "sugarbush.cli.main", "app"]
+    with subprocess.Popen([*command, "project"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().removeprefix("Open ").strip()
         server = Address(url)

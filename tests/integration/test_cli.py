@@ -18,17 +18,13 @@ from sugarbush.cli.runs import STOPPED
 from sugarbush.pipeline.flow import only_run
 from tests.integration.project import Checkout, as_lines, letters, make_project
 from tests.pipelines import opened
+from tests.settings import ROOT
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:_NoneStep:DeprecationWarning", "ignore:unclosed:ResourceWarning"
 )  # a warning inside DVC
 CANARY = "canary-7731"
-# A shell that starts tests in the background makes its children ignore SIGINT.
-_WITH_SIGINT = """\
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execv(sys.argv[1], [sys.argv[1], "run"])
-"""
+WITH_SIGINT = str(ROOT / "tests" / "with_sigint.py")
 Command = Callable[..., Result]
 
 
@@ -120,7 +116,7 @@ def test_a_failing_stage_gives_the_run_its_exit_code_and_leaves_nothing(tmp_path
 def test_ctrl_c_stops_a_run_with_one_line(tmp_path: Path) -> None:
     own = make_project(tmp_path / "checkout", tmp_path / "state", embedding__model="tiny")
     with subprocess.Popen(
-        [sys.executable, "-c", _WITH_SIGINT, str(Path(sys.executable).with_name("sugarbush"))],
+        [sys.executable, WITH_SIGINT, str(Path(sys.executable).with_name("sugarbush")), "run"],
         cwd=own.path,
         env=own.environment,
         text=True,

@@ -46,7 +46,7 @@ EXEMPT = {
     "pip install": "needs a network; test_installed.py installs the wheel of the package",
     "uv pip install": "needs a network",
     "python -m research.sweep": "needs public data sets; test_sweep.py and test_leakage_sweep.py",
-    "python -m research.arms": "needs public data sets; tests/research/test_arms.py",
+    "python -m research.leaderboard": "needs public data sets; test_leaderboard.py, test_peer.py",
     "export AWS_ACCESS_KEY_ID=...": "needs S3; test_dvc_remotes.py",
     "sudo": "administers PostgreSQL as root; postgres.py starts one",
     "prefect": "servers and workers that run until they are stopped; test_scheduled.py",

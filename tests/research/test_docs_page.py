@@ -5,19 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from research.page import keep_page, write_page
 from research.sweep_report import shown
 from tests.research.test_sweep_page_template import figures
 
-KEPT = Path(__file__).parents[2] / "docs" / "pages" / "arms.csv"
+PAGES = Path(__file__).parents[2] / "docs" / "pages"
 
 
-def test_the_kept_page_is_made_of_the_kept_figures(tmp_path: Path) -> None:
-    copy = tmp_path / KEPT.name
-    copy.write_bytes(KEPT.read_bytes())
+@pytest.mark.parametrize("name", ["leaderboard", "sweep"])
+def test_a_kept_page_is_made_of_the_kept_figures(name: str, tmp_path: Path) -> None:
+    copy = tmp_path / f"{name}.csv"
+    copy.write_bytes((PAGES / f"{name}.csv").read_bytes())
     page = keep_page(copy, [], base=tmp_path)
-    assert page.read_bytes() == KEPT.with_suffix(".html").read_bytes()
+    assert page.read_bytes() == (PAGES / f"{name}.html").read_bytes()
 
 
 def test_of_grids_what_is_shown_is_kept(tmp_path: Path) -> None:

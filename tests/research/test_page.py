@@ -16,6 +16,12 @@ def test_grids_are_joined_and_their_sets_told_apart(tmp_path: Path) -> None:
     together = joined(["one", "two=other"], base=tmp_path)
     written = write_page("both", together, intervals=INTERVALS, base=tmp_path).read_text()
     assert "<h2>letters</h2>" in written
+    assert "Not finished" not in written
     assert "<h2>letters-other</h2>" in written
     table = pd.read_csv(tmp_path / "reports/internal/sweeps/both/table.csv")
     assert table.groupby("set").size().to_dict() == {"letters": 5, "letters-other": 5}
+
+
+def test_rows_that_are_missing_are_named(tmp_path: Path) -> None:
+    page = write_page("one", figures(), intervals="", base=tmp_path, missing=("a program",))
+    assert "Not finished: a program." in page.read_text()

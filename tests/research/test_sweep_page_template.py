@@ -134,3 +134,13 @@ def test_accuracy_that_nobody_measured_has_no_column() -> None:
 def test_names_are_escaped() -> None:
     assert ATTACK not in page(maple=ATTACK)
     assert ATTACK not in page(letters=ATTACK)
+
+
+def test_the_options_of_other_programs_are_on_the_page_once() -> None:
+    assert "Other programs" not in page()
+    found = pd.concat([figures(), pd.DataFrame([row("peer", 0.5, options=f"v1 {ATTACK}")] * 2)])
+    written = render_sweep_page(
+        SweepPage(name="equal", intervals=OVER_TEXTS, figures=found, missing=())
+    )
+    assert written.count("<td>peer</td><td>v1 &lt;script&gt;") == 1
+    assert ATTACK not in written

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from research.arms import averaged
+from research.leaderboard import averaged
 from research.trained import Labelled, rows_of, table
 
 OWN = Labelled(("a", "b", "b"), np.array([0, -1, 1]))

@@ -214,9 +214,9 @@ class JsonRecord(Shape):
                 self._ordered(item, items, f"{path}.{index}".lstrip("."))
                 for index, item in enumerate(value)
             ]
-        return self._plain(value, path)
+        return self._plain(value, path, fractional=type_of(node, self._schema)[0] == "number")
 
-    def _plain(self, value: Any, path: str) -> Any:
+    def _plain(self, value: Any, path: str, *, fractional: bool) -> Any:
         if isinstance(value, str):
             if "\0" in value:
                 raise ShapeError(f"{self._shown(path)} contains a NUL byte")
@@ -226,7 +226,7 @@ class JsonRecord(Shape):
         if isinstance(value, float):
             if not math.isfinite(value):
                 raise ShapeError(f"{self._shown(path)} is not a finite number")
-            if not value.is_integer():
+            if not value.is_integer() or (fractional and abs(value) > _EXACT_AS_FLOAT):
                 return value
         if isinstance(value, int | float):
             # In a frame, a missing value of another record makes a float of an integer.

@@ -150,6 +150,7 @@ def test_without_donated_texts_quality_is_not_judged(bench: Start, folder: Path)
     code, said = command("check", bench=bench(behave=letter), **changes)
     assert code == 0, said
     assert "rehearsal fair: quality cannot be judged without donated texts" in said
+    assert "there are no donated texts (prepare.donated)" in said
     code, said = command("check", bench=bench(behave=about_stars), **changes)
     assert code == 2
     assert "nearer to other subjects" in said

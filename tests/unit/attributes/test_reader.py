@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sugarbush.attributes.reader import UNREAD, LabelReader, Labels, folds, raking_weights
+from sugarbush.attributes.reader import (
+    UNREAD,
+    LabelReader,
+    Labels,
+    folds,
+    in_proportion,
+    raking_weights,
+)
 from sugarbush.data.schema import Attribute, Schema
 
 TOPICS = ("lamp", "chair", "table")
@@ -237,3 +244,41 @@ def test_a_text_without_a_label_changes_no_weight() -> None:
         column([0, UNREAD]), schema=SCHEMA, counts={"topic": np.array([1, 5, 1, 0])}
     )
     assert weights.tolist() == [1, 1]
+
+
+def test_rare_values_are_as_frequent_as_the_counts_say() -> None:
+    """A weak reader calls nearly every text the commonest value, although a quarter is rare."""
+    rng = np.random.default_rng(1)
+    true = np.where(rng.random(800) < 0.25, 1, 0)
+    seen = rng.normal(true, 1.5)
+    odds = np.exp((seen - 0.5) / 1.5**2) * 0.25 / 0.75
+    likely = np.stack([1 / (1 + odds), odds / (1 + odds)], axis=1)
+    counts = np.array([3000.0, 1000.0])
+    likeliest, labels = likely.argmax(axis=1), in_proportion(likely, counts)
+    assert likeliest.mean() < 0.1
+    assert labels.mean() == pytest.approx(0.25, abs=0.02)
+    assert (labels[true == 1] == 1).mean() > 3 * (likeliest[true == 1] == 1).mean()
+
+
+def test_no_text_is_labelled_other_because_the_table_has_other_values() -> None:
+    counts = {"topic": np.array([100, 100, 100, 300])}
+    found = reader(counts=counts).read(letters([0, 1, 2] * 40), column([UNREAD] * 120))
+    assert set(found.codes[:, 0].tolist()) == {0, 1, 2}
+
+
+@given(seed=st.integers(0, 10**6), values=st.integers(2, 8), texts=st.integers(1, 60))
+def test_no_label_is_a_hundred_times_less_likely_than_another(
+    seed: int, values: int, texts: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    likely = rng.dirichlet(np.full(values, 0.3), texts) + 1e-9
+    counts = rng.normal(5, 20, values)
+    labels = in_proportion(likely, counts)
+    assert (likely[np.arange(texts), labels] >= likely.max(axis=1) / 100.001).all()
+    assert in_proportion(likely, np.full(values, -1.0)).tolist() == likely.argmax(axis=1).tolist()
+
+
+def test_a_value_that_no_text_can_have_does_not_move_the_others() -> None:
+    likely = np.array([[0.7, 0.3 - 1e-6, 1e-6], [0.6, 0.4 - 1e-6, 1e-6]] * 50)
+    labels = in_proportion(likely, np.array([50.0, 45.0, 5.0]))
+    assert np.bincount(labels, minlength=3).tolist() == [50, 50, 0]

@@ -1,4 +1,4 @@
-"""Tests of `research.arms`: methods at equal budget, their metrics, and means over runs."""
+"""Tests of `research.leaderboard`: methods at equal budget, their metrics, means over runs."""
 
 from __future__ import annotations
 
@@ -8,29 +8,33 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from research.arms import Scale, arms_of, averaged
 from research.benchmark_dataset import FeatureReader
-from research.trained import Labelled, rows_of, table
-from sugarbush.evaluation import latent_space, train_classifier
+from research.leaderboard import WHERE, Scale, averaged, table, variants_of
+from research.trained import Labelled, rows_of
+from research.trained import table as table_of_trained
+from sugarbush.evaluation import FINAL, latent_space, train_classifier
 
-SCALE = Scale(candidates=120, variations=3, texts=40)
+SCALE = Scale(variations=3, texts=40)
 
 
-def test_arms_that_vote_have_equal_rounds_candidates_and_variations() -> None:
-    arms = arms_of(SCALE)
-    settings = {name: arm.evolution for name, arm in arms.items()}
-    voting = {n: own for n, own in settings.items() if own.get("rounds") and n != "augpe-10"}
-    assert set(voting) == {
+def test_methods_with_rounds_have_equal_candidates_and_variations_and_mosaic_as_many_calls() -> (
+    None
+):
+    variants = variants_of(SCALE)
+    settings = {name: variant.evolution for name, variant in variants.items()}
+    rounds = {n: own for n, own in settings.items() if own.get("rounds") and n != "augpe-10"}
+    assert set(rounds) == {
         "nonprivate", "maple", "augpe", "maple-M", "maple-E", "maple-weak", "sugarbush",
         "augpe-scores",
     }  # fmt: skip
-    sizes = {(own["candidates"], own["rounds"], own["variations"]) for own in voting.values()}
+    sizes = {(own["candidates"], own["rounds"], own["variations"]) for own in rounds.values()}
     assert sizes == {(120, 2, 3)}
-    # mosaic has no variations: all its candidates are first texts.
+    # 120 first texts, and 80 variations of the 40 survivors of the first round
+    assert settings["mosaic"]["candidates"] == 200
     varied = [own for own in settings.values() if "variations" in own]
     assert {own["candidates"] // own["variations"] for own in varied} == {40}
     assert settings["sugarbush"]["scorer"] == "kernel"
-    assert arms["maple-weak"].attributes == ["product_group", "region"]
+    assert variants["maple-weak"].attributes == ["product_group", "region"]
 
 
 def test_every_text_is_embedded_once() -> None:
@@ -64,6 +68,21 @@ def test_an_interval_is_students_over_runs_and_ends_at_one() -> None:
     assert row["high"] == 1.0
 
 
+def test_a_table_has_differences_between_equal_runs() -> None:
+    rows = [
+        {"set": "s", "arm": arm, "epsilon": 1.0, "run": run, "round": FINAL, "calls": 7,
+         "metric": metric, "space": space, "value": value}
+        for arm, values in (("mosaic", (0.8, 0.9)), ("maple", (0.7, 0.8)))
+        for run, value in enumerate(values)
+        for metric, space in WHERE.values()
+    ]  # fmt: skip
+    found = table(pd.DataFrame(rows), baseline="mosaic").splitlines()
+    assert found[2].startswith("| s | 1 | mosaic | 7 | 0.850 ± 0.635 |")
+    assert found[2].endswith("|  |")
+    assert found[3].startswith("| s | 1 | maple | 7 | 0.750 ± 0.635 |")
+    assert found[3].endswith("| -0.100 ± 0.000 |")
+
+
 def test_a_perplexity_has_no_upper_end_and_stands_in_the_table_of_what_is_learnt() -> None:
     own = Labelled(("one", "two", "two"), np.array([0, 1, -1]))
     point = {"set": "s", "arm": "maple", "epsilon": 1.0, "calls": 10}
@@ -78,7 +97,7 @@ def test_a_perplexity_has_no_upper_end_and_stands_in_the_table_of_what_is_learnt
     assert found.loc["majority", "space"] == "attribute"
     assert (
         "| maple | 1 | 3 | 2 | – | 100.0 (0.0–227.1) | – | – | 0.500 (0.500–0.500) | – |"
-        in table(figures)
+        in table_of_trained(figures)
     )
 
 
