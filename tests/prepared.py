@@ -45,10 +45,9 @@ def prepared(base: Path, engine: Any, **changes: Any) -> dict[str, bytes]:
         prepare__file=file,
         prepare__schema="schema.yaml",
         prepare__donated=None,
-        prepare__id_column="id",
+        **{"prepare__id_column": "id", **changes},
         prepare__min_records=10,
         privacy__dataset="letters",
-        **changes,
     )
     project = open_project(base, settings=own)
     store = PrivateStore(base / "data/private", map_parts=engine)

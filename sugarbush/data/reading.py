@@ -70,7 +70,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FilePart",
+    "FileState",
     "Row",
+    "changed_while_read",
     "column_names",
     "conversation_column",
     "digest_of_files",
@@ -101,6 +103,10 @@ _ARGUMENTS = {
     "prepare.id_column": "record_id",
     "prepare.user_column": "user",
 }
+
+
+# Size, time of change and inode, or `RemotePath.listed`; None for a database
+FileState = tuple[int, int, int] | bytes | None
 
 
 class _Format(NamedTuple):
@@ -181,16 +187,26 @@ def row_batches(
 
 
 class FilePart(NamedTuple):
-    """A source, or a span of a file."""
+    """A source, or a span of a file. `state` is the state of the file when it was divided."""
 
     file: Source
     span: Span = WHOLE
+    state: FileState = None
 
     @property
     def has_keys(self) -> bool:
         """Whether the part is a span in which each record names its own fields. Then no single
         span says whether the file has a column."""
         return self.span != WHOLE and _format_of(self.file, "").has_keys  # type: ignore[arg-type]
+
+    def require_unchanged(self) -> None:
+        """Raise InputError if the file is no longer in `state`."""
+        try:
+            changed = self.state is not None and _state(self.file) != self.state
+        except OSError:  # such as a deleted file
+            changed = True
+        if changed:
+            raise changed_while_read(self.file)
 
 
 def file_parts(path: Source, *, reading: Reading, map_parts: MapParts) -> list[FilePart]:
@@ -200,25 +216,27 @@ def file_parts(path: Source, *, reading: Reading, map_parts: MapParts) -> list[F
     Parquet files are divided at row groups, and csv files and JSON lines at rows near multiples of
     `_SPAN_BYTES`. Every other file is one part: a compressed file, a list of JSON, a workbook, an
     Arrow file, a database, and a text file in an encoding such as UTF-16. The parts depend only on
-    the files, and not on the number of processes.
+    the files, and not on the number of processes. Each part has the state of its file before the
+    division.
     """
     parts: list[list[FilePart]] = []
     ranges: list[_Range] = []
     for file in part_files(path, setting=reading.setting):
-        parts.append([FilePart(file)])
-        if isinstance(file, Database):
-            continue
-        form = _format_of(file, reading.setting)
         with _opening(file, reading.setting):
+            whole = FilePart(file, state=_state(file))
+            parts.append([whole])
+            if isinstance(file, Database):
+                continue
+            form = _format_of(file, reading.setting)
             if form.spans is not None:
-                parts[-1] = [FilePart(file, span) for span in form.spans(file, reading)]
+                parts[-1] = [whole._replace(span=span) for span in form.spans(file, reading)]
             elif form.scan is not None and can_be_divided(file, reading.options.encoding):
                 starts = range(0, _size(file), _SPAN_BYTES)
                 if len(starts) > 1:
                     place = len(parts) - 1
                     ranges += [_Range(place, file, start, exact=not start) for start in starts]
     for place, spans in _spans(ranges, reading, map_parts).items():
-        parts[place] = [FilePart(parts[place][0].file, span) for span in spans]
+        parts[place] = [parts[place][0]._replace(span=span) for span in spans]
     return [part for of_file in parts for part in of_file]
 
 
@@ -277,11 +295,39 @@ def _spans(
 
 def part_batches(part: FilePart, reading: Reading) -> Iterator[list[Row]]:
     """Yield the rows of a part, as `row_batches` does. If the part `has_keys`, the caller checks
-    that some record of the file has each column."""
+    that some record of the file has each column.
+
+    Raises InputError if the file changes after its division. Otherwise a record that moves to
+    another part would be read twice.
+    """
     with _opening(part.file, reading.setting):
+        part.require_unchanged()
         rows = _rows(part.file, reading, part.span)
-        while batch := list(islice(rows, BATCH_ROWS)):
-            yield batch
+        try:
+            while batch := list(islice(rows, BATCH_ROWS)):
+                yield batch
+        except Exception:
+            part.require_unchanged()  # a changed file explains the error
+            raise
+        part.require_unchanged()
+
+
+def changed_while_read(source: object) -> InputError:
+    """Return the error of a source that is no longer the one that was divided or read before."""
+    return InputError(
+        f"{source}: changed while it was read. Wait until the file is complete, then run again "
+        "(setting prepare.file)"
+    )
+
+
+def _state(file: Source) -> FileState:
+    """Return what a new version of a file changes, without reading the file."""
+    if isinstance(file, Database):
+        return None
+    if isinstance(file, RemotePath):
+        return RemotePath(file.url, file.setting).listed()  # without the entry of an old listing
+    stat = file.stat()
+    return stat.st_size, stat.st_mtime_ns, stat.st_ino
 
 
 def _size(file: File) -> int:

@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.data.private_store import HELDOUT, TRAIN, USER
+from sugarbush.data.reading import changed_while_read
 from sugarbush.data.records import Record, frame_of
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
@@ -90,7 +91,7 @@ class ChosenRecords:
         for record in records:
             if self._passed in self._digests:
                 if self._digests[self._passed] != _bound_digest(record, self._key):
-                    raise _changed(source)
+                    raise changed_while_read(source)
                 chosen.append(record)
             self._passed += 1
         return chosen
@@ -98,19 +99,12 @@ class ChosenRecords:
     def require_complete(self, *, source: str) -> None:
         """Raise InputError if the second pass had fewer or more records than the first pass."""
         if self._passed != self._records:
-            raise _changed(source)
+            raise changed_while_read(source)
 
 
 def _bound_digest(record: Record, key: bytes) -> bytes:
     said = json.dumps(["bound", record.user, record.id]).encode()
     return hmac.digest(key, said, "sha256")
-
-
-def _changed(source: str) -> InputError:
-    return InputError(
-        f"{source}: changed while it was read. Wait until the file is complete, then run again "
-        "(setting prepare.file)"
-    )
 
 
 def normalised(text: str) -> str:

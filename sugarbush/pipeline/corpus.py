@@ -265,6 +265,9 @@ class SplitCorpus:
         params, totals, bad = self._project.settings.prepare, SplitTotals(), Counter[str]()
         facts = {number: own for findings in found for number, own in findings.parts.items()}
         self._require_columns(numbered, facts)
+        files = {part.part.file: part.part for part in numbered if isinstance(part.part, FilePart)}
+        for last in files.values():
+            last.require_unchanged()
         if not any(own.rows for own in facts.values()):
             raise InputError(f"{self._source}: has no rows (setting {self._setting})")
         comparison = self._inputs.comparison()
