@@ -151,8 +151,7 @@ class PrivateCorpus(ABC):
     def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
         """Return one row of codes per record, with columns in the order of `names`.
 
-        The codes have the type `code_type` of the largest domain. Convert them to int64 before
-        arithmetic, because int8 overflows.
+        The codes have the type `code_type` of the largest domain.
         """
         return Private(self.real_codes(names, part=part))
 

@@ -260,7 +260,7 @@ class PartsMethod(OneStageMethod):
         embeddings = inputs.private.embeddings
         if not reads_codes:
             return embeddings.map_batch(Records.without_codes)
-        codes = inputs.private.codes(inputs.public.schema.names)
+        codes = inputs.private.corpus.codes(inputs.public.schema.names)  # int64 part by part
         label = inputs.public.label_column
         return embeddings.zip_batch(
             codes,
