@@ -49,6 +49,7 @@ TRAIN, HELDOUT = "train", "heldout"
 _BATCH_ROWS = 2**14
 _CODE_ROWS = 2**18  # rows of codes in a row group
 _PARTS = "parts-"
+_ERROR = ".error"
 _RECORDS = "records"  # names the prepared records in a file of codes
 _Embed = Callable[[tuple[str, ...]], NDArray[np.float32]]
 _Location = tuple[int, tuple[int, ...]]  # the offset and the shape of vectors in a file
@@ -439,6 +440,14 @@ class PreparedFiles:
                 yield writer
             finally:
                 writer.close()
+
+    def mark_error(self, number: int) -> None:
+        """Say to all processes that a part has an error."""
+        (self.folder / f"{number:06d}{_ERROR}").touch(mode=0o600)
+
+    def has_error_before(self, number: int) -> bool:
+        """Return whether an earlier part has an error. Then the files are not used."""
+        return any(int(mark.stem) < number for mark in self.folder.glob(f"*{_ERROR}"))
 
     def finish(
         self,

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from sugarbush.data.formats.rows import Reading, require_columns
@@ -116,8 +116,11 @@ class _PartSplitter:
 
     def write(self, part: _NumberedPart, *, files: PreparedFiles) -> _Findings:
         """Split a part into the files of its number. An error is a finding, because the error of
-        the first part counts, and not the first error in time."""
+        the first part counts, and not the first error in time. After an error, no later part is
+        read."""
         found: list[_Findings] = []
+        if files.has_error_before(part.number):
+            return _Findings({}, None, Comparison(self.public_texts).state())
         by_user = self.bounds.unit is Unit.USER
         no_records: SplitRecords = {TRAIN: [], HELDOUT: []}
         try:
@@ -132,19 +135,28 @@ class _PartSplitter:
                 found[-1].parts[part.number].digests = writer.digests
         except InputError as error:
             found[-1].parts[part.number].error = error
+            files.mark_error(part.number)
         return found[-1]
 
-    def owners(self, part: _NumberedPart) -> tuple[ContributionBounder, dict[int, InputError]]:
-        """Read the users of a part, for the choice of their records."""
+    def owners(
+        self, part: _NumberedPart, *, files: PreparedFiles | None
+    ) -> tuple[ContributionBounder, dict[int, _PartFacts]]:
+        """Read the users of a part, for the choice of their records. An error is a finding, as in
+        `write`. Without `files`, it is raised at once."""
         bounder = ContributionBounder(records=self.bounds.records_per_unit, key=self.key)
-        kept = self._splitter(None, None).kept
+        kept, facts = self._splitter(None, None).kept, _PartFacts()
+        if files is not None and files.has_error_before(part.number):
+            return bounder, {}
         try:
             bounder.add((), part=part.number)
-            for _, records in self._records(part.part, _PartFacts()):
+            for _, records in self._records(part.part, facts):
                 bounder.add(kept(records), part=part.number)
         except InputError as error:
-            return bounder, {part.number: error}
-        return bounder, {}
+            if files is None:
+                raise
+            facts.error = error
+            files.mark_error(part.number)
+        return bounder, {part.number: facts}
 
     def _splitter(
         self, chosen: ChosenRecords | None, builder: FingerprintBuilder | None
@@ -213,7 +225,7 @@ class SplitCorpus:
         """Write the records, as `map_parts` runs the parts. The files do not depend on it. Returns
         the digests of the records."""
         splitter = self._splitter(fingerprint=True)
-        numbered = self._numbered(splitter, map_parts)
+        numbered = self._numbered(splitter, map_parts, files)
         found = map_parts(partial(splitter.write, files=files), numbered, _Findings.joined)
         self._finish(numbered, [found])
         digests = PreparedDigests(self._project.key)
@@ -249,14 +261,15 @@ class SplitCorpus:
             of_0_2=fingerprint and has_fingerprint_of_0_2(project.state),
         )
 
-    def _numbered(self, splitter: _PartSplitter, map_parts: MapParts) -> list[_NumberedPart]:
+    def _numbered(
+        self, splitter: _PartSplitter, map_parts: MapParts, files: PreparedFiles | None = None
+    ) -> list[_NumberedPart]:
         """Return the parts, with the choice of their records if the unit is a user."""
         numbered = [_NumberedPart(number, part) for number, part in enumerate(self._parts())]
         if self.bounds.unit is not Unit.USER:
             return numbered
-        bounder, errors = map_parts(splitter.owners, numbered, _joined_owners)
-        if errors:
-            raise errors[min(errors)]
+        bounder, facts = map_parts(partial(splitter.owners, files=files), numbered, _joined_owners)
+        self._require_columns(numbered, facts)
         self.records_of_users, chosen = bounder.totals, bounder.chosen()
         return [_NumberedPart(each.number, each.part, chosen[each.number]) for each in numbered]
 
@@ -292,25 +305,23 @@ class SplitCorpus:
     def _require_columns(
         self, numbered: Sequence[_NumberedPart], facts: Mapping[int, _PartFacts]
     ) -> None:
-        """Raise the first error in the order of the rows, also for a column that no record of a
-        file has."""
-        missing: dict[Source, frozenset[str]] = {}
-        for part in numbered:
-            own = facts[part.number]
-            if own.error is not None:
-                raise own.error
-            if isinstance(part.part, FilePart) and part.part.has_keys:
-                file = part.part.file
-                missing[file] = missing.get(file, own.missing) & own.missing
+        """Raise the first error in the order of the files and rows, also for a column that no
+        record of a file has. Parts after an error may have no facts."""
         wanted = wanted_columns(self._project.settings.prepare, self._project.schema, private=True)
-        for file, names in missing.items():
-            require_columns(file, wanted, wanted.keys() - names)
+        for file, parts in groupby(numbered, lambda part: getattr(part.part, "file", None)):
+            missing = frozenset(wanted)
+            for part in parts:
+                own = facts[part.number]
+                if own.error is not None:
+                    raise own.error
+                missing &= own.missing
+            require_columns(str(file), wanted, wanted.keys() - missing)
 
 
 def _joined_owners(
-    one: tuple[ContributionBounder, dict[int, InputError]],
-    other: tuple[ContributionBounder, dict[int, InputError]],
-) -> tuple[ContributionBounder, dict[int, InputError]]:
+    one: tuple[ContributionBounder, dict[int, _PartFacts]],
+    other: tuple[ContributionBounder, dict[int, _PartFacts]],
+) -> tuple[ContributionBounder, dict[int, _PartFacts]]:
     one[0].merge(other[0])
     return one[0], one[1] | other[1]
 

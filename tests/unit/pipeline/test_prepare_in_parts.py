@@ -22,6 +22,7 @@ from sugarbush.data.formats import arrow_files, text_files
 from sugarbush.data.formats.rows import WHOLE, Reading, ReadOptions
 from sugarbush.data.reading import FilePart, file_parts, part_batches
 from sugarbush.errors import InputError
+from sugarbush.pipeline import corpus
 from sugarbush.pipeline.cluster import ProcessPool
 from sugarbush.privacy.parts import MapParts, map_parts
 from sugarbush.randomness import public_rng
@@ -298,6 +299,56 @@ def test_a_message_names_the_row_of_the_file_and_the_first_problem(
     with pytest.raises(InputError, match=message):
         prepared(tmp_path, engine)
     assert not (tmp_path / "data/private/prepared").exists()
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("changes", [{}, BY_USER], ids=["record", "user"])
+def test_no_part_after_a_bad_row_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    """A bad row at the start of 100 million is reported at once."""
+    rows = list(ROWS)
+    two_bad_rows(rows)
+    write(tmp_path / "corpus.jsonl", rows)
+    read: list[int] = []
+
+    def counted(part: FilePart, own: Reading) -> Any:
+        read.append(part.span.rows)
+        return part_batches(part, own)
+
+    monkeypatch.setattr(corpus, "part_batches", counted)
+    with pytest.raises(InputError, match="row 112: the text is empty"):
+        prepared(tmp_path, map_parts, **changes)
+    assert len(read) > 2 and read[-1] < 112
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("changes", [{}, BY_USER], ids=["record", "user"])
+def test_any_number_of_processes_reports_the_first_problem(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    rows = list(ROWS)
+    two_bad_rows(rows)
+    write(tmp_path / "corpus.csv", rows)
+    for processes in (2, 5):
+        with pytest.raises(InputError, match="row 113: the text is empty"):
+            prepared(tmp_path, ProcessPool(processes), **changes)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("changes", [{}, BY_USER], ids=["record", "user"])
+@pytest.mark.parametrize("engine", [None, reversed_parts])
+def test_a_missing_column_is_reported_before_a_bad_row_of_a_later_file(
+    tmp_path: Path, engine: Any, changes: dict[str, Any]
+) -> None:
+    (tmp_path / "corpus").mkdir()
+    write(tmp_path / "corpus/a.jsonl", ROWS)
+    path = tmp_path / "corpus/a.jsonl"
+    path.write_text(path.read_text().replace('"topic"', '"topics"'))
+    write(tmp_path / "corpus/b.jsonl", [("b", "", "a", "u")])
+    with pytest.raises(InputError, match=r"a\.jsonl: has no column 'topic'"):
+        prepared(tmp_path, engine, **changes)
 
 
 @pytest.mark.usefixtures("small_parts")
