@@ -6,15 +6,18 @@ much of the text can be recovered from the embedding. The folder for private tex
 under data/private.
 
 A damaged cache costs only time. A vector with a wrong checksum is ignored, and so is a file that
-cannot be read.
+cannot be read or has another name.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
+import time
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from threading import Lock
@@ -24,10 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import StorageError
-from sugarbush.paths import atomic_file
+from sugarbush.paths import atomic_file, make_owner_only
 
 _ROW = np.dtype([("key", "<u8", 3), ("crc", "<u4")])
 _ENDING = ".vectors"
+_NAME = re.compile(r"(?P<count>\d{1,9})-\d{1,6}-[0-9a-f]{24}" + re.escape(_ENDING))
+_TEMPORARY = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]{{16}}")  # of `atomic_file`
+_OLD_FILES = ("embeddings.sqlite", "embeddings.sqlite-journal")
+_DAY_S = 86_400
 _ROW_BITS = 32
 _MOST_RUNS = 16  # more runs are merged
 # A sorted part of the index: the first 8 bytes of each key, and the number of its file and row.
@@ -75,10 +82,8 @@ class EmbeddingCache:
         self._lock = Lock()
         self._files: dict[Path, int] = {}  # the number of each file in the index
         self._runs: list[_Run] = []  # the newest first
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"{folder}: {error.strerror}") from None
+        self._make_folder()
+        _remove_old_files(folder)
 
     def __reduce__(self) -> Any:
         return _open, (self._folder, self._key)
@@ -114,9 +119,16 @@ class EmbeddingCache:
         rows["key"] = self._keys(space, texts)
         rows["crc"] = [_checksum(*pair) for pair in zip(rows["key"], stored, strict=True)]
         count, dimensions = stored.shape
+        self._make_folder()  # another process may have deleted it
         name = f"{count}-{dimensions}-{os.urandom(12).hex()}{_ENDING}"
         with atomic_file(self._folder / name) as path:
             path.write_bytes(rows.tobytes() + stored.tobytes())
+
+    def _make_folder(self) -> None:
+        try:
+            make_owner_only(self._folder)
+        except OSError as error:
+            raise StorageError(f"{self._folder}: {error.strerror}") from None
 
     def _keys(self, space: str, texts: Sequence[str]) -> NDArray[np.uint64]:
         start = hashlib.blake2b(space.encode() + b"\0", digest_size=24, key=self._key)
@@ -131,8 +143,13 @@ class EmbeddingCache:
         """Add the files that any process has written since the last call to the index."""
         runs: list[_Run] = []
         for path in set(self._folder.glob(f"*{_ENDING}")) - self._files.keys():
+            if (shape := _NAME.fullmatch(path.name)) is None:
+                continue
             number = self._files[path] = len(self._files)
-            heads = np.fromfile(path, _ROW, _shape(path)[0])["key"][:, 0]
+            try:
+                heads = np.fromfile(path, _ROW, int(shape["count"]))["key"][:, 0]
+            except OSError:  # a folder, a dangling link or a file that another process deleted
+                continue
             if len(heads):
                 runs.append((heads, np.arange(len(heads)) + (number << _ROW_BITS)))
         if runs:
@@ -151,9 +168,12 @@ def _read(
     path: Path, rows: NDArray[np.int64], indices: NDArray[np.int64], keys: NDArray[np.uint64]
 ) -> dict[int, NDArray[np.float32]]:
     """Return the vectors in some rows of a file, if they belong to the keys at `indices`."""
-    count, dimensions = _shape(path)
-    stored = np.fromfile(path, _ROW, count)
-    vectors = np.fromfile(path, "<f4", offset=stored.nbytes)
+    count, dimensions = map(int, path.name.split("-")[:2])
+    try:
+        stored = np.fromfile(path, _ROW, count)
+        vectors = np.fromfile(path, "<f4", offset=stored.nbytes)
+    except OSError:
+        return {}  # deleted
     if len(vectors) != count * dimensions:
         return {}  # damaged
     stored, vectors = stored[rows], vectors.reshape(count, dimensions)[rows]
@@ -165,10 +185,17 @@ def _read(
     }
 
 
-def _shape(path: Path) -> tuple[int, int]:
-    """Return the numbers of vectors and dimensions, which the name contains."""
-    count, dimensions, _ = path.name.split("-")
-    return int(count), int(dimensions)
+def _remove_old_files(folder: Path) -> None:
+    """Remove what killed processes and older versions left. Other processes may write now, so only
+    temporary files older than a day are removed."""
+    latest = time.time() - _DAY_S
+    with suppress(OSError):
+        for path in folder.iterdir():
+            with suppress(OSError):
+                if path.name in _OLD_FILES or (
+                    _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime < latest
+                ):
+                    path.unlink()
 
 
 def _checksum(key: NDArray[np.uint64], vector: NDArray[np.float32]) -> int:

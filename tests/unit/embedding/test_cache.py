@@ -1,6 +1,7 @@
 """Tests of the embedding cache: it is exact, private, shared by processes, and survives damage."""
 
 import copy
+import os
 import pickle
 import shutil
 import signal
@@ -65,6 +66,78 @@ def test_no_text_and_no_unkeyed_digest_is_on_disk(tmp_path: Path) -> None:
 def test_the_folder_opens_for_its_owner_alone(tmp_path: Path) -> None:
     EmbeddingCache(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_is_deleted_during_a_run_is_made_again_for_its_owner_alone(
+    tmp_path: Path,
+) -> None:
+    cache = EmbeddingCache(tmp_path / "a" / "b")
+    cache.add("model", texts(3), vectors_for(3))
+    assert len(cache.find("model", texts(3))) == 3
+    shutil.rmtree(tmp_path / "a")
+    assert cache.find("model", texts(3)) == {}
+    cache.add("model", texts(3), vectors_for(3))
+    assert len(cache.find("model", texts(3))) == 3
+    for folder in (tmp_path / "a", tmp_path / "a" / "b"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+NAME = f"5-8-{'ab' * 12}.vectors"
+
+
+def test_other_files_with_the_ending_are_ignored(tmp_path: Path) -> None:
+    for name in ("foo.vectors", "a-b-c.vectors", "5-8-xyz.vectors", "-5-8-ab.vectors"):
+        (tmp_path / name).write_bytes(b"other")
+    (tmp_path / NAME).mkdir()
+    (tmp_path / NAME.replace("5", "6")).symlink_to(tmp_path / "missing")
+    cache = EmbeddingCache(tmp_path)
+    cache.add("model", texts(5), vectors_for(5))
+    assert len(cache.find("model", texts(5))) == 5
+    assert len(EmbeddingCache(tmp_path).find("model", texts(5))) == 5
+
+
+def test_a_file_that_is_deleted_during_a_run_costs_only_its_vectors(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path)
+    cache.add("model", texts(5)[:3], vectors_for(5)[:3])
+    file = file_in(tmp_path)
+    cache.add("model", texts(5)[3:], vectors_for(5)[3:])
+    assert len(cache.find("model", texts(5))) == 5
+    file.unlink()
+    assert sorted(cache.find("model", texts(5))) == [3, 4]
+
+
+def test_what_killed_processes_and_old_versions_left_is_removed(tmp_path: Path) -> None:
+    """A temporary file of the last day may belong to a process that writes now."""
+    EmbeddingCache(tmp_path).add("model", texts(5), vectors_for(5))
+    stored = file_in(tmp_path)
+    old = [tmp_path / f".{NAME}.{'cd' * 8}", tmp_path / "embeddings.sqlite"]
+    others = [stored, tmp_path / f".{NAME}.{'ef' * 8}", tmp_path / ".other", tmp_path / "6"]
+    for path in (*old, *others[1:]):
+        path.write_bytes(b"")
+    for path in (old[0], stored, *others[2:]):
+        os.utime(path, (time.time() - 90_000,) * 2)
+    cache = EmbeddingCache(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted(others)
+    assert len(cache.find("model", texts(5))) == 5
+
+
+def test_a_temporary_file_of_a_killed_write_has_a_name_that_is_removed(tmp_path: Path) -> None:
+    """The name is the one that `add` gives."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(StorageError, match="vectors"),
+    ):
+        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        patch.setattr(Path, "replace", refuse)
+        EmbeddingCache(tmp_path).add("model", texts(5), vectors_for(5))
+    left = file_in(tmp_path)
+    os.utime(left, (time.time() - 90_000,) * 2)
+    EmbeddingCache(tmp_path)
+    assert not left.exists()
+
+
+def refuse(*_: object) -> None:
+    raise OSError("no space")
 
 
 def test_a_damaged_vector_counts_as_absent(tmp_path: Path) -> None:
