@@ -2,12 +2,15 @@
 
     python -m benchmarks.scale --records 20000
     python -m benchmarks.scale --records 1000000 --folder /large/disk --csv docs/log/scale.csv
+    python -m benchmarks.scale --records 10000000 --words 20 --project /large/disk/ten \\
+        --stages prepare extract_metadata --cluster processes
 
-Each stage is a separate process, as under DVC. A record has 100 words and 8 attributes from
-columns. The encoder has one embedding layer of 384 dimensions, and the simulator writes candidates.
-Encoder and simulator are fast, so the figures show the cost of the stages themselves. `maple` has
-two votes. Each stage has one line: wall seconds, CPU seconds, records per CPU second, and the
-largest resident size: `peak_mb X`. With `--csv`, the lines are also added to a table, which
+With `--project`, the project stays on disk, and a later command runs other stages of it. Each stage
+is a separate process, as under DVC. A record has 100 words and 8 attributes from columns. The
+encoder has one embedding layer of 384 dimensions, and the simulator writes candidates. Encoder and
+simulator are fast, so the figures show the cost of the stages themselves. `maple` has two votes.
+Each stage has one line: wall seconds, CPU seconds, records per CPU second, and the largest resident
+size of a process: `peak_mb X`. With `--csv`, the lines are also added to a table, which
 `benchmarks.scale_plot` draws.
 """
 
@@ -19,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -44,16 +48,19 @@ STAGES = (
 
 def main() -> None:
     options = _options()
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        base = Path(folder)
-        # A stage would report the memory of its parent as its own, so a small process starts it.
-        writer = get_context("spawn").Process(
-            target=_write_project, args=(base, options.records, not options.one_file)
+    with ExitStack() as stack:
+        base = options.project or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(dir=options.folder))
         )
-        writer.start()
-        writer.join()
+        if not (base / "params.yaml").exists():
+            # A stage would report the memory of its parent as its own, so a small process starts
+            # it.
+            writer = get_context("spawn").Process(target=write_project, args=(base, options))
+            writer.start()
+            writer.join()
         for stage in STAGES:
-            if not _run(base, stage, options.records, options.csv):
+            wanted = stage[0] in options.stages
+            if wanted and not _run(base, stage, options.records, options.csv):
                 sys.exit(f"{stage[0]} failed")
 
 
@@ -80,16 +87,20 @@ def _run(base: Path, stage: tuple[str, ...], records: int, table: Path | None) -
     return status == 0
 
 
-def _write_project(base: Path, records: int, parts: bool) -> None:
-    rng = public_rng(0, "scale")
+def write_project(base: Path, options: argparse.Namespace) -> None:
+    rng, records = public_rng(0, "scale"), options.records
     words = vocabulary(rng)
-    _write_encoder(base / "encoder", words, rng)
     folder = base / "corpus"
-    folder.mkdir()
-    size = PART_ROWS if parts else records
-    for number, start in enumerate(range(0, records, size)):
-        frame = invented_records(start, min(start + size, records), words, rng)
-        frame.to_parquet(folder / f"part-{number:05d}.parquet", index=False)
+    folder.mkdir(parents=True)
+    _write_encoder(base / "encoder", words, rng)
+    file = folder / "records.csv" if options.csv_corpus else None
+    for number, start in enumerate(range(0, records, PART_ROWS)):
+        stop = min(start + PART_ROWS, records)
+        frame = invented_records(start, stop, words, rng, length=options.words)
+        if file is None:
+            frame.to_parquet(folder / f"part-{number:05d}.parquet", index=False)
+        else:
+            frame.to_csv(file, index=False, mode="a", header=not start)
     attributes = [
         {"name": f"a{i}", "column": f"a{i}", "values": [f"v{k}" for k in range(VALUES)]}
         for i in range(ATTRIBUTES)
@@ -101,23 +112,24 @@ def _write_project(base: Path, records: int, parts: bool) -> None:
         "methods": {"maple": {}},
         "privacy": {"dataset": "scale", "epsilon": 4.0},
         "prepare": {
-            "file": "corpus" if parts else "corpus/part-00000.parquet",
+            "file": "corpus",
             "id_column": "id",
             "donated": None,
             "schema": "schema.yaml",
         },
         "generator": {"simulator": {"any_texts": True}},
         "embedding": {"model": str(base / "encoder")},
+        "run": {"cluster": options.cluster},
     }
     (base / "params.yaml").write_text(yaml.safe_dump(settings))
 
 
 def invented_records(
-    start: int, stop: int, words: list[str], rng: np.random.Generator
+    start: int, stop: int, words: list[str], rng: np.random.Generator, *, length: int = WORDS
 ) -> pd.DataFrame:
     """Return records with words that depend on their first attribute."""
     codes = rng.integers(0, VALUES, (stop - start, ATTRIBUTES))
-    places = (rng.random((stop - start, WORDS)) ** 2 * VOCABULARY).astype(np.int64)
+    places = (rng.random((stop - start, length)) ** 2 * VOCABULARY).astype(np.int64)
     places = (places + codes[:, :1] * (VOCABULARY // VALUES)) % VOCABULARY
     texts = [" ".join([words[place] for place in row]) for row in places]
     columns = {f"a{i}": [f"v{code}" for code in codes[:, i]] for i in range(ATTRIBUTES)}
@@ -153,7 +165,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=20_000)
     parser.add_argument("--folder", type=Path, help="where the temporary project is written")
     parser.add_argument("--csv", type=Path, help="table to which the lines are added")
-    parser.add_argument("--one-file", action="store_true", help="one file in place of parts")
+    parser.add_argument("--words", type=int, default=WORDS, help="of a text")
+    parser.add_argument("--csv-corpus", action="store_true", help="one csv file, not parquet parts")
+    parser.add_argument("--project", type=Path, help="a folder for a project that stays")
+    parser.add_argument("--stages", nargs="+", default=[stage[0] for stage in STAGES])
+    parser.add_argument("--cluster", default="local", help="the setting run.cluster")
     return parser.parse_args()
 
 

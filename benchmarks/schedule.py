@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import heapq
+import math
 import resource
 import time
 from collections import deque
@@ -29,11 +30,22 @@ from numpy.typing import NDArray
 from sugarbush.pipeline.cluster import Dask
 from sugarbush.randomness import public_rng
 
+SPAN_BYTES = 2**25  # of a part of prepare
 PART_RECORDS, DIM, ATTRIBUTES, TEXT_BYTES = 16_384, 384, 8, 600
+ID_BYTES, HEAD_BYTES = 24, 8
+# In the process of the stage, after the parts.
+SERIAL = {
+    "prepare": ("merge a record",),
+    "extract": ("digest the codes of a record",),
+}
 # CPU seconds, on one core of an AMD EPYC.
 UNIT = {
-    "prepare a record": 74e-6,  # benchmarks.scale
+    "scan a record": 5.7e-6,  # benchmarks.prepare: rows of csv that begin in a range of bytes
+    "prepare a record": 142e-6,  # benchmarks.prepare
+    "merge a record": 0.5e-6,  # benchmarks.prepare: ids and digests, in the process of the stage
     "extract a record": 9e-6,  # benchmarks.scale
+    "digest the codes of a record": 3.3e-6,  # benchmarks.prepare, in the process of the stage
+    "count a record": 0.4e-6,  # benchmarks.prepare: the marginals of all pairs, once
     "embed a record": 1 / 57,  # benchmarks.embedding: bundled encoder, 128 tokens
     "one score": 14e-9,  # benchmarks.scores: a record's kernel score of one candidate
     "call": 1.7e-3,  # benchmarks.llm
@@ -112,32 +124,40 @@ def main() -> None:
         for name, rate in FAILURES.items():
             cluster = Cluster(workers=workers, overhead_s=overhead_s, failure_rate=rate)
             total = ideal = 0.0
-            for stage, part_s in _distributed(options, workers).items():
-                found, least = simulate(part_s, parts, cluster), part_s * parts / workers
-                total, ideal = total + found.wall_s, ideal + least
+            for stage, (part_s, number) in _distributed(options, workers).items():
+                found, least = simulate(part_s, number, cluster), part_s * number / workers
+                alone = options.records * sum(UNIT[cost] for cost in SERIAL.get(stage, ()))
+                wall = found.wall_s + alone
+                total, ideal = total + wall, ideal + least
                 print(
-                    f"{workers:8} {name:24}{stage:10}{found.wall_s / 3600:8.2f}{least / 3600:8.2f}"
+                    f"{workers:8} {name:24}{stage:10}{wall / 3600:8.2f}{least / 3600:8.2f}"
                     f"{found.repeated_s / 3600:8.1f}{found.failures:8}"
                 )
             print(f"{workers:8} {name:24}{'all':10}{total / 3600:8.2f}{ideal / 3600:8.2f}")
 
 
-def _distributed(options: argparse.Namespace, workers: int) -> dict[str, float]:
-    """Return the seconds of one part, by stage. All workers share the file system's bandwidth."""
+def _distributed(options: argparse.Namespace, workers: int) -> dict[str, tuple[float, int]]:
+    """Return the seconds of one part and the number of parts, by stage. All workers share the file
+    system's bandwidth."""
     cpu_and_bytes = {
+        "scan": (UNIT["scan a record"], TEXT_BYTES),
+        "prepare": (UNIT["prepare a record"], 2 * TEXT_BYTES),
         "extract": (UNIT["extract a record"], TEXT_BYTES),
         "embed": (UNIT["embed a record"], TEXT_BYTES + 4 * DIM),
         "score": (options.candidates * UNIT["one score"], 4 * DIM),
     }
-    return {
-        stage: PART_RECORDS * (cpu_s + size * workers / options.bandwidth)
-        for stage, (cpu_s, size) in cpu_and_bytes.items()
-    }
+    sizes = dict.fromkeys(("scan", "prepare"), SPAN_BYTES // TEXT_BYTES)
+    stages = {}
+    for stage, (cpu_s, size) in cpu_and_bytes.items():
+        records = sizes.get(stage, PART_RECORDS)
+        seconds = records * (cpu_s + size * workers / options.bandwidth)
+        stages[stage] = seconds, -(-options.records // records)
+    return stages
 
 
 def _sizes(options: argparse.Namespace, parts: int) -> None:
     records, candidates, calls = options.records, options.candidates, options.calls
-    core_hours = sum(_distributed(options, 0).values()) * parts / 3600
+    core_hours = sum(math.prod(part) for part in _distributed(options, 0).values()) / 3600
     tokens = options.prompt_tokens, options.answer_tokens
     money = sum(t * p for t, p in zip(tokens, options.prices, strict=True)) * calls / 1e6
     print(f"{records:,} records in {parts:,} parts, {candidates:,} scored texts, {calls:,} calls")
@@ -145,12 +165,14 @@ def _sizes(options: argparse.Namespace, parts: int) -> None:
     for name, value in {
         "texts on the shared file system, GB": records * TEXT_BYTES / 1e9,
         "vectors on the shared file system, GB": records * DIM * 4 / 1e9,
-        "codes in the memory of a stage, GB a copy": records * ATTRIBUTES * 8 / 1e9,
+        "codes in the memory of a stage, GB a copy": records * ATTRIBUTES / 1e9,
+        "ids in the memory of prepare, GB": records * (ID_BYTES + 2 * HEAD_BYTES) / 1e9,
         "scored texts' vectors, to each worker, GB": candidates * DIM * 4 / 1e9,
         "partial sums, to the stage, GB": candidates * 8 * parts / 1e9,
         "answers, GB": calls * TEXT_BYTES / 1e9,
         "prepare, one process, hours": records * UNIT["prepare a record"] / 3600,
-        "extract, embed and score, core-hours": core_hours,
+        "AIM counts the codes four times, hours": 4 * records * UNIT["count a record"] / 3600,
+        "prepare, extract, embed and score, core-hours": core_hours,
         f"calls, {options.concurrency} at once of {options.latency} s, hours": (
             calls * options.latency / options.concurrency / 3600
         ),

@@ -12,12 +12,15 @@ def split(
     records: Sequence[Record], params: PrepareSettings, *, bound: ContributionBounder | None = None
 ) -> tuple[SplitRecords, dict[str, int]]:
     """The parts and their exact counts."""
-    splitter = Splitter(params, public=(), bound=bound)
+    chosen = None
     if bound is not None:
-        bound.add(splitter.kept(records))
+        bound.add(Splitter(params, public=()).kept(records))
+        chosen = bound.chosen()[0]
+    splitter = Splitter(params, public=(), bound=chosen)
     half = len(records) // 2
     first, second = (
         splitter.parts(batch, source="f") for batch in (records[:half], records[half:])
     )
     parts = {part: first[part] + second[part] for part in (TRAIN, HELDOUT)}
-    return parts, splitter.tally(source="f")
+    splitter.require_complete(source="f")
+    return parts, splitter.totals.tally(params, source="f", bounded=bound is not None)

@@ -11,7 +11,8 @@ import pandas as pd
 from sugarbush import versions
 from sugarbush.api.ledgers import open_ledger, state_folder
 from sugarbush.arguments import names_arguments, require_promise, require_texts
-from sugarbush.data.private_store import keyed_digest
+from sugarbush.data.private_store import digest_of_frame
+from sugarbush.data.table_digest import keyed_digest
 from sugarbush.errors import ParamsError
 from sugarbush.paths import atomic_directory
 from sugarbush.privacy.data_types import Private
@@ -85,7 +86,8 @@ def train_dpsgd(
         device=device,
     )
     key = state_key(folder)
-    texts_digest = keyed_digest([pd.DataFrame({"text": private})], key=key)
+    table = digest_of_frame(pd.DataFrame({"text": private}), key=key)
+    texts_digest = keyed_digest([table], key=key)
     own_key = {
         "version": versions.TRAINING,
         "texts": Snapshots(folder, dataset).of("train_dpsgd: texts", digest=texts_digest),

@@ -9,8 +9,6 @@ content.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import operator
 import os
@@ -29,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.table_digest import TableDigest, keyed_digest
 from sugarbush.errors import MissingInputError, PrivacyError
 from sugarbush.paths import atomic_directory, atomic_file, make_private, remove_leftovers, require
 from sugarbush.privacy.data_types import Private
@@ -48,7 +47,9 @@ RAW, LABEL = "raw_", "label_"
 USER = "user"  # the column with the keyed hash of the record's owner, if the unit is a user
 TRAIN, HELDOUT = "train", "heldout"
 _BATCH_ROWS = 2**14
+_CODE_ROWS = 2**18  # rows of codes in a row group
 _PARTS = "parts-"
+_ERROR = ".error"
 _RECORDS = "records"  # names the prepared records in a file of codes
 _Embed = Callable[[tuple[str, ...]], NDArray[np.float32]]
 _Location = tuple[int, tuple[int, ...]]  # the offset and the shape of vectors in a file
@@ -120,7 +121,7 @@ class PrivateCorpus(ABC):
         """Yield frames of some thousand rows, with all columns or only `columns`."""
 
     @abstractmethod
-    def _read_codes(self, part: str) -> pd.DataFrame: ...
+    def _read_codes(self, part: str, names: Sequence[str] | None = None) -> pd.DataFrame: ...
 
     def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
         import pandas as pd
@@ -149,8 +150,16 @@ class PrivateCorpus(ABC):
         return self.map_records(lambda records: encode(records.texts), part=part)
 
     def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
-        """Return one row of codes per record, with columns in the order of `names`."""
-        return Private(self._read_codes(part)[list(names)].to_numpy(dtype=np.int64))
+        """Return one row of codes per record, with columns in the order of `names`.
+
+        The codes have the type `code_type` of the largest domain.
+        """
+        return Private(self.real_codes(names, part=part))
+
+    def code_parts(self, names: Sequence[str]) -> Private[Any]:
+        """Return the `codes` of the training part for a mechanism that counts them. The codes on
+        disk are read part by part."""
+        return self.codes(names)
 
     def users(self) -> Private[str]:
         return Private(tuple(self._read_prepared(TRAIN, columns=[USER])[USER]))
@@ -172,11 +181,11 @@ class PrivateCorpus(ABC):
             first, last = np.searchsorted(indices, [start, start + len(frame)])
             texts += frame["text"].iloc[indices[first:last] - start].tolist()
             start += len(frame)
-        return RealTexts(texts=tuple(texts), codes=codes[indices])
+        return RealTexts(texts=tuple(texts), codes=codes[indices].astype(np.int64))
 
-    def real_codes(self, names: Sequence[str], *, part: str) -> NDArray[np.int64]:
-        """Return the codes of a part outside `Private`, for internal results only."""
-        return self._read_codes(part)[list(names)].to_numpy(dtype=np.int64)
+    def real_codes(self, names: Sequence[str], *, part: str) -> NDArray[Any]:
+        """Return `codes` outside `Private`, for internal results only."""
+        return self._read_codes(part, names)[list(names)].to_numpy()
 
 
 class CorpusInMemory(PrivateCorpus):
@@ -204,19 +213,21 @@ class CorpusInMemory(PrivateCorpus):
         frame: pd.DataFrame = self._prepared._per_unit[0][part]
         yield frame if columns is None else frame[columns]
 
-    def _read_codes(self, part: str) -> pd.DataFrame:
+    def _read_codes(self, part: str, names: Sequence[str] | None = None) -> pd.DataFrame:
         frame: pd.DataFrame = self._coded._per_unit[0][part]
         return frame
 
     def digests(self, *, key: bytes, by_user: bool) -> dict[str, str]:
         """Return keyed digests of the training texts, of their codes, and of all data."""
-        columns = ["text", USER] if by_user else ["text"]
         prepared, coded = (
-            [read(p) for p in (TRAIN, HELDOUT)] for read in (self._read_prepared, self._read_codes)
+            [digest_of_frame(read(part), key=key) for part in (TRAIN, HELDOUT)]
+            for read in (self._read_prepared, self._read_codes)
         )
+        columns = ["text", USER] if by_user else ["text"]
+        texts = digest_of_frame(self._read_prepared(TRAIN), key=key, columns=columns)
         return {
             "all": keyed_digest([*prepared, *coded], key=key),
-            "texts": keyed_digest(prepared[:1], key=key, columns=columns),
+            "texts": keyed_digest([texts], key=key),
             "codes": keyed_digest(coded[:1], key=key),
         }
 
@@ -243,7 +254,13 @@ class PrivateStore(PrivateCorpus):
         """Return the folder for the results of a method without a DP guarantee."""
         return self._root / "arms" / method
 
+    @property
+    def engine(self) -> MapParts:
+        """Runs a function on parts, as the setting `run.cluster` says."""
+        return self._map_parts or map_parts
+
     def prepared_file(self, part: str) -> Path:
+        """The folder with the parquet files of a part, which have the order of the records."""
         return self._root / "prepared" / f"{part}.parquet"
 
     @property
@@ -254,12 +271,11 @@ class PrivateStore(PrivateCorpus):
         return self._root / "metadata" / f"{part}.parquet"
 
     @contextmanager
-    def saving_prepared(self) -> Iterator[PreparedFiles]:
+    def saving_prepared(self, *, key: bytes) -> Iterator[PreparedFiles]:
         """Write both parts, fingerprint, bounds and exact counts. An error leaves no file."""
         make_private(self._root)
-        prepared = self._root / "prepared"
-        with atomic_directory(prepared, private=True) as folder, ExitStack() as writers:
-            yield PreparedFiles(folder, writers)
+        with atomic_directory(self._root / "prepared", private=True) as folder:
+            yield PreparedFiles(folder, key)
 
     def store_digest(self, digest: str) -> None:
         """Store the keyed digest of the prepared records, which the codes must name."""
@@ -285,9 +301,8 @@ class PrivateStore(PrivateCorpus):
         if self._map_parts is not None:
             return self._embeddings_in_parts(encode, part, self._map_parts)
         file = _VectorFile(self.folder("embeddings"))
-        locations = tuple(
-            file.add(encode(tuple(frame["text"]))) for frame in self._batches(part, ["text"])
-        )
+        batches = self._batches(part, ["text"])
+        locations = tuple(file.add(encode(tuple(frame["text"]))) for frame in batches)
         sizes = tuple(shape[0] for _, shape in locations)
         return Private(Parts(parts=locations, sizes=sizes, read=file.read, map_parts=map_parts))
 
@@ -295,19 +310,19 @@ class PrivateStore(PrivateCorpus):
         source = require(self.prepared_file(part), left_by="prepare")
         folder = _TemporaryFolder(self.folder("embeddings"))
         row_groups = _row_groups(source)
-        files = [folder.path / f"{number}.npy" for number in row_groups]
+        files = [folder.path / f"{number}.npy" for number in range(len(row_groups))]
 
         def embed(number: int) -> dict[int, int]:
-            vectors = encode(tuple(_row_group(source, number)["text"]))
+            vectors = encode(tuple(_row_group(*row_groups[number], ["text"])["text"]))
             with atomic_file(files[number]) as temporary, temporary.open("wb") as file:
                 np.save(file, vectors)
             return {number: len(vectors)}
 
-        sizes = map_parts(embed, row_groups, operator.or_)
+        sizes = map_parts(embed, range(len(row_groups)), operator.or_)
         return Private(
             Parts(
                 parts=tuple(files),
-                sizes=tuple(sizes[number] for number in row_groups),
+                sizes=tuple(sizes[number] for number in range(len(row_groups))),
                 read=partial(np.load, mmap_mode="r"),
                 map_parts=map_parts,
                 keep=folder,
@@ -323,19 +338,38 @@ class PrivateStore(PrivateCorpus):
         row_groups = _row_groups(source)
 
         def apply(number: int) -> dict[int, NDArray[Any]]:
-            values = Private[Records](records_of(_row_group(source, number))).map_batch(function)
-            return {number: values._per_unit}
+            records = records_of(_row_group(*row_groups[number]))
+            return {number: Private[Records](records).map_batch(function)._per_unit}
 
-        values_by_group = self._map_parts(apply, row_groups, operator.or_)
-        return Private(np.concatenate([values_by_group[number] for number in row_groups]))
+        numbers = range(len(row_groups))
+        values_by_group = self._map_parts(apply, numbers, operator.or_)
+        return Private(np.concatenate([values_by_group[number] for number in numbers]))
 
-    def save_codes(self, part: str, codes: Private[tuple[int, ...]], names: Sequence[str]) -> None:
+    def save_codes(
+        self, part: str, codes: Private[tuple[int, ...]], domain: Mapping[str, int]
+    ) -> None:
+        """Write codes (n, d), with columns in the order of `domain`."""
         self.folder("metadata")
-        table: NDArray[np.int64] = np.asarray(codes._per_unit, dtype=np.int64)
-        frame = codes_frame(table, names)
+        frame = codes_frame(codes._per_unit, domain)
         frame.attrs[_RECORDS] = self._records_digest()
         with atomic_file(self.codes_file(part)) as temporary:
-            frame.to_parquet(temporary, index=False)
+            frame.to_parquet(temporary, index=False, row_group_size=_CODE_ROWS)
+
+    def code_parts(self, names: Sequence[str]) -> Private[Any]:
+        import pyarrow.parquet as pq
+
+        self._read_codes(TRAIN, ())  # checks that the codes belong to the records
+        file, columns = self.codes_file(TRAIN), list(names)
+        stored = pq.read_metadata(file)
+        groups = range(stored.num_row_groups)
+
+        def read(number: int) -> NDArray[Any]:
+            frame = _row_group(file, number, columns)
+            values: NDArray[Any] = frame[columns].to_numpy()
+            return values
+
+        sizes = tuple(stored.row_group(number).num_rows for number in groups)
+        return Private(Parts(parts=tuple(groups), sizes=sizes, read=read, map_parts=map_parts))
 
     def in_memory(self, *, limit: int | None = None, seed: int = 0) -> CorpusInMemory:
         """Read training part and held-out part into memory, with at most `limit` records each."""
@@ -371,11 +405,11 @@ class PrivateStore(PrivateCorpus):
     def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
         return _frames(require(self.prepared_file(part), left_by="prepare"), columns)
 
-    def _read_codes(self, part: str) -> pd.DataFrame:
+    def _read_codes(self, part: str, names: Sequence[str] | None = None) -> pd.DataFrame:
         import pandas as pd
 
         file = require(self.codes_file(part), left_by="extract_metadata")
-        frame = pd.read_parquet(file)
+        frame = pd.read_parquet(file, columns=None if names is None else list(names))
         if frame.attrs.get(_RECORDS, "") != self._records_digest():
             raise PrivacyError(
                 f"{file}: these attribute values belong to other records than those that stage "
@@ -384,25 +418,36 @@ class PrivateStore(PrivateCorpus):
         return frame
 
 
+@dataclass(frozen=True)
 class PreparedFiles:
-    """Writes the training part and the held-out part."""
+    """Writes the training part and the held-out part, in files for the parts of the corpus. Several
+    processes may write."""
 
-    def __init__(self, folder: Path, writers: ExitStack) -> None:
-        self._folder, self._stack = folder, writers
-        self._writers: dict[str, pq.ParquetWriter] = {}
+    folder: Path
+    key: bytes = field(repr=False)
 
-    def add(self, frames: Mapping[str, pd.DataFrame]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    @contextmanager
+    def part(self, number: int) -> Iterator[PreparedPart]:
+        """Write the records of a part of the corpus. An error leaves no file."""
+        names = (TRAIN, HELDOUT)
+        targets = [self.folder / f"{name}.parquet" / f"{number:06d}.parquet" for name in names]
+        for target in targets:
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+        with ExitStack() as stack:
+            temporary = [stack.enter_context(atomic_file(target)) for target in targets]
+            writer = PreparedPart(dict(zip(names, temporary, strict=True)), self.key)
+            try:
+                yield writer
+            finally:
+                writer.close()
 
-        for part, frame in frames.items():
-            schema = pa.schema([(str(name), pa.string()) for name in frame.columns])
-            if part not in self._writers:
-                writer = pq.ParquetWriter(self._folder / f"{part}.parquet", schema)
-                self._writers[part] = self._stack.enter_context(writer)
-            self._writers[part].write_table(
-                pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-            )
+    def mark_error(self, number: int) -> None:
+        """Say to all processes that a part has an error."""
+        (self.folder / f"{number:06d}{_ERROR}").touch(mode=0o600)
+
+    def has_error_before(self, number: int) -> bool:
+        """Return whether an earlier part has an error. Then the files are not used."""
+        return any(int(mark.stem) < number for mark in self.folder.glob(f"*{_ERROR}"))
 
     def finish(
         self,
@@ -411,21 +456,86 @@ class PreparedFiles:
         tally: Mapping[str, int],
         bounds: ContributionBounds,
     ) -> None:
-        (self._folder / "bounds.json").write_text(json.dumps(bounds.as_json()))
-        (self._folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
-        (self._folder / "tally.json").write_text(json.dumps(dict(tally)))
+        (self.folder / "bounds.json").write_text(json.dumps(bounds.as_json()))
+        (self.folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
+        (self.folder / "tally.json").write_text(json.dumps(dict(tally)))
+
+
+class PreparedDigests:
+    """The digests of prepared records: of both parts, and of the texts of the training part with
+    their users."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._parts = {part: TableDigest(key) for part in (TRAIN, HELDOUT)}
+        self._texts = TableDigest(key)
+
+    def add(self, part: str, frame: pd.DataFrame) -> None:
+        self._parts[part].add(frame)
+        if part == TRAIN:
+            self._texts.add(frame[[name for name in frame.columns if name in ("text", USER)]])
+
+    def merge(self, other: PreparedDigests) -> None:
+        """Append the records of the next part of the corpus."""
+        for part, digest in self._parts.items():
+            digest.merge(other._parts[part])
+        self._texts.merge(other._texts)
+
+    @property
+    def records(self) -> str:
+        return keyed_digest(list(self._parts.values()), key=self._key)
+
+    @property
+    def texts(self) -> str:
+        return keyed_digest([self._texts], key=self._key)
+
+
+class PreparedPart:
+    """Writes the records of a part of the corpus."""
+
+    def __init__(self, files: Mapping[str, Path], key: bytes) -> None:
+        self.digests = PreparedDigests(key)
+        self._files = files
+        self._writers: dict[str, pq.ParquetWriter] = {}
+
+    def add(self, frames: Mapping[str, pd.DataFrame]) -> None:
+        """Append frames to the parts that they name. Each frame with rows becomes a row group."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for part, frame in frames.items():
+            schema = pa.schema([(str(name), pa.string()) for name in frame.columns])
+            if part not in self._writers:
+                self._writers[part] = pq.ParquetWriter(self._files[part], schema)
+            if len(frame):
+                self.digests.add(part, frame)
+                self._writers[part].write_table(
+                    pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+                )
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
 
 
 def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
-    """Yield a parquet file in frames of some thousand rows. An empty file yields one frame."""
+    """Yield a table in frames of some thousand rows. A table without rows yields one frame."""
     import pyarrow.parquet as pq
 
-    # With `pre_buffer`, the whole file would stay in memory until the last row is read.
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
-            yield batch.to_pandas()
-        if not file.metadata.num_rows:
-            yield file.read(columns=columns).to_pandas()
+    empty = True
+    for part in _files(path):
+        # With `pre_buffer`, the whole file would stay in memory until the last row is read.
+        with pq.ParquetFile(part, pre_buffer=False) as file:
+            for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
+                empty = False
+                yield batch.to_pandas()
+    if empty:
+        yield pq.read_table(_files(path)[0], columns=columns).to_pandas()
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files of a table in the order of its rows: a file, or the files of a folder."""
+    return sorted(path.glob("*.parquet")) if path.is_dir() else [path]
 
 
 class _VectorFile:
@@ -456,17 +566,26 @@ class _TemporaryFolder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-def _row_groups(path: Path) -> range:
+def _row_groups(path: Path) -> list[tuple[Path, int]]:
+    """Return the row groups of a table, each with its file."""
     import pyarrow.parquet as pq
 
-    return range(pq.read_metadata(path).num_row_groups)
+    files = _files(path)
+    groups = [
+        (file, number) for file in files for number in range(pq.read_metadata(file).num_row_groups)
+    ]
+    return groups or [(files[0], 0)]
 
 
-def _row_group(path: Path, number: int) -> pd.DataFrame:
+def _row_group(path: Path, number: int, columns: list[str] | None = None) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        frame: pd.DataFrame = file.read_row_group(number).to_pandas()
+        if file.num_row_groups:
+            table = file.read_row_group(number, columns=columns)
+        else:
+            table = file.read(columns=columns)
+    frame: pd.DataFrame = table.to_pandas()
     return frame
 
 
@@ -485,62 +604,45 @@ def labels_of(frame: pd.DataFrame) -> dict[str, tuple[str | None, ...]]:
     return {c.removeprefix(LABEL): tuple(frame[c].tolist()) for c in names}
 
 
-def codes_frame(codes: NDArray[np.int64], names: Sequence[str]) -> pd.DataFrame:
-    """Convert codes (n, d) to a frame with one column per attribute."""
+def code_type(sizes: Iterable[int]) -> np.dtype[Any]:
+    """Return the smallest signed type for the codes of domains with `sizes` values.
+
+    The type depends only on the schema. -1 means no value.
+
+    >>> code_type([6, 128]), code_type([6, 129])
+    (dtype('int8'), dtype('int16'))
+    """
+    return np.min_scalar_type(-max(sizes, default=1))
+
+
+def codes_frame(codes: Any, domain: Mapping[str, int]) -> pd.DataFrame:
+    """Convert codes (n, d) to a frame with one column per attribute, each in its `code_type`."""
     import pandas as pd
 
-    return pd.DataFrame(codes.reshape(-1, len(names)), columns=list(names))
+    table = np.asarray(codes).reshape(-1, len(domain))
+    return pd.DataFrame(
+        {
+            name: table[:, column].astype(code_type([size]))
+            for column, (name, size) in enumerate(domain.items())
+        }
+    )
 
 
-def keyed_digest(
-    frames: Sequence[pd.DataFrame], *, key: bytes, columns: Sequence[str] | None = None
-) -> str:
-    """Compute a keyed digest of tables, or of their `columns` only.
-
-    The digest covers the content, not the bytes of a file. With a digest of the bytes, a new
-    version of the parquet writer would make stages stale and cause new charges.
-    """
-    chosen = (frame if columns is None else frame[list(columns)] for frame in frames)
-    contents = ([frame.to_json(orient="split", double_precision=15)] for frame in chosen)
-    return _digest_of_pieces(contents, key=key)
+def digest_of_frame(
+    frame: pd.DataFrame, *, key: bytes, columns: Sequence[str] | None = None
+) -> TableDigest:
+    """Return the digest of a table, or of its `columns`."""
+    digest = TableDigest(key)
+    digest.add(frame if columns is None else frame[list(columns)])
+    return digest
 
 
-def keyed_digest_of_files(
-    files: Sequence[Path], *, key: bytes, columns: Sequence[str] | None = None
-) -> str:
-    """Compute the `keyed_digest` of the tables in `files`, in order and batch by batch."""
-    names = None if columns is None else list(columns)
-    return _digest_of_pieces((_json_pieces(file, names) for file in files), key=key)
-
-
-def _digest_of_pieces(contents: Iterable[Iterable[str]], *, key: bytes) -> str:
-    digest = hmac.new(key, digestmod="sha256")
-    for pieces in contents:
-        content = hashlib.sha256()
-        for piece in pieces:
-            content.update(piece.encode("utf-8", "surrogatepass"))
-        digest.update(content.digest())
-    return digest.hexdigest()
-
-
-def _json_pieces(file: Path, columns: list[str] | None) -> Iterator[str]:
-    """Yield pieces of `to_json(orient="split", double_precision=15)` of the table in `file`."""
-    import pyarrow.parquet as pq
-
-    count, comma, started = pq.read_metadata(file).num_rows, "", False
-    for frame in _frames(file, columns):
-        if not started:
-            yield frame.iloc[:0].to_json(orient="split").rsplit("],", 1)[0]
-            for start in range(0, count, _BATCH_ROWS):
-                numbers = range(start, min(start + _BATCH_ROWS, count))
-                yield comma + ",".join(map(str, numbers))
-                comma = ","
-            yield '],"data":['
-        elif len(frame):
-            yield ","
-        started = True
-        yield frame.to_json(orient="values", double_precision=15)[1:-1]
-    yield "]}"
+def digest_of_file(path: Path, *, key: bytes) -> TableDigest:
+    """Return the `digest_of_frame` of a table on disk."""
+    digest = TableDigest(key)
+    for frame in _frames(path):
+        digest.add(frame)
+    return digest
 
 
 def write_stamp(stamp: Path, name: str) -> None:

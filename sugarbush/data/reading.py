@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import difflib
 import hashlib
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,8 +30,9 @@ from sugarbush.data.formats.arrow_files import (
     arrow_schema,
     parquet_names,
     parquet_rows,
+    parquet_spans,
 )
-from sugarbush.data.formats.csv_files import csv_names, csv_rows
+from sugarbush.data.formats.csv_files import csv_names, csv_rows, csv_scan
 from sugarbush.data.formats.databases import database_names, database_rows, digest_of_rows
 from sugarbush.data.formats.excel import excel_names, excel_rows
 from sugarbush.data.formats.folders import part_files
@@ -39,36 +41,47 @@ from sugarbush.data.formats.json_files import (
     json_list_rows,
     json_names,
     json_rows,
+    json_scan,
 )
 from sugarbush.data.formats.rows import (
     BATCH_ROWS,
     NO_OPTIONS,
+    WHOLE,
     Reading,
     ReadOptions,
     Row,
+    Scan,
+    Span,
     require_columns,
 )
 from sugarbush.data.formats.text_files import (
     COMPRESSIONS,
+    can_be_divided,
     header_encoding,
     not_utf8,
     shown_encoding,
 )
 from sugarbush.data.remote import Database, File, RemotePath, Source, source_of
 from sugarbush.errors import InputError
+from sugarbush.privacy.parts import MapParts
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "FilePart",
+    "FileState",
     "Row",
+    "changed_while_read",
     "column_names",
     "conversation_column",
     "digest_of_files",
     "digest_of_source",
     "encoding_of_header",
     "encoding_of_source",
+    "file_parts",
     "is_missing",
+    "part_batches",
     "read_rows",
     "reads_keys",
     "require_column",
@@ -81,6 +94,7 @@ _FORMATS = ".csv, .jsonl, .json, .parquet, .arrow or .xlsx, or a folder of them"
 _COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/-]{0,63}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}")  # a cell with a text does not match
 _MOST_COLUMNS = 20
+_SPAN_BYTES = 2**25  # of csv and json lines: a public constant, so workers do not change the parts
 # The names of a column with conversations in most public datasets, with the keys of a turn
 _CONVERSATIONS = {"messages": ("role", "content"), "conversations": ("from", "value")}
 # The argument of the Python API that sets a setting.
@@ -91,17 +105,24 @@ _ARGUMENTS = {
 }
 
 
+# Size, time of change and inode, or `RemotePath.listed`; None for a database
+FileState = tuple[int, int, int] | bytes | None
+
+
 class _Format(NamedTuple):
     """Reads the names of the columns, and the rows. `has_keys` is true if each record names its own
-    fields."""
+    fields. With `scan`, a file can be divided at bytes, and with `spans` at row groups. Then `rows`
+    also reads a span."""
 
     names: Callable[[File, Reading], Sequence[str]]
-    rows: Callable[[File, Reading], Iterator[Row]]
+    rows: Callable[..., Iterator[Row]]
     has_keys: bool = False
+    scan: Callable[..., Scan] | None = None
+    spans: Callable[[File, Reading], list[Span]] | None = None
 
 
-_CSV = _Format(csv_names, csv_rows)
-_JSON_LINES = _Format(json_names, json_rows, has_keys=True)
+_CSV = _Format(csv_names, csv_rows, scan=csv_scan)
+_JSON_LINES = _Format(json_names, json_rows, has_keys=True, scan=json_scan)
 _TEXT = {
     ".csv": _CSV,
     ".tsv": _CSV,
@@ -111,7 +132,7 @@ _TEXT = {
 }
 _BY_ENDING = {
     **{kind + more: form for kind, form in _TEXT.items() for more in ("", *COMPRESSIONS)},
-    ".parquet": _Format(parquet_names, parquet_rows),
+    ".parquet": _Format(parquet_names, parquet_rows, spans=parquet_spans),
     ".arrow": _Format(arrow_names, arrow_rows),
     ".feather": _Format(arrow_names, arrow_rows),
     ".xlsx": _Format(excel_names, excel_rows),
@@ -158,19 +179,166 @@ def row_batches(
     reading = Reading(setting, wanted, all_columns, broken, options)
     empty = True
     for file in part_files(path, setting=setting):
-        with _opening(file, setting):
-            rows = _rows(file, reading)
-            while batch := list(islice(rows, BATCH_ROWS)):
-                empty = False
-                yield file, batch
+        for batch in part_batches(FilePart(file), reading):
+            empty = False
+            yield file, batch
     if empty:
         raise InputError(f"{path}: has no rows (setting {setting})")
 
 
-def _rows(source: Source, reading: Reading) -> Iterator[Row]:
+class FilePart(NamedTuple):
+    """A source, or a span of a file. `state` is the state of the file when it was divided."""
+
+    file: Source
+    span: Span = WHOLE
+    state: FileState = None
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether the part is a span in which each record names its own fields. Then no single
+        span says whether the file has a column."""
+        return self.span != WHOLE and _format_of(self.file, "").has_keys  # type: ignore[arg-type]
+
+    def require_unchanged(self) -> None:
+        """Raise InputError if the file is no longer in `state`."""
+        try:
+            changed = self.state is not None and _state(self.file) != self.state
+        except OSError:  # such as a deleted file
+            changed = True
+        if changed:
+            raise changed_while_read(self.file)
+
+
+def file_parts(path: Source, *, reading: Reading, map_parts: MapParts) -> list[FilePart]:
+    """Divide a corpus into parts that `part_batches` reads, in order. Together they have the rows
+    of `row_batches`.
+
+    Parquet files are divided at row groups, and csv files and JSON lines at rows near multiples of
+    `_SPAN_BYTES`. Every other file is one part: a compressed file, a list of JSON, a workbook, an
+    Arrow file, a database, and a text file in an encoding such as UTF-16. The parts depend only on
+    the files, and not on the number of processes. Each part has the state of its file before the
+    division.
+    """
+    parts: list[list[FilePart]] = []
+    ranges: list[_Range] = []
+    for file in part_files(path, setting=reading.setting):
+        with _opening(file, reading.setting):
+            whole = FilePart(file, state=_state(file))
+            parts.append([whole])
+            if isinstance(file, Database):
+                continue
+            form = _format_of(file, reading.setting)
+            if form.spans is not None:
+                parts[-1] = [whole._replace(span=span) for span in form.spans(file, reading)]
+            elif form.scan is not None and can_be_divided(file, reading.options.encoding):
+                starts = range(0, _size(file), _SPAN_BYTES)
+                if len(starts) > 1:
+                    place = len(parts) - 1
+                    ranges += [_Range(place, file, start, exact=not start) for start in starts]
+    for place, spans in _spans(ranges, reading, map_parts).items():
+        parts[place] = [parts[place][0]._replace(span=span) for span in spans]
+    return [part for of_file in parts for part in of_file]
+
+
+class _Range(NamedTuple):
+    """`_SPAN_BYTES` bytes of the file with the index `place`. If `exact`, a row starts at
+    `start`."""
+
+    place: int
+    file: File
+    start: int
+    exact: bool
+
+
+def _spans(
+    ranges: Sequence[_Range], reading: Reading, map_parts: MapParts
+) -> dict[int, list[Span]]:
+    """Find the rows of each range. The first row of a range is a guess, until the range before ends
+    there. If a guess is wrong, the range is scanned again from the end of the range before.
+    """
+    stops = [each.start + _SPAN_BYTES for each in ranges]
+    scans: dict[int, Scan] = {}
+    waiting = dict(enumerate(ranges))
+
+    def scan(number: int) -> dict[int, Scan]:
+        each = waiting[number]
+        search = _format_of(each.file, reading.setting).scan
+        assert search is not None
+        with _opening(each.file, reading.setting):
+            found = search(each.file, reading, each.start, stops[number], exact=each.exact)
+        return {number: found}
+
+    while waiting:
+        scans |= map_parts(scan, list(waiting), operator.or_)
+        waiting = {}
+        for number, each in enumerate(ranges[1:], start=1):
+            before = scans[number - 1]
+            if (
+                each.place == ranges[number - 1].place
+                and before.end is not None
+                and before.end != scans[number].start
+            ):
+                waiting[number] = each._replace(start=before.end, exact=True)
+    spans: dict[int, list[Span]] = {}
+    rows = 0
+    for number, each in enumerate(ranges):
+        found = scans[number]
+        of_file = spans.setdefault(each.place, [])
+        rows = rows if of_file else 0
+        if of_file and of_file[-1].stop is None:
+            continue  # the row that cannot be read ends the file
+        if found.rows or found.end is None:
+            of_file.append(Span(found.start, found.end, rows))
+            rows += found.rows
+    return {place: of_file or [WHOLE] for place, of_file in spans.items()}
+
+
+def part_batches(part: FilePart, reading: Reading) -> Iterator[list[Row]]:
+    """Yield the rows of a part, as `row_batches` does. If the part `has_keys`, the caller checks
+    that some record of the file has each column.
+
+    Raises InputError if the file changes after its division. Otherwise a record that moves to
+    another part would be read twice.
+    """
+    with _opening(part.file, reading.setting):
+        part.require_unchanged()
+        rows = _rows(part.file, reading, part.span)
+        try:
+            while batch := list(islice(rows, BATCH_ROWS)):
+                yield batch
+        except Exception:
+            part.require_unchanged()  # a changed file explains the error
+            raise
+        part.require_unchanged()
+
+
+def changed_while_read(source: object) -> InputError:
+    """Return the error of a source that is no longer the one that was divided or read before."""
+    return InputError(
+        f"{source}: changed while it was read. Wait until the file is complete, then run again "
+        "(setting prepare.file)"
+    )
+
+
+def _state(file: Source) -> FileState:
+    """Return what a new version of a file changes, without reading the file."""
+    if isinstance(file, Database):
+        return None
+    if isinstance(file, RemotePath):
+        return RemotePath(file.url, file.setting).listed()  # without the entry of an old listing
+    stat = file.stat()
+    return stat.st_size, stat.st_mtime_ns, stat.st_ino
+
+
+def _size(file: File) -> int:
+    return file.size if isinstance(file, RemotePath) else file.stat().st_size
+
+
+def _rows(source: Source, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
     if isinstance(source, Database):
         return database_rows(source, reading)
-    return _format_of(source, reading.setting).rows(source, reading)
+    form = _format_of(source, reading.setting)
+    return form.rows(source, reading) if span == WHOLE else form.rows(source, reading, span)
 
 
 @contextmanager

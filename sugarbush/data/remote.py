@@ -84,6 +84,12 @@ class RemotePath:
             file: IO[bytes] = self._system.open(self.url, mode)
         return file
 
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        with self.reading():
+            return int((self.entry or self._system.info(self.url))["size"])
+
     def listed(self) -> bytes:
         """Compute a digest of the listed name, size and checksum, without reading the file.
 

@@ -12,13 +12,14 @@ import unicodedata
 from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.data.private_store import HELDOUT, TRAIN, USER
+from sugarbush.data.reading import changed_while_read
 from sugarbush.data.records import Record, frame_of
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
@@ -31,59 +32,79 @@ SplitRecords = dict[str, list[Record]]  # the keys are TRAIN and HELDOUT
 
 
 class ContributionBounder:
-    """Keeps the `records` records per user with the smallest keyed hashes.
+    """Chooses the `records` records per user with the smallest keyed hashes.
 
     The choice depends only on the user's own records and the key. Pass all records twice in the
-    same order: first to `add`, then to `used`. If the second pass differs from the first, `used` or
-    `require_complete` raises InputError.
+    same order: first to `add`, then to the `ChosenRecords` of their part.
     """
 
     def __init__(self, *, records: int, key: bytes) -> None:
         self._most, self._key = records, key
-        self._smallest: dict[str | None, list[tuple[bytes, int]]] = {}
+        self._smallest: dict[str | None, list[tuple[bytes, int, int]]] = {}  # digest, part, index
+        self._sizes: Counter[int] = Counter()
         self.totals: Counter[str | None] = Counter()  # all records by user; private
-        self._added = self._passed = 0
-        self._kept: dict[int, bytes] = {}
 
-    def add(self, records: Iterable[Record]) -> None:
+    def add(self, records: Iterable[Record], *, part: int = 0) -> None:
         for record in records:
-            entries = self._smallest.setdefault(record.user, [])
-            insort(entries, (self._digest(record), self._added))
-            del entries[self._most :]
-            self._added += 1
+            entry = _bound_digest(record, self._key), part, self._sizes[part]
+            self._insert(record.user, [entry])
+            self._sizes[part] += 1
             self.totals[record.user] += 1
+        self._sizes.setdefault(part, 0)
+
+    def merge(self, other: ContributionBounder) -> None:
+        """Add the records of other parts."""
+        for user, entries in other._smallest.items():
+            self._insert(user, entries)
+        self._sizes.update(other._sizes)
+        self.totals.update(other.totals)
+
+    def _insert(self, user: str | None, more: Iterable[tuple[bytes, int, int]]) -> None:
+        entries = self._smallest.setdefault(user, [])
+        for entry in more:
+            insort(entries, entry)
+        del entries[self._most :]
+
+    def chosen(self) -> dict[int, ChosenRecords]:
+        """Return the choice by part."""
+        by_part: dict[int, dict[int, bytes]] = {part: {} for part in self._sizes}
+        for entries in self._smallest.values():
+            for digest, part, index in entries:
+                by_part[part][index] = digest
+        return {
+            part: ChosenRecords(digests, self._sizes[part], self._key)
+            for part, digests in by_part.items()
+        }
+
+
+class ChosenRecords:
+    """The chosen records of a part, by their index. If the second pass over the part differs from
+    the first, `used` or `require_complete` raises InputError."""
+
+    def __init__(self, digests: dict[int, bytes], records: int, key: bytes) -> None:
+        self._digests, self._records, self._key = digests, records, key
+        self._passed = 0
 
     def used(self, records: Iterable[Record], *, source: str) -> list[Record]:
         """Return the chosen records of the next batch of the second pass."""
-        if self._smallest:
-            self._kept = {
-                number: said for entries in self._smallest.values() for said, number in entries
-            }
-            self._smallest = {}
-        chosen_records = []
+        chosen = []
         for record in records:
-            if self._passed in self._kept:
-                if self._kept[self._passed] != self._digest(record):
-                    raise _changed(source)
-                chosen_records.append(record)
+            if self._passed in self._digests:
+                if self._digests[self._passed] != _bound_digest(record, self._key):
+                    raise changed_while_read(source)
+                chosen.append(record)
             self._passed += 1
-        return chosen_records
+        return chosen
 
     def require_complete(self, *, source: str) -> None:
         """Raise InputError if the second pass had fewer or more records than the first pass."""
-        if self._passed != self._added:
-            raise _changed(source)
-
-    def _digest(self, record: Record) -> bytes:
-        said = json.dumps(["bound", record.user, record.id]).encode()
-        return hmac.digest(self._key, said, "sha256")
+        if self._passed != self._records:
+            raise changed_while_read(source)
 
 
-def _changed(source: str) -> InputError:
-    return InputError(
-        f"{source}: changed while it was read. Wait until the file is complete, then run again "
-        "(setting prepare.file)"
-    )
+def _bound_digest(record: Record, key: bytes) -> bytes:
+    said = json.dumps(["bound", record.user, record.id]).encode()
+    return hmac.digest(key, said, "sha256")
 
 
 def normalised(text: str) -> str:
@@ -91,13 +112,54 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
+class SplitTotals:
+    """What the split of some records found: exact counts, ids, and whether all texts are equal."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.ids = Ids()
+        self._texts: set[bytes] = set()  # digests of at most two texts
+
+    def compare(self, records: Iterable[Record]) -> None:
+        for record in records:
+            if len(self._texts) > 1:
+                return
+            self._texts.add(sha256(normalised(record.text).encode()).digest())
+
+    def merge(self, other: SplitTotals) -> None:
+        """Add the records of the next part."""
+        self.counts += other.counts
+        self.ids.merge(other.ids)
+        self._texts |= other._texts
+
+    def tally(self, params: PrepareSettings, *, source: str, bounded: bool) -> dict[str, int]:
+        """Return the exact counts of all records, for internal use only.
+
+        Raises InputError if ids repeat, if there are too few records, or if all texts are equal.
+        """
+        self.ids.refuse_repeated()
+        counts = self.counts
+        if counts["kept"] > 1 and len(self._texts) < 2:
+            raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
+        if counts[TRAIN] < params.min_records:
+            raise InputError(
+                f"{source}: has fewer private records than "
+                f"prepare.min_records={params.min_records}. Held-out and public records do "
+                "not count (setting prepare.file)"
+            )
+        totals = {name: counts[name] for name in (TRAIN, HELDOUT, "public", "left to the pool")}
+        if bounded:
+            totals["beyond records_per_user"] = counts["kept"] - counts[TRAIN] - counts[HELDOUT]
+        return totals
+
+
 class Splitter:
     """Assigns batches of records to the two parts.
 
     A hash of a record's own id decides its part. If the unit is a user, a hash of the user decides,
-    so no user is in both parts. `public` texts (donated, or in the generator's pool) are removed.
-    Texts that `exclude_share` reserves for a public pool are removed too. `fingerprint` receives
-    the remaining records. `bound` then limits the records per user.
+    so no user is in both parts. `public` texts (normalised; donated, or in the generator's pool)
+    are removed. Texts that `exclude_share` reserves for a public pool are removed too.
+    `fingerprint` receives the remaining records. `bound` then limits the records per user.
     """
 
     def __init__(
@@ -105,15 +167,12 @@ class Splitter:
         params: PrepareSettings,
         *,
         public: Collection[str],
-        bound: ContributionBounder | None = None,
+        bound: ChosenRecords | None = None,
         fingerprint: FingerprintBuilder | None = None,
     ) -> None:
         self._params, self._bound, self._fingerprint = params, bound, fingerprint
-        self._public = {normalised(text) for text in public}
-        self._ids = _Ids()
-        self._only_text: str | None = None
-        self._texts_differ = False
-        self._counts: Counter[str] = Counter()
+        self._public = public
+        self.totals = SplitTotals()
 
     def kept(self, records: Iterable[Record]) -> list[Record]:
         """Return the records that are not public and not excluded."""
@@ -128,15 +187,13 @@ class Splitter:
         return [r for r in records if not share or share <= hash_share(r.text)]
 
     def parts(self, records: Sequence[Record], *, source: str) -> SplitRecords:
-        """Split a batch of `source` into the two parts.
-
-        If an id is repeated, this method or `tally` raises InputError.
-        """
+        """Split a batch of `source` into the two parts."""
+        totals = self.totals
         if self._params.id_column is not None:
-            self._ids.add(records, source)
+            totals.ids.add(records, source)
         private_records = self._not_public(records)
         kept = self._not_excluded(private_records)
-        self._compare(kept)
+        totals.compare(kept)
         if self._fingerprint is not None:
             users = [r.user for r in kept if r.user is not None]
             self._fingerprint.add([r.text for r in kept], users=users, ids=[r.id for r in kept])
@@ -146,86 +203,69 @@ class Splitter:
             owner = record.id if record.user is None else record.user
             held_out = hash_share(f"heldout\x1f{owner}") < self._params.heldout_share
             parts[HELDOUT if held_out else TRAIN].append(record)
-        self._counts["public"] += len(records) - len(private_records)
-        self._counts["left to the pool"] += len(private_records) - len(kept)
-        self._counts["kept"] += len(kept)
-        self._counts.update({part: len(members) for part, members in parts.items()})
+        totals.counts["public"] += len(records) - len(private_records)
+        totals.counts["left to the pool"] += len(private_records) - len(kept)
+        totals.counts["kept"] += len(kept)
+        totals.counts.update({part: len(members) for part, members in parts.items()})
         return parts
 
-    def tally(self, *, source: str) -> dict[str, int]:
-        """Return the exact counts after the last batch, for internal use only.
-
-        Raises InputError if ids repeat, if there are too few records, or if all texts are equal.
-        """
-        self._ids.refuse_repeated()
-        counts = self._counts
+    def require_complete(self, *, source: str) -> None:
+        """Raise InputError after the last batch if chosen records are missing."""
         if self._bound is not None:
             self._bound.require_complete(source=source)
-        if counts["kept"] > 1 and not self._texts_differ:
-            raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
-        if counts[TRAIN] < self._params.min_records:
-            raise InputError(
-                f"{source}: has fewer private records than "
-                f"prepare.min_records={self._params.min_records}. Held-out and public records do "
-                "not count (setting prepare.file)"
-            )
-        totals = {name: counts[name] for name in (TRAIN, HELDOUT, "public", "left to the pool")}
-        if self._bound is not None:
-            used = counts[TRAIN] + counts[HELDOUT]
-            totals["beyond records_per_user"] = counts["kept"] - used
-        return totals
-
-    def _compare(self, records: Iterable[Record]) -> None:
-        for record in records:
-            if self._texts_differ:
-                return
-            text = normalised(record.text)
-            self._texts_differ = self._only_text not in {None, text}
-            self._only_text = text
 
 
-class _Ids:
-    """Refuses a repeated id. Stores only 24 bytes per id, because there may be millions.
-
-    The ids are compared each time the number of ids has doubled, and after the last record.
-    """
+class Ids:
+    """Refuses a repeated id. Stores only 24 bytes per id, because there may be millions."""
 
     def __init__(self) -> None:
-        self._digests: list[NDArray[np.bytes_]] = []
+        self._digests: list[NDArray[np.uint64]] = []  # (n, 2) each
         self._positions: list[NDArray[np.int64]] = []
         self._sources: list[str] = []
-        self._count = self._compared = 0
 
     def add(self, records: Sequence[Record], source: str) -> None:
-        if source not in self._sources:
-            self._sources.append(source)
-        file = len(self._sources) - 1
+        file = self._number_of(source)
         ids = (record.id.encode("utf-8", "surrogatepass") for record in records)
         digests = (blake2b(encoded_id, digest_size=16).digest() for encoded_id in ids)
-        self._digests.append(np.frombuffer(b"".join(digests), dtype="S16"))
+        self._digests.append(np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, 2))
         self._positions.append(np.array([file << _ROW_BITS | r.number for r in records], np.int64))
-        self._count += len(records)
-        if self._count >= 2 * self._compared:
-            self.refuse_repeated()
+
+    def merge(self, other: Ids) -> None:
+        """Add the ids of the next part."""
+        numbers = np.array([self._number_of(source) for source in other._sources], dtype=np.int64)
+        for positions in other._positions:
+            files, rows = positions >> _ROW_BITS, positions & ((1 << _ROW_BITS) - 1)
+            self._positions.append(numbers[files] << _ROW_BITS | rows)
+        self._digests += other._digests
+
+    def _number_of(self, source: str) -> int:
+        if source not in self._sources[-1:]:
+            self._sources.append(source)
+        return len(self._sources) - 1
 
     def refuse_repeated(self) -> None:
         """Raise InputError that names the first two rows with the same id."""
-        if self._count == self._compared:
+        if not self._digests:
             return
-        digests, positions = np.concatenate(self._digests), np.concatenate(self._positions)
-        self._digests, self._positions = [digests], [positions]
-        order = np.argsort(digests, kind="stable")
-        ordered = digests[order]
-        again = order[1:][ordered[1:] == ordered[:-1]]
-        if len(again):
-            pair = positions[digests == digests[again.min()]][:2].tolist()
-            (file, first), (other, second) = (divmod(position, 1 << _ROW_BITS) for position in pair)
-            names = self._sources[file], self._sources[other]
-            where = f"{names[0]}, rows {first} and {second}"
-            if file != other:
-                where = f"{names[0]}, row {first}, and {names[1]}, row {second}"
-            raise InputError(f"{where}: have the same id (setting prepare.id_column)")
-        self._compared = self._count
+        # Half of a digest finds nearly all repeated ids, and few others.
+        heads = np.concatenate([digests[:, 0] for digests in self._digests])
+        heads.sort()
+        again = np.unique(heads[1:][heads[1:] == heads[:-1]])
+        del heads
+        rows: dict[bytes, list[int]] = {}
+        for digests, positions in zip(self._digests, self._positions, strict=True):
+            for index in np.flatnonzero(np.isin(digests[:, 0], again)) if len(again) else ():
+                rows.setdefault(digests[index].tobytes(), []).append(int(positions[index]))
+        repeated = [positions for positions in rows.values() if len(positions) > 1]
+        if not repeated:
+            return
+        pair = min(repeated, key=lambda positions: positions[1])[:2]
+        (file, first), (other, second) = (divmod(position, 1 << _ROW_BITS) for position in pair)
+        names = self._sources[file], self._sources[other]
+        where = f"{names[0]}, rows {first} and {second}"
+        if file != other:
+            where = f"{names[0]}, row {first}, and {names[1]}, row {second}"
+        raise InputError(f"{where}: have the same id (setting prepare.id_column)")
 
 
 def private_frame(

@@ -1,41 +1,44 @@
 """Stores embeddings by a digest of their text, so that a rerun embeds new texts only.
 
-The cache is one SQLite file with digests and vectors, never a text. An embedding is as private as
-its text, because much of the text can be recovered from the embedding. The folder for private texts
-is therefore under data/private.
+Each write is a new file with digests and vectors, never a text. Files do not change, so processes
+and machines that share the folder need no lock. An embedding is as private as its text, because
+much of the text can be recovered from the embedding. The folder for private texts is therefore
+under data/private.
 
-A damaged cache costs only time. A row with a wrong checksum is ignored. A file that is not a
-database is replaced by an empty file.
+A damaged cache costs only time. A vector with a wrong checksum is ignored, and so is a file that
+cannot be read or has another name.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sqlite3
+import os
+import re
+import time
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from threading import Lock
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import StorageError
+from sugarbush.paths import atomic_file, make_owner_only
 
-_FILE = "embeddings.sqlite"
-_BUSY_TIMEOUT_S = 60.0
-_PAGE_BYTES = 16384  # a page has room for several vectors
-_CACHE_KIB = 65536  # the index of a million texts fits
-_LOOKUPS_PER_QUERY = 500
-_TABLE = """
-    CREATE TABLE IF NOT EXISTS embedding (
-        key BLOB NOT NULL UNIQUE, crc INTEGER NOT NULL, vector BLOB NOT NULL
-    )
-"""
-
-_Row = tuple[bytes, int, bytes]
-T = TypeVar("T")
+_ROW = np.dtype([("key", "<u8", 3), ("crc", "<u4")])
+_ENDING = ".vectors"
+_NAME = re.compile(r"(?P<count>\d{1,9})-\d{1,6}-[0-9a-f]{24}" + re.escape(_ENDING))
+_TEMPORARY = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]{{16}}")  # of `atomic_file`
+_OLD_FILES = ("embeddings.sqlite", "embeddings.sqlite-journal")
+_DAY_S = 86_400
+_ROW_BITS = 32
+_MOST_RUNS = 16  # more runs are merged
+# A sorted part of the index: the first 8 bytes of each key, and the number of its file and row.
+_Run = tuple[NDArray[np.uint64], NDArray[np.int64]]
 
 
 class EmbeddingsInMemory:
@@ -67,87 +70,134 @@ class EmbeddingsInMemory:
 
 
 class EmbeddingCache:
-    """Stores vectors on disk by space and text. Several processes can share the file.
+    """Stores vectors on disk by space and text. Several processes can share the folder.
 
     A *space* names everything that determines an embedding besides the text: model, truncation,
     precision. BLAKE2b computes the digests with `key`. Only somebody with the key can test whether
-    the file contains a given text.
+    the cache contains a given text. The index needs 16 bytes of memory per vector.
     """
 
     def __init__(self, folder: Path, *, key: bytes = b"") -> None:
-        self._file = folder / _FILE
-        self._key = key
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"{folder}: {error.strerror}") from None
+        self._folder, self._key = folder, key
+        self._lock = Lock()
+        self._files: dict[Path, int] = {}  # the number of each file in the index
+        self._runs: list[_Run] = []  # the newest first
+        self._make_folder()
+        _remove_old_files(folder)
+
+    def __reduce__(self) -> Any:
+        return _open, (self._folder, self._key)
 
     def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
         """Return the cached vectors, `(d,)` float32, by the index of their text in `texts`.
 
-        `texts` must be distinct. Raises StorageError if the file cannot be read or written, or is
-        locked for too long.
+        `texts` must be distinct. Raises StorageError if the folder cannot be read.
         """
-        indices = {key: index for index, key in enumerate(self._keys(space, texts))}
-        rows = self._attempt(lambda connection: _select(connection, list(indices)))
-        return {
-            indices[key]: np.frombuffer(vector, dtype="<f4")
-            for key, crc, vector in rows
-            if _checksum(key, vector) == crc
-        }
+        keys, found = self._keys(space, texts), dict[int, NDArray[np.float32]]()
+        try:
+            with self._lock:
+                self._refresh()
+                runs, files = self._runs, list(self._files)
+            # The second search finds another copy of a damaged vector.
+            for (heads, places), side in product(runs, (1, 0)):
+                left = np.array([i for i in range(len(texts)) if i not in found], dtype=np.int64)
+                at = np.searchsorted(heads, keys[left, 0], "right" if side else "left") - side
+                at = np.clip(at, 0, len(heads) - 1)
+                hits = np.flatnonzero(heads[at] == keys[left, 0])
+                numbers, rows = np.divmod(places[at[hits]], 1 << _ROW_BITS)
+                for number in np.unique(numbers).tolist():
+                    chosen = numbers == number
+                    found |= _read(files[number], rows[chosen], left[hits[chosen]], keys)
+        except OSError as error:
+            raise StorageError(f"{self._folder}: {error.strerror or error}") from None
+        return found
 
     def add(self, space: str, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Store `vectors` (n, d) for `texts`, all or none. Raises StorageError."""
-        encoded = [row.tobytes() for row in vectors.astype("<f4")]
-        keys = self._keys(space, texts)
-        rows = [(k, _checksum(k, v), v) for k, v in zip(keys, encoded, strict=True)]
-        statement = "INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)"
-        self._attempt(lambda connection: connection.executemany(statement, rows))
+        stored = np.ascontiguousarray(vectors, dtype="<f4")
+        rows = np.empty(len(texts), dtype=_ROW)
+        rows["key"] = self._keys(space, texts)
+        rows["crc"] = [_checksum(*pair) for pair in zip(rows["key"], stored, strict=True)]
+        count, dimensions = stored.shape
+        self._make_folder()  # another process may have deleted it
+        name = f"{count}-{dimensions}-{os.urandom(12).hex()}{_ENDING}"
+        with atomic_file(self._folder / name) as path:
+            path.write_bytes(rows.tobytes() + stored.tobytes())
 
-    def _keys(self, space: str, texts: Sequence[str]) -> list[bytes]:
+    def _make_folder(self) -> None:
+        try:
+            make_owner_only(self._folder)
+        except OSError as error:
+            raise StorageError(f"{self._folder}: {error.strerror}") from None
+
+    def _keys(self, space: str, texts: Sequence[str]) -> NDArray[np.uint64]:
         start = hashlib.blake2b(space.encode() + b"\0", digest_size=24, key=self._key)
-        keys = []
+        keys = bytearray()
         for text in texts:
             digest = start.copy()
             digest.update(text.encode("utf-8", "surrogatepass"))
-            keys.append(digest.digest())
-        return keys
+            keys += digest.digest()
+        return np.frombuffer(keys, dtype="<u8").reshape(-1, 3)
 
-    def _attempt(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `action` on the file. If the file is damaged, try again with an empty file."""
-        try:
+    def _refresh(self) -> None:
+        """Add the files that any process has written since the last call to the index."""
+        runs: list[_Run] = []
+        for path in set(self._folder.glob(f"*{_ENDING}")) - self._files.keys():
+            if (shape := _NAME.fullmatch(path.name)) is None:
+                continue
+            number = self._files[path] = len(self._files)
             try:
-                return self._on_connection(action)
-            except sqlite3.OperationalError:
-                raise  # a lock or a full disk: an empty file would not help
-            except sqlite3.DatabaseError:
-                for file in (self._file, self._file.with_name(_FILE + "-journal")):
-                    file.unlink(missing_ok=True)
-                return self._on_connection(action)
-        except (sqlite3.Error, OSError) as error:
-            raise StorageError(f"{self._file}: {error}") from None
-
-    def _on_connection(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        # Each call opens a connection, because processes and threads must not share one.
-        connection = sqlite3.connect(self._file, timeout=_BUSY_TIMEOUT_S)
-        with closing(connection), connection:
-            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-            connection.execute(_TABLE)
-            return action(connection)
+                heads = np.fromfile(path, _ROW, int(shape["count"]))["key"][:, 0]
+            except OSError:  # a folder, a dangling link or a file that another process deleted
+                continue
+            if len(heads):
+                runs.append((heads, np.arange(len(heads)) + (number << _ROW_BITS)))
+        if runs:
+            if len(self._runs) >= _MOST_RUNS:
+                runs, self._runs = [*runs, *self._runs], []
+            heads, places = (np.concatenate(column) for column in zip(*runs, strict=True))
+            order = np.argsort(heads, kind="stable")
+            self._runs = [(heads[order], places[order]), *self._runs]
 
 
-def _select(connection: sqlite3.Connection, keys: list[bytes]) -> list[_Row]:
-    rows: list[_Row] = []
-    for start in range(0, len(keys), _LOOKUPS_PER_QUERY):
-        part = keys[start : start + _LOOKUPS_PER_QUERY]
-        marks = ",".join("?" * len(part))
-        rows += connection.execute(
-            f"SELECT key, crc, vector FROM embedding WHERE key IN ({marks})", part
-        )
-    return rows
+def _open(folder: Path, key: bytes) -> EmbeddingCache:
+    return EmbeddingCache(folder, key=key)
 
 
-def _checksum(key: bytes, vector: bytes) -> int:
+def _read(
+    path: Path, rows: NDArray[np.int64], indices: NDArray[np.int64], keys: NDArray[np.uint64]
+) -> dict[int, NDArray[np.float32]]:
+    """Return the vectors in some rows of a file, if they belong to the keys at `indices`."""
+    count, dimensions = map(int, path.name.split("-")[:2])
+    try:
+        stored = np.fromfile(path, _ROW, count)
+        vectors = np.fromfile(path, "<f4", offset=stored.nbytes)
+    except OSError:
+        return {}  # deleted
+    if len(vectors) != count * dimensions:
+        return {}  # damaged
+    stored, vectors = stored[rows], vectors.reshape(count, dimensions)[rows]
+    equal = (stored["key"] == keys[indices]).all(axis=1)
+    return {
+        int(indices[i]): vectors[i]
+        for i in np.flatnonzero(equal)
+        if _checksum(stored["key"][i], vectors[i]) == stored["crc"][i]
+    }
+
+
+def _remove_old_files(folder: Path) -> None:
+    """Remove what killed processes and older versions left. Other processes may write now, so only
+    temporary files older than a day are removed."""
+    latest = time.time() - _DAY_S
+    with suppress(OSError):
+        for path in folder.iterdir():
+            with suppress(OSError):
+                if path.name in _OLD_FILES or (
+                    _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime < latest
+                ):
+                    path.unlink()
+
+
+def _checksum(key: NDArray[np.uint64], vector: NDArray[np.float32]) -> int:
     """Compute a checksum that also detects a vector under the key of another text."""
-    return zlib.crc32(vector, zlib.crc32(key))
+    return zlib.crc32(vector.data, zlib.crc32(key.data))

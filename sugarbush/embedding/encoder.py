@@ -33,7 +33,8 @@ BUNDLED = "bundled"
 
 # Increase this number if a change gives other vectors for equal texts and settings.
 _VERSION = 2
-_TEXTS_PER_WRITE = 512
+_TEXTS_PER_CALL = 512
+_TEXTS_PER_WRITE = 4096  # a file of the cache, and the most that a killed run loses
 _WRITE_EVERY_S = 1.0  # a write waits for the disk
 _TEST_TEXTS = tuple(" ".join([PROBE] * n)[: 60 * n - 50] for n in range(1, 9))
 
@@ -173,7 +174,7 @@ class _WholeTexts:
     def embed(
         self, texts: Sequence[str], max_tokens: int
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        size = _TEXTS_PER_WRITE if self.batched else 1
+        size = _TEXTS_PER_CALL if self.batched else 1
         tokens = int(min(max_tokens, self.most_tokens))
         for start in range(0, len(texts), size):
             chunk = [well_formed(text) for text in texts[start : start + size]]

@@ -179,8 +179,9 @@ class PrivateInputs:
         return self.corpus.embeddings(self.encode)
 
     def codes(self, names: Sequence[str]) -> Private[tuple[int, ...]]:
-        """Return the attribute values of the records as codes (n, d), in the order of `names`."""
-        return self.corpus.codes(names)
+        """Return the attribute values of the records as codes (n, d) int64, in the order of
+        `names`. -1 means no value."""
+        return self.corpus.codes(names).map_batch(lambda codes: codes.astype(np.int64))
 
     def cache_key(self) -> dict[str, str]:
         """Return random names of the texts and of their codes, which change with the data."""

@@ -262,10 +262,13 @@ class PartsMethod(OneStageMethod):
         embeddings = inputs.private.embeddings
         if not reads_codes:
             return embeddings.map_batch(Records.without_codes)
-        codes = inputs.private.codes(inputs.public.schema.names)
+        codes = inputs.private.corpus.codes(inputs.public.schema.names)  # int64 part by part
         label = inputs.public.label_column
         return embeddings.zip_batch(
-            codes, lambda vectors, table: Records(vectors, table, table[:, label])
+            codes,
+            lambda vectors, table: Records(
+                vectors, table.astype(np.int64), table[:, label].astype(np.int64)
+            ),
         )
 
     def _stddev(self, inputs: MethodInputs) -> float | None:

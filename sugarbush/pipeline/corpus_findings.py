@@ -43,7 +43,7 @@ def corpus_findings(project: Project) -> CorpusFindings:
 
 
 def _records(corpus: SplitCorpus) -> Iterator[Record]:
-    for parts in corpus.parts(fingerprint=True):
+    for parts in corpus.batches():
         for records in parts.values():
             yield from records
 

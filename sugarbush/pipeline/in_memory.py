@@ -34,6 +34,7 @@ from sugarbush.data.private_store import (
 from sugarbush.data.reading import rows_of_frame
 from sugarbush.data.records import donated_records, frame_of, wanted_columns
 from sugarbush.data.schema import Schema
+from sugarbush.data.split import private_frame
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
@@ -191,13 +192,19 @@ def prepare_corpus(
     wanted = wanted_columns(settings.prepare, schema, private=True)
     rows = rows_of_frame(frame, wanted=wanted)
     parts = SplitCorpus(
-        lambda: [("the frame", rows)],
+        lambda: [0],
+        lambda _: [("the frame", rows)],
         project,
         donated=tuple(donated_frame["text"]),
         source="the frame",
         setting="frame",
     )
-    (prepared,) = parts.frames()
+    by_user = parts.bounds.unit is Unit.USER
+    (records,) = parts.batches()
+    prepared = {
+        part: private_frame(own, schema, key=project.key, by_user=by_user)
+        for part, own in records.items()
+    }
     embeddings = {private: EmbeddingsInMemory() for private in (True, False)}
     examples = read_donated_codes(
         donated_frame,
@@ -219,7 +226,7 @@ def prepare_corpus(
         )
 
     codes = {
-        part: codes_frame(coded(records_of(own)), schema.names) for part, own in prepared.items()
+        part: codes_frame(coded(records_of(own)), schema.domain) for part, own in prepared.items()
     }
     own = CorpusInMemory(prepared, codes, fingerprint=parts.fingerprint, bounds=parts.bounds)
     return Corpus(

@@ -94,6 +94,7 @@ class Instruments:
 
     def cells_of_records(self, codes: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return a record's cell in each histogram of `queries`, from its codes (n, d)."""
+        codes = codes.astype(np.int64)  # cells of pairs would overflow int8
         sizes, known = list(self.schema.domain.values()), self.measured
         columns = [np.where(known[j], codes[:, j], -1) for j in range(len(sizes))]
         if len(sizes) > 1:

@@ -214,7 +214,7 @@ class _Measurement:
         return self._project.plan.of(request_name(self.method, part)).stddev
 
     def _records(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
-        codes = self._project.corpus.codes(self._project.schema.names)
+        codes = self._project.corpus.code_parts(self._project.schema.names)
         return noisy_histogram_distances(
             codes.map_batch(self.instruments.cells_of_records),
             queries=self.instruments.queries(),

@@ -85,9 +85,8 @@ class MetadataRequest:
         named = settings.attributes
         wanted = schema.names if named is None else [schema.attribute(n).name for n in named]
         names = [name for name in schema.names if name in wanted]
-        places = [schema.names.index(name) for name in names]
         table = synthesize_table(
-            self.project.corpus.codes(schema.names).map_batch(lambda rows: rows[:, places]),
+            self.project.corpus.code_parts(names),
             {name: schema.domain[name] for name in names},
             mu=self.project.plan.of(METADATA).mu,
             params=settings,
@@ -103,9 +102,8 @@ class MetadataRequest:
 
     def _draw_labels(self, session: PrivacySession) -> Released[NDArray[np.int64]]:
         project, schema, label = self.project, self.project.schema, self.project.label()
-        place = schema.names.index(label)
         return noisy_histogram(
-            project.corpus.codes(schema.names).map_batch(lambda table: table[:, place]),
+            project.corpus.code_parts([label]).map_batch(lambda table: table[:, 0]),
             size=len(schema.attribute(label).domain),
             stddev=project.plan.of(LABELS).stddev,
             session=session,

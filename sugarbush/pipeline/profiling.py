@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sugarbush import versions
 from sugarbush.attributes.placeholders import SUBJECT, TONE
-from sugarbush.data.private_store import TRAIN, keyed_digest
+from sugarbush.data.private_store import TRAIN, digest_of_frame
 from sugarbush.data.reading import (
     Row,
     column_names,
@@ -25,6 +25,7 @@ from sugarbush.data.remote import Source, source_of
 from sugarbush.data.schema import Attribute, Schema, load_schema
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import Shape
+from sugarbush.data.table_digest import keyed_digest
 from sugarbush.embedding.cache import EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import BudgetExceededError, ParamsError
@@ -210,7 +211,8 @@ class ProfileRequest:
         project = _one_record_per_user(self.project, self.columns, self.form)
         by_user = project.settings.privacy.unit is Unit.USER
         corpus = SplitCorpus(
-            self.batches,
+            lambda: [0],
+            lambda _: self.batches(),
             project,
             donated=self.donated(),
             source=self.source,
@@ -219,7 +221,7 @@ class ProfileRequest:
         reader = self._reader()
         shown = progress(self.characters, what="profile", private=True)
         with shown if self.characters else nullcontext(_no_progress) as advance:
-            for parts in corpus.parts(fingerprint=True):
+            for parts in corpus.batches():
                 counts = corpus.records_of_users
                 for block in _blocks(parts[TRAIN]):
                     own = {r.user: counts[r.user] for r in block if r.user} if by_user else None
@@ -369,7 +371,8 @@ def profile_of_frame(
     texts = () if donated is None else _texts_of_frame(donated, settings, plain)
 
     def digest() -> bytes:
-        return keyed_digest([frame[read].reset_index(drop=True)], key=project.key).encode()
+        table = digest_of_frame(frame, key=project.key, columns=read)
+        return keyed_digest([table], key=project.key).encode()
 
     return ProfileRequest(
         project=project,

@@ -13,7 +13,8 @@ the user declares that every public text may be published, and the card shows th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from sugarbush.data.remote import Source, source_of
 from sugarbush.errors import InputError
 from sugarbush.generators.pool_files import load_pool
 from sugarbush.pipeline.project import Project
-from sugarbush.privacy.overlap import PublicTexts
+from sugarbush.privacy.overlap import OverlapState, PublicTexts
 from sugarbush.privacy.settings import Purpose
 
 _DONATED, _PRETRAIN = "prepare.donated", "pretrain.sources"
@@ -60,31 +61,57 @@ class PublicInputs:
     def texts(self) -> tuple[str, ...]:
         return tuple(chain(*self._by_setting.values()))
 
-    def comparison(self) -> Comparison:
-        """Return a comparison with the private records. It compares nothing for public data, and
+    @cached_property
+    def compared(self) -> dict[str, PublicTexts]:
+        """The public texts to compare with the records. Nothing is compared for public data, and
         if the settings declare that every public text may be published."""
         texts = {} if self._may_overlap else self._by_setting
-        return Comparison({name: PublicTexts(own) for name, own in texts.items() if own})
+        return {name: PublicTexts(own) for name, own in texts.items() if own}
+
+    def comparison(self) -> Comparison:
+        """Return a comparison with the private records."""
+        return Comparison(self.compared)
+
+
+Compared = tuple[dict[str, OverlapState], int, int]
 
 
 class Comparison:
     """Compares the public texts of each setting with the private records, batch by batch."""
 
-    def __init__(self, by_setting: dict[str, PublicTexts]) -> None:
+    def __init__(self, by_setting: Mapping[str, PublicTexts]) -> None:
         self._by_setting = by_setting
-        self._counts = dict.fromkeys(by_setting, 0)
+        self._count = self._kept = 0
 
     def add(self, records: Sequence[Record], kept: Sequence[Record]) -> None:
         """Compare a batch of `records`. `kept` contains the records that equal no public text."""
         for setting, public in self._by_setting.items():
-            own = kept if setting == _DONATED else records
-            public.compare([record.text for record in own])
-            self._counts[setting] += len(own)
+            compared = kept if setting == _DONATED else records
+            public.compare([record.text for record in compared])
+        self._count, self._kept = self._count + len(records), self._kept + len(kept)
+
+    def state(self) -> Compared:
+        """Return what `merge` needs of the compared records."""
+        texts = {name: public.state() for name, public in self._by_setting.items()}
+        return texts, self._count, self._kept
+
+    @staticmethod
+    def joined(one: Compared, other: Compared) -> Compared:
+        """Return the state of the records of both."""
+        texts = {name: own.joined(other[0][name]) for name, own in one[0].items()}
+        return texts, one[1] + other[1], one[2] + other[2]
+
+    def merge(self, state: Compared) -> None:
+        """Add the compared records of other parts."""
+        texts, count, kept = state
+        for name, public in self._by_setting.items():
+            public.merge(texts[name])
+        self._count, self._kept = self._count + count, self._kept + kept
 
     def refuse_overlap(self) -> None:
         """Raise InputError that names the setting if its texts overlap the private records."""
         for setting, public in self._by_setting.items():
-            if public.overlap(self._counts[setting]):
+            if public.overlap(self._kept if setting == _DONATED else self._count):
                 raise InputError(
                     f"{setting}: contains copies of private records (prepare.file), which a "
                     f"release could repeat word for word. {_WHAT_TO_DO}. {_DECLARE}"

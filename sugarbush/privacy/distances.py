@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,10 +68,14 @@ def noisy_histogram_distances(
             raise InvariantError("a public count is negative")
     event = DiscreteGaussian(stddev=stddev, sensitivity=units, count=counted + len(queries))
     session.check([event], part=cells.part)
+    count_part = partial(_counts, sizes=[len(histogram) for histogram in histograms])
     per_unit = cells._per_unit
-    rows = np.array([*per_unit.elements()] if isinstance(per_unit, Parts) else per_unit)
-    distances = iter(_distances(rows, histograms))
-    numbers = [len(rows)] if counted else []
+    if isinstance(per_unit, Parts):
+        counts = per_unit.total(count_part)
+    else:
+        counts = count_part(np.asarray(per_unit))
+    distances = _distances(counts[1:], histograms)
+    numbers = [int(counts[0])] if counted else []
     for query in queries:
         mean = sum((next(distances) for _ in query), Fraction()) / len(query)
         numbers.append(math.floor(mean))
@@ -80,18 +85,26 @@ def noisy_histogram_distances(
     return as_released_array(noisy, (charge,))
 
 
-def _distances(rows: NDArray[Any], histograms: Sequence[Histogram]) -> Iterator[Fraction]:
+def _counts(rows: NDArray[Any], *, sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Return the number of rows, and then the exact histograms, one after the other."""
     if not len(rows):
-        rows = np.empty((0, len(histograms)), dtype=np.int32)
-    if rows.ndim != 2 or rows.shape[1] != len(histograms) or rows.dtype.kind != "i":
-        raise InvariantError(f"every record must have {len(histograms)} cells")
-    for column, histogram in zip(rows.T, histograms, strict=True):
-        if len(column) and (column.min() < -1 or column.max() >= len(histogram)):
+        rows = np.empty((0, len(sizes)), dtype=np.int32)
+    if rows.ndim != 2 or rows.shape[1] != len(sizes) or rows.dtype.kind != "i":
+        raise InvariantError(f"every record must have {len(sizes)} cells")
+    counts = [np.array([len(rows)])]
+    for column, size in zip(rows.T, sizes, strict=True):
+        if len(column) and (column.min() < -1 or column.max() >= size):
             raise InvariantError("every record must have one cell of each histogram, or -1")
-        counts = np.bincount(column[column >= 0], minlength=len(histogram)).tolist()
-        public = histogram.tolist()
-        records, total = sum(counts), sum(public)
+        counts.append(np.bincount(column[column >= 0], minlength=size))
+    return np.concatenate(counts)
+
+
+def _distances(counts: NDArray[np.int64], histograms: Sequence[Histogram]) -> Iterator[Fraction]:
+    ends = np.cumsum([len(histogram) for histogram in histograms])
+    for exact, histogram in zip(np.split(counts, ends[:-1]), histograms, strict=True):
+        private, public = exact.tolist(), histogram.tolist()
+        records, total = sum(private), sum(public)
         moved = sum(
-            abs(total * own - records * other) for own, other in zip(counts, public, strict=True)
+            abs(total * own - records * other) for own, other in zip(private, public, strict=True)
         )
         yield Fraction(moved, 2 * total)

@@ -32,6 +32,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b, sha512
 from heapq import nsmallest
 from itertools import compress
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -52,6 +53,21 @@ _NOT_A_WORD = re.compile(r"[\W_]+")
 _ASCII_WORDS = "".join(c.lower() if c.isalnum() else " " for c in map(chr, range(128)))
 _WORDS_IN_MEMORY, _TEXTS_AT_A_TIME = 2**20, 2**12
 _NUMBER = re.compile(r"\d{1,12}(\.0)?")
+
+
+class FingerprintState(NamedTuple):
+    """The samples of some records: the smallest keyed hashes by kind, and the values of 0.2."""
+
+    samples: dict[str, list[bytes]]
+    minima: NDArray[np.uint64]
+
+    def joined(self, other: FingerprintState) -> FingerprintState:
+        """Return the samples of the records of both."""
+        samples = {
+            kind: nsmallest(SAMPLE, {*digests, *other.samples[kind]})
+            for kind, digests in self.samples.items()
+        }
+        return FingerprintState(samples, np.minimum(self.minima, other.minima))
 
 
 class FingerprintBuilder:
@@ -78,6 +94,17 @@ class FingerprintBuilder:
         for start in range(0, len(texts) if self._of_0_2 else 0, _TEXTS_AT_A_TIME):
             minima = _minima_of_0_2(texts[start : start + _TEXTS_AT_A_TIME], key=self._key)
             np.minimum(self._minima, minima, out=self._minima)
+
+    def state(self) -> FingerprintState:
+        """Return what `merge` needs of the added records."""
+        samples = {kind: sample.smallest() for kind, sample in self._samples.items()}
+        return FingerprintState(samples, self._minima)
+
+    def merge(self, state: FingerprintState) -> None:
+        """Add the records of another builder with the same key."""
+        for kind, digests in state.samples.items():
+            self._samples[kind].merge(digests)
+        np.minimum(self._minima, state.minima, out=self._minima)
 
     def values(self) -> tuple[str, ...]:
         """Return the fingerprint of all added records."""
@@ -159,12 +186,18 @@ class _Sample:
                 if len(self._digests) >= 2 * SAMPLE:
                     largest = self._shrink()
 
+    def merge(self, digests: Iterable[bytes]) -> None:
+        self._digests.update(digests)
+        self._shrink()
+
     def smallest(self) -> list[bytes]:
         return nsmallest(SAMPLE, self._digests)
 
     def _shrink(self) -> bytes:
         smallest = self.smallest()
-        self._digests, self._largest = set(smallest), smallest[-1]
+        self._digests = set(smallest)
+        if len(smallest) == SAMPLE:
+            self._largest = smallest[-1]
         return self._largest
 
 

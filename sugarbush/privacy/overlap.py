@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from heapq import nsmallest
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -32,6 +34,7 @@ _COMPARED_BY_PHRASES = 20_000  # texts; more texts are sampled
 _MOST_PHRASES = 256  # the first phrases of a longer public text are compared
 _MOST_TEXTS = 20  # a phrase of more public texts, or of more than 1% of them and three, is ignored
 _COMMON_SHARE, _FEW_TEXTS = 0.01, 3
+_WORDS_IN_MEMORY = 2**18
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so the hash of a phrase depends on every word
 # Thai, Lao, Myanmar, Khmer, Kana, and Chinese characters.
 _UNSPACED = re.compile(
@@ -41,6 +44,18 @@ _UNSPACED = re.compile(
 
 Hashes = NDArray[np.uint64]
 TextIndices = NDArray[np.int64]
+
+
+class OverlapState(NamedTuple):
+    """The public texts that are in some records: hashes of their words, and indices of texts with
+    common phrases."""
+
+    equal: set[int]
+    common: TextIndices
+
+    def joined(self, other: OverlapState) -> OverlapState:
+        """Return the texts that are in the records of one or the other."""
+        return OverlapState(self.equal | other.equal, np.union1d(self.common, other.common))
 
 
 class PublicTexts:
@@ -65,7 +80,7 @@ class PublicTexts:
         phrases: list[Hashes] = []
         for text in every:
             words = _words(text)
-            named = hash(" ".join(words))
+            named = _hash(" ".join(words))
             if _is_long(words) and named not in self._left:
                 self._left.add(named)
                 if text in sample and len(words) >= PHRASE + _PHRASES - 1:
@@ -95,11 +110,21 @@ class PublicTexts:
         if not self._count:
             return
         words = [_words(text) for text in records]
-        equal = {hash(" ".join(text_words)) for text_words in words} & self._left
+        equal = {_hash(" ".join(text_words)) for text_words in words} & self._left
         self._left -= equal
         self._equal |= equal
         if len(self._values):
             self._compare_phrases([text_words for text_words in words if len(text_words) >= PHRASE])
+
+    def state(self) -> OverlapState:
+        """Return what `merge` needs of the compared records."""
+        return OverlapState(self._equal, np.flatnonzero(self._common))
+
+    def merge(self, state: OverlapState) -> None:
+        """Add the comparisons of another object with the same public texts."""
+        self._left -= state.equal
+        self._equal |= state.equal
+        self._common[state.common] = True
 
     def _compare_phrases(self, words: Sequence[list[str]]) -> None:
         phrases, of_record = _phrases(words)
@@ -156,8 +181,7 @@ def _phrases(texts: Sequence[list[str]]) -> tuple[Hashes, TextIndices]:
 
     Returns the hashes, and the index of the text of each phrase.
     """
-    hashes = np.array([hash(word) for words in texts for word in words], dtype=np.int64)
-    values = hashes.view(np.uint64)
+    values = np.array([_word_hashes[word] for words in texts for word in words], dtype=np.uint64)
     lengths = np.array([len(words) for words in texts], dtype=np.int64)
     of_text = np.repeat(np.arange(len(texts)), lengths)
     number = max(len(values) - PHRASE + 1, 0)
@@ -166,6 +190,24 @@ def _phrases(texts: Sequence[list[str]]) -> tuple[Hashes, TextIndices]:
         whole = whole * _FACTOR + values[offset : offset + number]
     inside = of_text[:number] == of_text[PHRASE - 1 :][:number]
     return whole[inside], of_text[:number][inside]
+
+
+def _hash(text: str) -> int:
+    """Return 64 bits that are the same in every process, unlike Python's `hash`."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
+class _WordHashes(dict[str, int]):
+    """The hashes of the last words."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _WORDS_IN_MEMORY:
+            self.clear()
+        self[word] = hashed = _hash(word)
+        return hashed
+
+
+_word_hashes = _WordHashes()
 
 
 def _order(text: str) -> int:

@@ -16,6 +16,7 @@ from sugarbush.tables.dp_table import DpTable, Measurement
 
 _STRONGEST = 10
 _SHOWN_ROWS = 10
+_BATCH_ROWS = 2**18
 
 
 def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, float]:
@@ -25,16 +26,20 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
     the marginals. This distance is the share of rows that must change to make the columns
     independent. With few rows and many cells, the measure is larger by chance.
     """
-    columns = [np.unique(column, return_inverse=True)[1] for column in codes.T]
-    shares = [np.bincount(column) / len(codes) for column in columns]
+    if not len(codes):
+        return dict.fromkeys(itertools.combinations(names, 2), 0.0)
+    sizes = [int(column.max()) + 2 for column in codes.T]  # cell 0 is a missing value, -1
     distances = {}
     for first, second in itertools.combinations(range(len(names)), 2):
-        size = len(shares[second])
-        cells, counts = np.unique(columns[first] * size + columns[second], return_counts=True)
-        product = shares[first][cells // size] * shares[second][cells % size]
-        # In a cell without rows, the difference is the cell's mass in the product.
-        apart = np.abs(counts / len(codes) - product).sum() + 1 - product.sum()
-        distances[names[first], names[second]] = float(apart / 2)
+        shape = sizes[first], sizes[second]
+        counts = np.zeros(shape, dtype=np.int64)
+        for start in range(0, len(codes), _BATCH_ROWS):
+            pair = codes[start : start + _BATCH_ROWS, [first, second]].astype(np.int64) + 1
+            cells = np.ravel_multi_index((pair[:, 0], pair[:, 1]), shape)
+            counts += np.bincount(cells, minlength=counts.size).reshape(shape)
+        joint = counts / len(codes)
+        product = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+        distances[names[first], names[second]] = float(np.abs(joint - product).sum() / 2)
     return distances
 
 

@@ -14,9 +14,11 @@ Sensitivities when one unit of at most m records is added or removed:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,7 @@ from sugarbush.privacy.gaussian_dp import (
 )
 from sugarbush.privacy.gaussian_dp_filter import GaussianDpFilter
 from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
+from sugarbush.privacy.parts import Parts, map_parts
 from sugarbush.tables.dp_table import AttributeNames, Measurement
 
 # Scores are integer multiples of 1/_GRID^2, clipped to the range that float64 represents exactly
@@ -38,6 +41,7 @@ from sugarbush.tables.dp_table import AttributeNames, Measurement
 _GRID = 1024
 _LARGEST_EXACT = 2**53
 _LARGEST_DISTANCE = 2**62
+_BATCH_ROWS: Final = 2**18
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +71,8 @@ class MarginalMeasurer:
     """Gives noisy answers about one private table.
 
     Guarantee: all answers together are mu-GDP under adding or removing one unit. `table` has one
-    row of codes per record, `(n, d)`, with columns in the order of `domain`.
+    row of codes per record, `(n, d)`, with columns in the order of `domain`. A marginal is the sum
+    of the exact marginals of the table's parts, so only one part is in memory.
     """
 
     def __init__(
@@ -84,10 +89,10 @@ class MarginalMeasurer:
         self.records_per_unit = records_per_unit
         self._filter = GaussianDpFilter(mu)
         self._public_domain = dict(domain)
-        self._codes = _columns(table._per_unit, self.domain)
-        self._columns = dict(self._codes)
+        self._table = _parts_of(table._per_unit)
+        self._cells: dict[str, NDArray[np.int64]] = {}  # of merged attributes
         self._counted: dict[AttributeNames, NDArray[np.int64]] = {}
-        self._merged: set[str] = set()
+        self._count_missing((name,) for name in domain)  # also checks every code
 
     @property
     def mu_squared_spent(self) -> float:
@@ -108,16 +113,17 @@ class MarginalMeasurer:
             range(size)
         ):
             raise InvariantError("cells must map every code to a number 0, 1, ..., without gaps")
-        self._columns[attribute] = _smallest(mapping[self._codes[attribute]], size)
+        self._cells[attribute] = mapping
         self.domain[attribute] = size
-        self._merged.add(attribute)
         self._counted = {c: v for c, v in self._counted.items() if attribute not in c}
 
     def unmerge(self) -> None:
         """Undo all calls of `merge`: count codes again."""
-        self.domain, self._columns = dict(self._public_domain), dict(self._codes)
-        self._counted = {c: v for c, v in self._counted.items() if self._merged.isdisjoint(c)}
-        self._merged = set()
+        self._counted = {c: v for c, v in self._counted.items() if not self._is_merged(c)}
+        self.domain, self._cells = dict(self._public_domain), {}
+
+    def _is_merged(self, attributes: AttributeNames) -> bool:
+        return not self._cells.keys().isdisjoint(attributes)
 
     def shape(self, attributes: AttributeNames) -> tuple[int, ...]:
         return tuple(self.domain[name] for name in attributes)
@@ -146,7 +152,7 @@ class MarginalMeasurer:
             mu=cost,
             round=round,
             selection_mu=selection_mu,
-            merged=not self._merged.isdisjoint(attributes),
+            merged=self._is_merged(attributes),
         )
 
     def select(self, candidates: Sequence[Candidate], *, mu: float) -> tuple[int, float]:
@@ -158,6 +164,7 @@ class MarginalMeasurer:
         epsilon = bounded_range_epsilon(mu)
         cost = bounded_range_mu(epsilon)
         self._filter.spend(cost)
+        self._count_missing(candidate.attributes for candidate in candidates)
         scores = np.array([self._score(candidate) for candidate in candidates])
         return report_noisy_max(scores, epsilon=epsilon, sensitivity=sensitivity), cost
 
@@ -175,37 +182,71 @@ class MarginalMeasurer:
         return min(max(score, -_LARGEST_EXACT), _LARGEST_EXACT) / _GRID**2
 
     def _count(self, attributes: AttributeNames) -> NDArray[np.int64]:
-        if attributes not in self._counted:
-            shape = self.shape(attributes)
-            cell: NDArray[Any] = np.zeros((), dtype=np.int64)
-            for name, size in zip(attributes, shape, strict=True):
-                cell = cell * size + self._columns[name]
-            counts = np.bincount(cell, minlength=int(np.prod(shape)))
-            self._counted[attributes] = counts.astype(np.int64).reshape(shape)
+        self._count_missing([attributes])
         return self._counted[attributes]
 
+    def _count_missing(self, marginals: Iterable[AttributeNames]) -> None:
+        """Count the marginals that are not counted yet, in one pass over the table."""
+        missing = [m for m in dict.fromkeys(marginals) if m not in self._counted]
+        if not missing:
+            return
+        count_part = partial(
+            _marginals, marginals=missing, domain=self._public_domain, cells=self._cells
+        )
+        ends = np.cumsum([math.prod(self.shape(marginal)) for marginal in missing])
+        counts = np.split(self._table.total(count_part), ends[:-1])
+        for marginal, own in zip(missing, counts, strict=True):
+            self._counted[marginal] = own.reshape(self.shape(marginal))
 
-def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """Split the table into one array per column. Errors show no values of the table."""
+
+def _parts_of(per_unit: Any) -> Parts:
+    """Return the table in parts. A table in memory becomes parts of `_BATCH_ROWS` rows."""
+    if isinstance(per_unit, Parts):
+        return per_unit
     table = np.asarray(per_unit)
+    starts = range(0, max(len(table), 1), _BATCH_ROWS)
+    return Parts(
+        parts=tuple(starts),
+        sizes=tuple(len(table[start : start + _BATCH_ROWS]) for start in starts),
+        read=lambda start: table[start : start + _BATCH_ROWS],
+        map_parts=map_parts,
+    )
+
+
+def _marginals(
+    table: NDArray[Any],
+    *,
+    marginals: Sequence[AttributeNames],
+    domain: Mapping[str, int],
+    cells: Mapping[str, NDArray[np.int64]],
+) -> NDArray[np.int64]:
+    """Count the marginals of some rows, one after the other. Errors show no values of the rows."""
+    columns = _columns(table, domain)
+    sizes = dict(domain)
+    for name, mapping in cells.items():
+        columns[name], sizes[name] = mapping[columns[name]], int(mapping.max()) + 1
+    counts = []
+    for marginal in marginals:
+        cell = np.zeros(len(table), dtype=np.int64)
+        for name in marginal:
+            cell = cell * sizes[name] + columns[name]
+        counts.append(np.bincount(cell, minlength=math.prod(sizes[name] for name in marginal)))
+    return np.concatenate(counts)
+
+
+def _columns(table: NDArray[Any], domain: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    """Split rows into one array per column. Errors show no values of the rows."""
     if table.size == 0:
         table = np.zeros((0, len(domain)), dtype=np.int64)
     if table.ndim != 2 or table.shape[1] != len(domain):
         raise InvariantError("every record must have one code per attribute of the schema")
     if not np.issubdtype(table.dtype, np.integer):
         raise InvariantError("codes must be integers")
-    columns = {}
-    for index, (name, size) in enumerate(domain.items()):
-        column = table[:, index]
-        if len(column) and not (column.min() >= 0 and column.max() < size):
+    columns = dict(zip(domain, np.ascontiguousarray(table.T), strict=True))
+    for name, column in columns.items():
+        if len(column) and not (column.min() >= 0 and column.max() < domain[name]):
             raise InvariantError(f"attribute '{name}' has a code outside its domain")
-        columns[name] = _smallest(column, size)
     return columns
-
-
-def _smallest(column: NDArray[Any], size: int) -> NDArray[Any]:
-    """Copy a column into the smallest integer type, to save memory."""
-    return np.ascontiguousarray(column, dtype=np.min_scalar_type(size - 1))
 
 
 def _on_grid(estimate: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from sugarbush.attributes.extract import extract_codes
 from sugarbush.attributes.settings import ExtractMetadataSettings
-from sugarbush.data.private_store import TRAIN, keyed_digest, records_of
+from sugarbush.data.private_store import TRAIN, digest_of_frame, records_of
 from sugarbush.data.reading import Row, column_names, read_rows, rows_of_frame
 from sugarbush.data.records import donated_records, usable, wanted_columns
 from sugarbush.data.schema import Attribute, Schema
@@ -93,15 +93,17 @@ def prepare(rows: tuple[Row, ...], params: PrepareSettings) -> None:
     """Everything that stages do with the rows of a private file, and of a file of donated ones."""
     records, _ = usable(rows, params, SCHEMA, source="rows", setting="prepare.file")
     bound = None if params.user_column is None else ContributionBounder(records=1, key=KEY)
-    fingerprint = FingerprintBuilder(key=KEY)
-    splitter = Splitter(params, public=["a public text"], bound=bound, fingerprint=fingerprint)
+    fingerprint, chosen, public = FingerprintBuilder(key=KEY), None, ["a public text"]
     if bound is not None:
-        bound.add(splitter.kept(records))
+        bound.add(Splitter(params, public=public).kept(records))
+        chosen = bound.chosen()[0]
+    splitter = Splitter(params, public=public, bound=chosen, fingerprint=fingerprint)
     parts = splitter.parts(records, source="rows")
     unmatched_attributes(parts[TRAIN], SCHEMA)
     with mock.patch.object(fingerprints, "SAMPLE", 16):  # 1,024 hashes take most of the time
-        public = json.dumps([fingerprint.values(), splitter.tally(source="rows")])
-    assert CANARY not in public
+        tally = splitter.totals.tally(params, source="rows", bounded=bound is not None)
+        shown = json.dumps([fingerprint.values(), tally])
+    assert CANARY not in shown
     both = [record for part in parts.values() for record in part]
     frame = private_frame(both, SCHEMA, key=KEY, by_user=bound is not None)
     stored = io.BytesIO()
@@ -115,7 +117,7 @@ def prepare(rows: tuple[Row, ...], params: PrepareSettings) -> None:
         readers={},
         params=ExtractMetadataSettings(),
     )
-    keyed_digest([frame], key=KEY)
+    digest_of_frame(frame, key=KEY)
     donated_records(rows, params, SCHEMA, source="rows").to_parquet(io.BytesIO(), index=False)
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -18,10 +19,11 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from sugarbush.data.private_store import PrivateStore
+from sugarbush.data import reading
+from sugarbush.data.private_store import HELDOUT, TRAIN, PrivateStore
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.errors import FailureError, InvariantError, ParamsError, StorageError
+from sugarbush.errors import FailureError, InputError, InvariantError, ParamsError, StorageError
 from sugarbush.evolution.parts import Candidates, Records
 from sugarbush.evolution.scorers import KernelScorer, NearestVotes
 from sugarbush.pipeline.cluster import Dask, ProcessPool, _call, engine, visible_devices
@@ -33,6 +35,7 @@ from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import ContributionBounds, Unit
 from sugarbush.randomness import public_rng
 from sugarbush.threads import thread_count
+from tests.prepared import BY_USER, ROWS, prepared, write
 
 RECORDS, CANDIDATES, DIM = 300, 20, 8
 ENGINES = ["one part", "parts here", "processes", "dask"]
@@ -80,9 +83,11 @@ def store_of(folder: Path, own: MapParts | None) -> PrivateStore:
     """Records in 7 row groups."""
     store = PrivateStore(folder / "data/private", map_parts=own)
     frame = pd.DataFrame({"text": [f"text {i}" for i in range(RECORDS)]})
-    with store.saving_prepared() as files:
-        for start in range(0, RECORDS, 45):
-            files.add({"train": frame[start : start + 45].reset_index(drop=True)})
+    with store.saving_prepared(key=b"key") as files:
+        for number, start in enumerate(range(0, RECORDS, 90)):
+            with files.part(number) as part:
+                for first in range(start, min(start + 90, RECORDS), 45):
+                    part.add(dict.fromkeys((TRAIN, HELDOUT), frame[first : first + 45]))
         files.finish(fingerprint=(), tally={}, bounds=ContributionBounds())
     pd.DataFrame({"a": np.arange(RECORDS) // 50 % 3}).to_parquet(
         store.folder("metadata") / "train.parquet", index=False
@@ -125,6 +130,21 @@ def votes_of(records: Private[Records], ledger: Ledger) -> list[list[int]]:
             scorer.total(records, candidates, stddev=20.0, session=session).value.tolist()
             for scorer in SCORERS
         ]
+
+
+@pytest.mark.parametrize("changes", [{}, BY_USER], ids=["record", "user"])
+def test_prepare_writes_the_same_bytes_on_a_cluster(
+    tmp_path: Path, scheduler: str, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(reading, "_SPAN_BYTES", 2000)
+    write(tmp_path / "corpus.csv", ROWS)
+    one = prepared(tmp_path, None, **changes)
+    assert sum(name.startswith("train") for name in one) > 4
+    assert prepared(tmp_path, Dask(scheduler), **changes) == one
+    write(tmp_path / "corpus.csv", [*ROWS, ROWS[7]])
+    with pytest.raises(InputError, match=r"corpus\.csv, rows 9 and 402: have the same id"):
+        prepared(tmp_path, Dask(scheduler), **changes)
 
 
 def test_every_engine_releases_the_same_bytes(tmp_path: Path, scheduler: str) -> None:

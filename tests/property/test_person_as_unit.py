@@ -94,8 +94,8 @@ def test_joined_by_their_owners_a_person_is_one_element(owners: list[int], who: 
 def test_a_file_that_changes_between_the_two_passes_is_refused(second: list[str]) -> None:
     """Otherwise records of one person beyond the bound could take the kept places."""
     bound = ContributionBounder(records=1, key=KEY)
-    splitter = Splitter(SETTINGS, public=(), bound=bound)
     bound.add(records_of(["a", "b"]))
+    splitter = Splitter(SETTINGS, public=(), bound=bound.chosen()[0])
     with pytest.raises(InputError, match="changed while it was read"):
         splitter.parts(records_of(second), source="letters.jsonl")
-        splitter.tally(source="letters.jsonl")
+        splitter.require_complete(source="letters.jsonl")

@@ -96,7 +96,6 @@ OPENS_REAL_TEXTS: dict[str, str] = {
 NAMES_PRIVATE_FILES: dict[str, str] = {
     "sugarbush.data.private_store": "reads and writes them",
     "sugarbush.pipeline.stages.fingerprint": "asks whether they exist",
-    "sugarbush.pipeline.stages.prepare": "writes their stamps",
     "sugarbush.pipeline.stages.extract_metadata": "writes their stamps",
 }
 

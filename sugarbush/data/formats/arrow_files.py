@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sugarbush.data.formats.rows import BATCH_ROWS, Reading, Row, require_columns
+from sugarbush.data.formats.rows import BATCH_ROWS, WHOLE, Reading, Row, Span, require_columns
 from sugarbush.data.remote import File
 from sugarbush.errors import InputError
 
+_SPAN_ROWS = 2**16
 _FILE_MARK = b"ARROW1"  # a file without the mark is a stream, as `datasets` writes
 
 
@@ -50,13 +51,29 @@ def _names(schema: pa.Schema) -> list[str]:
     return list(dict.fromkeys([*schema.names, *(c.name for c in _all_columns(schema))]))
 
 
-def parquet_rows(path: File, reading: Reading) -> Iterator[Row]:
-    """Yield the rows of a parquet file, counted from 1."""
+def parquet_spans(path: File, reading: Reading) -> list[Span]:
+    """Divide a parquet file into row groups. Small row groups share a span."""
+    with path.open("rb") as file, _reading_arrow(path, "a parquet file", reading.setting):
+        stored = pq.read_metadata(file)
+        sizes = [stored.row_group(group).num_rows for group in range(stored.num_row_groups)]
+    spans, start, rows, first = [], 0, 0, 0
+    for group, size in enumerate(sizes, start=1):
+        rows += size
+        if rows - first >= _SPAN_ROWS or group == len(sizes):
+            spans.append(Span(start, group, first))
+            start, first = group, rows
+    return spans or [WHOLE]
+
+
+def parquet_rows(path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
+    """Yield the rows of a parquet file or of a span, counted from 1."""
     with path.open("rb") as file, _reading_arrow(path, "a parquet file", reading.setting):
         table = pq.ParquetFile(file, pre_buffer=False)  # True keeps all rows in memory
         columns = _columns(path, table.schema_arrow, reading)
         chosen = [".".join(column.path) for column in columns]
-        yield from _rows(path, table.iter_batches(BATCH_ROWS, columns=chosen), columns, reading)
+        groups = None if span.stop is None else range(span.start, span.stop)
+        batches = table.iter_batches(BATCH_ROWS, row_groups=groups, columns=chosen)
+        yield from _rows(path, batches, columns, reading, before=span.rows)
 
 
 def arrow_rows(path: File, reading: Reading) -> Iterator[Row]:
@@ -148,9 +165,14 @@ def _label_names(schema: pa.Schema) -> Mapping[str, Sequence[str]]:
 
 
 def _rows(
-    path: File, batches: Iterable[Any], columns: Sequence[_Column], reading: Reading
+    path: File,
+    batches: Iterable[Any],
+    columns: Sequence[_Column],
+    reading: Reading,
+    *,
+    before: int = 0,
 ) -> Iterator[Row]:
-    number = 0
+    number = before
     names = [column.name for column in columns]
     try:
         for batch in batches:

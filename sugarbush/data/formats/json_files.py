@@ -11,8 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
 
-from sugarbush.data.formats.rows import Reading, Row, add_paths, flattened, require_columns
-from sugarbush.data.formats.text_files import lines_of, open_text, reading_text
+from sugarbush.data.formats.rows import (
+    WHOLE,
+    Reading,
+    Row,
+    Scan,
+    Span,
+    add_paths,
+    flattened,
+    require_columns,
+)
+from sugarbush.data.formats.text_files import LinesFrom, lines_of, open_text, reading_text
 from sugarbush.data.remote import File
 from sugarbush.errors import InputError
 
@@ -86,18 +95,56 @@ def json_list_names(path: File, reading: Reading) -> Sequence[str]:
     return json_names(path, reading)
 
 
-def json_rows(path: File, reading: Reading) -> Iterator[Row]:
-    """Yield the rows of JSON lines. The number of a row is its line."""
-    lines = lines_of(path, reading.setting, reading.options.encoding, newline="\n")
+def json_scan(path: File, reading: Reading, start: int, stop: int, *, exact: bool) -> Scan:
+    """Find the lines that begin between the bytes `start` and `stop`. If `exact` is false, `start`
+    is any byte."""
+    lines = _lines_from(path, reading, start, skip_first=not exact and start > 0)
+    first, end, rows = start, None, 0
+    try:
+        for _ in lines:
+            first = first if rows else lines.start
+            if lines.start >= stop:
+                end = lines.start
+                break
+            rows += 1
+    except InputError:
+        return Scan(first, None, rows)
+    end = lines.end if end is None else end
+    return Scan(first if rows else end, end, rows)
+
+
+def _lines_from(path: File, reading: Reading, start: int, *, skip_first: bool) -> LinesFrom:
+    encoding = reading.options.encoding
+    return LinesFrom(
+        path, reading.setting, encoding, start=start, skip_first=skip_first, newline="\n"
+    )
+
+
+def json_rows(path: File, reading: Reading, span: Span = WHOLE) -> Iterator[Row]:
+    """Yield the rows of JSON lines, or of a span that `json_scan` describes. The number of a row is
+    its line. The caller of a span checks that the columns are present."""
+    lines: Iterable[str]
+    if span == WHOLE:
+        lines = lines_of(path, reading.setting, reading.options.encoding, newline="\n")
+    else:
+        lines = _lines_between(path, reading, span)
 
     def records() -> Iterator[tuple[int, Any]]:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(lines, start=span.rows + 1):
             if line.strip():
                 with _reading_json(path, number, reading.setting):
                     record = json.loads(line)
                 yield number, record
 
-    return _rows(path, records(), reading)
+    return _rows(path, records(), reading, is_whole=span == WHOLE)
+
+
+def _lines_between(path: File, reading: Reading, span: Span) -> Iterator[str]:
+    lines = _lines_from(path, reading, span.start, skip_first=False)
+    for line in lines:
+        yield line
+        if span.stop is not None and lines.end >= span.stop:
+            return
 
 
 def json_list_rows(path: File, reading: Reading) -> Iterator[Row]:
@@ -141,7 +188,9 @@ def _items(text: _JsonText) -> Iterator[dict[str, Any]]:
         raise _NotAList
 
 
-def _rows(path: File, records: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[Row]:
+def _rows(
+    path: File, records: Iterable[tuple[int, Any]], reading: Reading, *, is_whole: bool = True
+) -> Iterator[Row]:
     missing, any_row = set(reading.wanted), False
     for number, record in records:
         if not isinstance(record, dict):
@@ -153,7 +202,7 @@ def _rows(path: File, records: Iterable[tuple[int, Any]], reading: Reading) -> I
         missing.difference_update(fields)
         any_row = True
         yield Row(number, fields)
-    if any_row:
+    if any_row and is_whole:
         require_columns(path, reading.wanted, reading.wanted.keys() - missing)
 
 

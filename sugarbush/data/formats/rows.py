@@ -34,6 +34,30 @@ class ReadOptions:
 NO_OPTIONS = ReadOptions()
 
 
+class Span(NamedTuple):
+    """The rows of a file from `start` to `stop`, after `rows` other rows.
+
+    The positions are bytes of a text file, or row groups of a parquet file. Without `stop`, the
+    span ends with the file.
+    """
+
+    start: int = 0
+    stop: int | None = None
+    rows: int = 0
+
+
+WHOLE = Span()
+
+
+class Scan(NamedTuple):
+    """The rows that begin between two bytes of a text file: the first byte of the first row, the
+    byte after the last row, and the number of rows. Without `end`, a row cannot be read."""
+
+    start: int
+    end: int | None
+    rows: int
+
+
 @dataclass(frozen=True)
 class Reading:
     """What a format needs to read the rows of a file.

@@ -38,6 +38,8 @@ _SET_ENCODING = (
 _CONVERT = "Save the file as UTF-8, or convert it: iconv -f CP1252 -t UTF-8 OLD > NEW"
 _WITH_ENCODING = ("prepare.file", "--from")
 _BLOCK_BYTES = 2**20
+# In these encodings, the byte of a line end is never a part of another character.
+_BYTEWISE = {"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1252"}
 _HEADER_BYTES = 2**16
 
 
@@ -116,6 +118,74 @@ def lines_of(
     """Yield the lines of a text file with their ends. Raises InputError and OSError."""
     with reading_text(path, setting, encoding), open_text(path, encoding, newline) as file:
         yield from file
+
+
+def can_be_divided(path: File, encoding: str | None) -> bool:
+    """Return whether `lines_from` can start inside a file: the file is not compressed, and its
+    encoding has one byte per line end. Raises OSError."""
+    if path.suffix.lower() in COMPRESSIONS:
+        return False
+    with open_bytes(path) as file:
+        return codecs.lookup(encoding_of(file.read(4), encoding)).name in _BYTEWISE
+
+
+class LinesFrom:
+    """The lines of a file that `can_be_divided`, from the byte `start`. Raises InputError and
+    OSError. `start` and `end` are the first byte of the last line, and the byte after it.
+
+    The lines are those of `lines_of`. With `skip_first`, the rest of the line of byte `start` - 1
+    is skipped, because another reader reads this line.
+    """
+
+    def __init__(
+        self,
+        path: File,
+        setting: str,
+        encoding: str | None = None,
+        *,
+        start: int = 0,
+        skip_first: bool = False,
+        newline: str = "",
+    ) -> None:
+        self.start = self.end = start
+        self._lines = self._read(path, setting, encoding, skip_first, newline.encode())
+
+    def __iter__(self) -> Iterator[str]:
+        return self._lines
+
+    def _read(
+        self, path: File, setting: str, encoding: str | None, skip_first: bool, newline: bytes
+    ) -> Iterator[str]:
+        with reading_text(path, setting, encoding), open_bytes(path) as file:
+            mark = file.read(4)
+            codec = encoding_of(mark, encoding)
+            if codec == _UTF8:
+                codec = "utf-8"
+                if not self.end and mark.startswith(codecs.BOM_UTF8):
+                    self.end = len(codecs.BOM_UTF8)
+            self.end -= skip_first
+            file.seek(self.end)
+            lines = _byte_lines(file, newline)
+            if skip_first:
+                self.end += len(next(lines, b""))
+            for line in lines:
+                self.start, self.end = self.end, self.end + len(line)
+                yield line.decode(codec)
+
+
+def _byte_lines(file: IO[bytes], newline: bytes) -> Iterator[bytes]:
+    """Yield lines with their ends. Without `newline`, every usual line end ends a line."""
+    rest = b""
+    while block := file.read(max(_BLOCK_BYTES, len(rest))):
+        if newline:
+            *lines, rest = (rest + block).split(newline)
+            yield from (line + newline for line in lines)
+        else:
+            # The last line stays, because its end may be the first half of a longer one.
+            *lines, rest = (rest + block).splitlines(keepends=True)
+            yield from lines
+    if rest:
+        yield rest
 
 
 def not_utf8(setting: str) -> str:

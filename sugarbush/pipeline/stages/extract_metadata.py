@@ -16,7 +16,8 @@ Spends   nothing. Each row depends only on its record
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 from numpy.typing import NDArray
 
 from sugarbush.attributes.donated import codes_of, read_donated_codes
@@ -24,9 +25,11 @@ from sugarbush.data.private_store import (
     HELDOUT,
     TRAIN,
     Records,
-    keyed_digest_of_files,
+    code_type,
+    digest_of_file,
     write_stamp,
 )
+from sugarbush.data.table_digest import keyed_digest
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.project import Project
 
@@ -55,8 +58,10 @@ def run(project: Project) -> None:
         return
     encode = project.encoder(private=True).encode
 
-    def extract(records: Records) -> NDArray[np.int64]:
-        return codes_of(
+    smallest = code_type(schema.domain.values())
+
+    def extract(records: Records) -> NDArray[Any]:
+        codes = codes_of(
             records,
             schema=schema,
             embed=encode,
@@ -64,13 +69,15 @@ def run(project: Project) -> None:
             labeller=labeller,
             settings=settings,
         )
+        return codes.astype(smallest)
 
     for part in (TRAIN, HELDOUT):
         if labeller is None:
             codes = store.map_records(extract, part=part)
         else:  # all texts in one request, so that the caps are checked before the first call
             codes = store.records(part).map_batch(extract)
-        store.save_codes(part, codes, schema.names)
-    for name, files in zip(STAMPS, ([train, heldout], [train]), strict=True):
-        digest = keyed_digest_of_files(files, key=key)
+        store.save_codes(part, codes, schema.domain)
+    tables = [digest_of_file(file, key=key) for file in (train, heldout)]
+    for name, digested in zip(STAMPS, (tables, tables[:1]), strict=True):
+        digest = keyed_digest(digested, key=key)
         project.write_stamp(name, digest=digest, within="prepare", stage="extract_metadata")

@@ -22,8 +22,8 @@ from sugarbush.data.private_store import (
     HELDOUT,
     TRAIN,
     PrivateStore,
-    keyed_digest,
-    keyed_digest_of_files,
+    digest_of_file,
+    digest_of_frame,
 )
 from sugarbush.data.reading import Row, column_names, digest_of_files, read_rows
 from sugarbush.data.records import usable
@@ -73,6 +73,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(reading, "BATCH_ROWS", 7)
     monkeypatch.setattr(arrow_files, "BATCH_ROWS", 7)
     monkeypatch.setattr(private_store, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(private_store, "_CODE_ROWS", 11)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
 
 
@@ -195,11 +196,20 @@ def test_the_digest_of_a_file_is_that_of_its_table(
     path = tmp_path_factory.getbasetemp() / "table.parquet"
     frame = pd.DataFrame(rows, columns=["text", "raw_a"], dtype="object")
     frame.assign(code=range(len(rows))).to_parquet(path, index=False)
+    whole = pd.read_parquet(path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(private_store, "_BATCH_ROWS", 7)
-        for columns in (None, ["text"]):
-            whole = keyed_digest([pd.read_parquet(path)] * 2, key=b"k", columns=columns)
-            assert keyed_digest_of_files([path] * 2, key=b"k", columns=columns) == whole
+        by_batch = digest_of_file(path, key=b"k").content()
+    assert by_batch == digest_of_frame(whole, key=b"k").content()
+    texts = digest_of_frame(whole, key=b"k", columns=["text"]).content()
+    assert texts == digest_of_frame(frame, key=b"k", columns=["text"]).content()
+    if rows:
+        longer = pd.concat([frame, frame[-1:]])
+        for other in (frame[::-1], frame[1:], longer):
+            same = other["text"].tolist() == frame["text"].tolist()
+            digest = digest_of_frame(other, key=b"k", columns=["text"]).content()
+            assert (digest == texts) == same
+        assert digest_of_frame(whole, key=b"l").content() != by_batch
 
 
 def test_a_fingerprint_does_not_depend_on_batches() -> None:
@@ -230,12 +240,18 @@ def test_a_store_gives_the_same_part_by_part_as_at_once(tmp_path: Path) -> None:
         lengths = store.map_records(lambda own: np.array([len(t) for t in own.texts]), part=part)
         assert lengths._per_unit.tolist() == texts.str.len().tolist()
         codes = np.arange(len(texts)).reshape(-1, 1)
-        store.save_codes(part, store.map_records(lambda own: np.zeros((len(own), 1))), ["t"])
-        store.save_codes(part, Private(codes), ["t"])
+        zeros = store.map_records(lambda own: np.zeros((len(own), 1), dtype=np.int8))
+        store.save_codes(part, zeros, {"t": 90})
+        store.save_codes(part, Private(codes), {"t": 90})
+        read = store.codes(["t"], part)._per_unit
+        assert read.dtype == np.int8 and read.tolist() == codes.tolist()
         for limit in (None, 5):
             real = store.real_texts(["t"], part=part, limit=limit, seed=3)
             assert list(real.texts) == texts.iloc[real.codes[:, 0]].tolist()
     assert not list(store.folder("embeddings").iterdir())
+    parts = store.code_parts(["t"])._per_unit
+    assert len(parts.parts) > 1
+    assert list(parts.elements()) == store.codes(["t"])._per_unit.tolist()
 
 
 @pytest.mark.parametrize("kind", [float, int])

@@ -10,11 +10,12 @@ from typing import Any
 import fsspec
 import pytest
 
-from sugarbush.data import remote
+from sugarbush.data import reading, remote
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import parse_params
 from sugarbush.pipeline.stages import fingerprint
+from sugarbush.privacy.parts import map_parts
 from tests.s3 import BUCKET, SECRET, s3_server
 from tests.settings import params
 from tests.unit.data.test_parts import ROWS, prepared, write, write_parts
@@ -95,6 +96,24 @@ def test_the_stamp_changes_with_the_corpus(tmp_path: Path, corpus: str) -> None:
     write(parts / "part-000.csv", ROWS[1:20])
     upload(parts, corpus)
     assert stamp_of(tmp_path / "project", corpus) not in {first, reordered}
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_remote_file_that_changes_while_it_is_read_is_refused(
+    tmp_path: Path, corpus: str, folder: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_SPAN_BYTES", 500)
+    parts = tmp_path / "parts"
+    write_parts(parts, [".csv"])
+    upload(parts, corpus)
+    source = remote.source_of(tmp_path, corpus if folder else f"{corpus}/part-000.csv", setting="s")
+    own = reading.Reading("s", {"id": "a setting"})
+    first, *others = reading.file_parts(source, reading=own, map_parts=map_parts)
+    assert others and sum(len(rows) for rows in reading.part_batches(first, own))
+    write(parts / "part-000.csv", [ROWS[1], ROWS[0], *ROWS[2:20]])
+    upload(parts, corpus)
+    with pytest.raises(InputError, match=r"part-000\.csv: changed while it was read"):
+        list(reading.part_batches(others[0], own))
 
 
 def write_schema(base: Path) -> None:

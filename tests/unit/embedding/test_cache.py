@@ -1,10 +1,13 @@
 """Tests of the embedding cache: it is exact, private, shared by processes, and survives damage."""
 
 import copy
+import os
 import pickle
-import sqlite3
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,6 +68,78 @@ def test_the_folder_opens_for_its_owner_alone(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
+def test_a_folder_that_is_deleted_during_a_run_is_made_again_for_its_owner_alone(
+    tmp_path: Path,
+) -> None:
+    cache = EmbeddingCache(tmp_path / "a" / "b")
+    cache.add("model", texts(3), vectors_for(3))
+    assert len(cache.find("model", texts(3))) == 3
+    shutil.rmtree(tmp_path / "a")
+    assert cache.find("model", texts(3)) == {}
+    cache.add("model", texts(3), vectors_for(3))
+    assert len(cache.find("model", texts(3))) == 3
+    for folder in (tmp_path / "a", tmp_path / "a" / "b"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+NAME = f"5-8-{'ab' * 12}.vectors"
+
+
+def test_other_files_with_the_ending_are_ignored(tmp_path: Path) -> None:
+    for name in ("foo.vectors", "a-b-c.vectors", "5-8-xyz.vectors", "-5-8-ab.vectors"):
+        (tmp_path / name).write_bytes(b"other")
+    (tmp_path / NAME).mkdir()
+    (tmp_path / NAME.replace("5", "6")).symlink_to(tmp_path / "missing")
+    cache = EmbeddingCache(tmp_path)
+    cache.add("model", texts(5), vectors_for(5))
+    assert len(cache.find("model", texts(5))) == 5
+    assert len(EmbeddingCache(tmp_path).find("model", texts(5))) == 5
+
+
+def test_a_file_that_is_deleted_during_a_run_costs_only_its_vectors(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path)
+    cache.add("model", texts(5)[:3], vectors_for(5)[:3])
+    file = file_in(tmp_path)
+    cache.add("model", texts(5)[3:], vectors_for(5)[3:])
+    assert len(cache.find("model", texts(5))) == 5
+    file.unlink()
+    assert sorted(cache.find("model", texts(5))) == [3, 4]
+
+
+def test_what_killed_processes_and_old_versions_left_is_removed(tmp_path: Path) -> None:
+    """A temporary file of the last day may belong to a process that writes now."""
+    EmbeddingCache(tmp_path).add("model", texts(5), vectors_for(5))
+    stored = file_in(tmp_path)
+    old = [tmp_path / f".{NAME}.{'cd' * 8}", tmp_path / "embeddings.sqlite"]
+    others = [stored, tmp_path / f".{NAME}.{'ef' * 8}", tmp_path / ".other", tmp_path / "6"]
+    for path in (*old, *others[1:]):
+        path.write_bytes(b"")
+    for path in (old[0], stored, *others[2:]):
+        os.utime(path, (time.time() - 90_000,) * 2)
+    cache = EmbeddingCache(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted(others)
+    assert len(cache.find("model", texts(5))) == 5
+
+
+def test_a_temporary_file_of_a_killed_write_has_a_name_that_is_removed(tmp_path: Path) -> None:
+    """The name is the one that `add` gives."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(StorageError, match="vectors"),
+    ):
+        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        patch.setattr(Path, "replace", refuse)
+        EmbeddingCache(tmp_path).add("model", texts(5), vectors_for(5))
+    left = file_in(tmp_path)
+    os.utime(left, (time.time() - 90_000,) * 2)
+    EmbeddingCache(tmp_path)
+    assert not left.exists()
+
+
+def refuse(*_: object) -> None:
+    raise OSError("no space")
+
+
 def test_a_damaged_vector_counts_as_absent(tmp_path: Path) -> None:
     cache = EmbeddingCache(tmp_path)
     cache.add("model", texts(5), vectors_for(5))
@@ -83,7 +158,7 @@ def test_a_damaged_file_is_begun_again(tmp_path: Path, content: bytes | str) -> 
     if content == "half":
         content = whole[: len(whole) // 2]
     elif content == "zeros":
-        content = whole[:16384] + bytes(len(whole) - 16384)
+        content = whole[:28] + bytes(len(whole) - 28)
     assert isinstance(content, bytes)
     file.write_bytes(content)
     assert cache.find("model", texts(400)) == {}
@@ -97,14 +172,14 @@ from pathlib import Path
 import numpy as np
 from sugarbush.embedding.cache import EmbeddingCache
 cache, start = EmbeddingCache(Path(sys.argv[1])), int(sys.argv[2])
-for i in range(start, start + 30):
+for i in range(start, start + int(sys.argv[3])):
     cache.add("model", [f"marmalade number {i}"], np.full((1, 8), i, dtype=np.float32))
 """
 
 
 def test_two_processes_may_write_at_a_time(tmp_path: Path) -> None:
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), start])
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), start, "30"])
         for start in ("0", "20")
     ]
     assert [writer.wait(timeout=900) for writer in writers] == [0, 0]
@@ -112,13 +187,40 @@ def test_two_processes_may_write_at_a_time(tmp_path: Path) -> None:
     assert all((found[i] == i).all() for i in range(50))
 
 
-def test_a_process_killed_while_writing_leaves_all_or_nothing(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_whole_files_only(tmp_path: Path) -> None:
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), "0", "100000"])
+    while len(list(tmp_path.glob("*.vectors"))) < 20:
+        time.sleep(0.01)
+        assert writer.poll() is None
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    written = len(list(tmp_path.glob("*.vectors")))
+    found = EmbeddingCache(tmp_path).find("model", texts(written + 5))
+    assert sorted(found) == list(range(written))
+    assert all((found[i] == i).all() for i in range(written))
+
+
+def test_many_writes_are_found_in_any_order(tmp_path: Path) -> None:
+    """The index merges its runs."""
+    cache, vectors = EmbeddingCache(tmp_path), vectors_for(200)
+    order = public_rng(1, "order").permutation(200).tolist()
+    for count, i in enumerate(order, start=1):
+        cache.add("model", [texts(200)[i]], vectors[i : i + 1])
+        if count % 3 == 0:
+            assert len(cache.find("model", texts(200))) == count
+    found = cache.find("model", texts(200))
+    assert all(np.array_equal(found[i], vectors[i]) for i in range(200))
+
+
+def test_a_vector_that_is_stored_again_replaces_a_damaged_one(tmp_path: Path) -> None:
     cache = EmbeddingCache(tmp_path)
-    cache.add("model", texts(3), vectors_for(3))
-    connection = sqlite3.connect(file_in(tmp_path))
-    connection.execute("DELETE FROM embedding")
-    connection.close()  # without a commit
-    assert len(cache.find("model", texts(3))) == 3
+    cache.add("model", texts(5), vectors_for(5))
+    file = file_in(tmp_path)
+    file.write_bytes(file.read_bytes().replace(vectors_for(5)[2].tobytes(), bytes(32)))
+    cache.add("model", texts(5)[2:3], vectors_for(5)[2:3])
+    for reader in (cache, EmbeddingCache(tmp_path)):
+        found = reader.find("model", texts(5))
+        assert all(np.array_equal(found[i], vectors_for(5)[i]) for i in range(5))
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -128,9 +230,10 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_is_a_storage_error(tmp_path: Path) -> None:
-    cache = EmbeddingCache(tmp_path)
-    (tmp_path / "embeddings.sqlite").mkdir()
-    with pytest.raises(StorageError, match=r"embeddings\.sqlite"):
+    cache = EmbeddingCache(tmp_path / "cache")
+    shutil.rmtree(tmp_path / "cache")
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(StorageError, match="cache"):
         cache.add("model", texts(1), vectors_for(1))
 
 
@@ -138,17 +241,14 @@ def test_a_vector_under_the_key_of_another_text_counts_as_absent(tmp_path: Path)
     """Otherwise a record would vote with the embedding of another record."""
     cache = EmbeddingCache(tmp_path)
     cache.add("model", texts(3), vectors_for(3))
-    with sqlite3.connect(file_in(tmp_path)) as connection:
-        rows = connection.execute("SELECT key, crc, vector FROM embedding").fetchall()
-        (first, *_), (second, *_) = rows[:2]
-        for key, (_, crc, vector) in ((first, rows[1]), (second, rows[0])):
-            connection.execute(
-                "UPDATE embedding SET crc = ?, vector = ? WHERE key = ?", (crc, vector, key)
-            )
-    connection.close()
+    file = file_in(tmp_path)
+    rows = np.fromfile(file, np.dtype([("key", "V24"), ("crc", "<u4")]), 3)
+    keys = rows["key"].copy()
+    rows["key"][0], rows["key"][1] = keys[1], keys[0]
+    file.write_bytes(rows.tobytes() + vectors_for(3).tobytes())
     found = cache.find("model", texts(3))
-    assert len(found) == 1
-    assert all(np.array_equal(vector, vectors_for(3)[i]) for i, vector in found.items())
+    assert sorted(found) == [2]
+    assert np.array_equal(found[2], vectors_for(3)[2])
 
 
 @pytest.mark.parametrize("leave", [pickle.dumps, copy.copy, copy.deepcopy])

@@ -9,8 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from sugarbush.data.private_store import TRAIN, CorpusInMemory
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.evolution.enlargers import ByPredictedScores, MostVoted
 from sugarbush.evolution.kernel_scores import RESOLUTION
@@ -30,7 +32,14 @@ from sugarbush.methods import method_class
 from sugarbush.methods.augpe import AugPE
 from sugarbush.methods.crt import CRT
 from sugarbush.methods.dpft import DPFT
-from sugarbush.methods.interface import TRAINING, Method, MethodInputs, Planning, card_remarks
+from sugarbush.methods.interface import (
+    TRAINING,
+    Method,
+    MethodInputs,
+    Planning,
+    PrivateInputs,
+    card_remarks,
+)
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.mosaic import Mosaic
 from sugarbush.methods.nonprivate import NonPrivatePE
@@ -39,6 +48,7 @@ from sugarbush.methods.public import Public
 from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.remarks import DPSGD_NOISE, EMBEDDINGS, INTEGER_NOISE, METADATA_TABLE
+from sugarbush.privacy.unit import ContributionBounds
 from sugarbush.registry import METHODS, plugin_names
 from tests.settings import ROOT
 
@@ -165,9 +175,8 @@ def test_records_have_the_codes_that_the_scorer_reads(
     """The label is the second attribute. Each record keeps its own label."""
     vectors = np.eye(3, dtype=np.float32)
     table = np.array([[0, 1], [1, 0], [1, 2]])
-    private = SimpleNamespace(
-        embeddings=Private[Any](vectors), codes=lambda names: Private[Any](table)
-    )
+    corpus = SimpleNamespace(codes=lambda names: Private[Any](table))
+    private = SimpleNamespace(embeddings=Private[Any](vectors), corpus=corpus)
     public = SimpleNamespace(schema=SCHEMA, label_column=1)
     inputs: Any = SimpleNamespace(private=private, public=public)
     scorer = method.parts().scorer
@@ -177,6 +186,17 @@ def test_records_have_the_codes_that_the_scorer_reads(
     assert np.array_equal(records.embeddings, vectors)
     assert records.labels.tolist() == ([1, 0, 2] if reads_codes else [0, 0, 0])
     assert records.codes.tolist() == (table.tolist() if reads_codes else [[], [], []])
+
+
+def test_codes_of_a_method_are_int64() -> None:
+    """A plug-in may compute the cells of a table, such as 100 * 100, which int8 cannot hold."""
+    frame = pd.DataFrame({"a": [100, -1], "b": [100, 0]}, dtype=np.int8)
+    corpus = CorpusInMemory({}, {TRAIN: frame}, fingerprint=(), bounds=ContributionBounds())
+    others: Any = {field.name: None for field in fields(PrivateInputs)}
+    codes = PrivateInputs(**{**others, "corpus": corpus}).codes(["b", "a"])._per_unit
+    assert isinstance(codes, np.ndarray) and codes.dtype == np.int64
+    assert codes.tolist() == [[100, 100], [0, -1]]
+    assert corpus.real_codes(["a"], part=TRAIN).dtype == np.int8
 
 
 def test_parts_derive_the_number_of_sums_and_of_first_texts() -> None:

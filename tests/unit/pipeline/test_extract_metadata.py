@@ -57,7 +57,7 @@ class Watched:
             if not places:
                 return
             asked = [texts[i] for i in places]
-            seen["private" in str(encoder._cache._file)].extend(asked)
+            seen["private" in str(encoder._cache._folder)].extend(asked)
             rows = np.array(
                 [[1.0 * ("lamp" in t), 1.0 * ("chair" in t), 0.0] for t in asked], dtype=np.float32
             )

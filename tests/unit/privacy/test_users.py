@@ -91,7 +91,7 @@ def test_no_spelling_gives_a_user_more_records(
     records = records_of([data.draw(decorated(owner)) for owner in owners])
     bound = ContributionBounder(records=most, key=KEY)
     bound.add(records)
-    used = bound.used(records, source="f")
+    used = bound.chosen()[0].used(records, source="f")
     frame = private_frame(used, SCHEMA, key=KEY, by_user=True)
     by_person: dict[str, set[str]] = defaultdict(set)
     counts: dict[str, int] = defaultdict(int)

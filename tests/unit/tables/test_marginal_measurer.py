@@ -8,13 +8,17 @@ from hypothesis import strategies as st
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
+from sugarbush.privacy.parts import Parts, map_parts
 from sugarbush.randomness import public_rng
+from sugarbush.tables import marginal_measurer as measuring
+from sugarbush.tables.aim import aim
 from sugarbush.tables.marginal_measurer import (
     Candidate,
     MarginalMeasurer,
     marginal_sensitivity,
     score_sensitivity,
 )
+from sugarbush.tables.synthesis import draw_rows
 
 DOMAIN = {"a": 3, "b": 4, "c": 1}
 
@@ -155,3 +159,76 @@ def test_an_estimate_that_is_not_a_number_is_refused():
     for rows in ([], [(0, 0, 0)]):
         with pytest.raises(InvariantError, match="not a number"):
             measurer(rows)._score(broken)
+
+
+def in_parts(rows: list[tuple[int, ...]], size: int) -> Private:
+    table = np.array(rows, dtype=np.int8).reshape(-1, len(DOMAIN))
+    starts = range(0, max(len(table), 1), size)
+    return Private(
+        Parts(
+            parts=tuple(starts),
+            sizes=tuple(len(table[start : start + size]) for start in starts),
+            read=lambda start: table[start : start + size],
+            map_parts=map_parts,
+        )
+    )
+
+
+@settings(max_examples=60)
+@given(rows_strategy, st.integers(1, 7), st.booleans())
+def test_marginals_are_the_sums_of_the_marginals_of_parts(rows, size, merged):
+    whole = measurer(rows)
+    parts = MarginalMeasurer(in_parts(rows, size), DOMAIN, mu=1.0)
+    if merged:
+        for each in (whole, parts):
+            each.merge("b", (0, 2, 1, 2))
+    for attributes in [("a",), ("b",), ("a", "b"), ("b", "a"), ("a", "b", "c")]:
+        cells = [tuple((0, 2, 1, 2)[row[1]] if merged and n == "b" else row["abc".index(n)]
+                       for n in attributes) for row in rows]  # fmt: skip
+        expected = np.zeros(whole.shape(attributes), dtype=np.int64)
+        for cell in cells:
+            expected[cell] += 1
+        np.testing.assert_array_equal(whole._count(attributes), expected)
+        np.testing.assert_array_equal(parts._count(attributes), expected)
+    for each in (whole, parts):
+        each.unmerge()
+    np.testing.assert_array_equal(whole._count(("a", "b")), parts._count(("a", "b")))
+    assert whole._count(("b",)).shape == (4,)
+
+
+def test_cells_of_marginals_do_not_overflow_a_small_type_of_codes():
+    """127 * 128 + 127 does not fit into int8."""
+    codes = np.full((3, 2), 127, dtype=np.int8)
+    asked = MarginalMeasurer(Private(codes), {"a": 128, "b": 128}, mu=1.0)
+    assert asked._count(("a", "b"))[127, 127] == 3
+
+
+def test_a_part_with_a_code_outside_the_domain_is_refused_without_the_code():
+    with pytest.raises(InvariantError, match=r"'b' has a code outside its domain$"):
+        MarginalMeasurer(in_parts([(0, 1, 0)] * 9 + [(0, 7, 0)], 4), DOMAIN, mu=1.0)
+
+
+def test_aim_makes_the_same_table_from_parts(monkeypatch):
+    """Noise and selection depend on the answers only, so equal counts give equal rows."""
+
+    def tables():
+        rng = public_rng(3, "noise")
+        monkeypatch.setattr(
+            measuring,
+            "discrete_gaussian",
+            lambda counts, **_: counts + rng.integers(-3, 4, counts.shape),
+        )
+        monkeypatch.setattr(measuring, "report_noisy_max", lambda scores, **_: int(scores.argmax()))
+        own = public_rng(1, "rows")
+        a = own.integers(0, 3, 400)
+        rows = np.stack([a, (a + own.integers(0, 2, 400)) % 4, 0 * a], axis=1)
+        for table in (Private(rows), in_parts(rows.tolist(), 37)):
+            asked = MarginalMeasurer(table, DOMAIN, mu=1.0)
+            rng = public_rng(3, "noise")
+            synthesis = aim(asked, degree=2, max_cells=100, max_model_mb=1.0)
+            yield draw_rows(synthesis, public_rng(5, "draw")), synthesis.measurements
+
+    (one, measured), (other, again) = tables()
+    np.testing.assert_array_equal(one, other)
+    assert [m.to_json() for m in measured] == [m.to_json() for m in again]
+    assert len(measured) > 4
