@@ -330,10 +330,17 @@ def file_batches(
     path: Source,
     settings: PrepareSettings,
     wanted: Mapping[str, str],
+    *,
+    all_columns: bool = False,
 ) -> Iterator[tuple[str, Sequence[Row]]]:
     """Yield the rows of the data file with the name of their file, as `row_batches` does."""
     for file, rows in row_batches(
-        path, setting="prepare.file", wanted=wanted, broken=True, options=settings.read_options
+        path,
+        setting="prepare.file",
+        wanted=wanted,
+        all_columns=all_columns,
+        broken=True,
+        options=settings.read_options,
     ):
         yield str(file), rows
 
