@@ -8,19 +8,23 @@
     python -m benchmarks.aim --table adult.csv --domain adult-domain.json --dpsynth PYTHON \\
         --engines sugarbush aim-gdp swift --epsilons 0.3 1 4 --seeds 1
 
+    python -m benchmarks.aim --table adult.csv --domain adult-domain.json --dpsda CHECKOUT PYTHON \\
+        --ordered age education-num --engines sugarbush tab-pe real --epsilons 0.3 1 4 --seeds 1
+
 With `--table`, the table is a csv file of codes, and a JSON file has the size of each column. The
 engines `aim-gdp` and `swift` are those of google/dpsynth, in the environment of the interpreter
-`--dpsynth`. The engine `smartnoise` is the AIM loop of smartnoise-synth with our measurer. The
-engine `peer` is unchanged smartnoise-synth, with its own domains, noise, sampler and model size.
-
-Each run is a separate process, which is forked after the table is made. Wall and CPU seconds
-include all of `synthesize` except the ledger. The seconds of smartnoise and dpsynth include
-importing mbi and compiling, and the memory of dpsynth is not measured. Peak memory (on Linux) is
-the highest memory use of the process minus its memory use at the fork. TVD1 to TVD3 are the mean
-total variation over all 1-, 2- and 3-way marginals between the private and the synthetic table.
-Delta is 1e-9. `adult_like` draws the tables. The columns have the domain sizes of adult.csv, and
-each column depends on up to two earlier columns. Each seed gives one table. The noise of each run
-is independent.
+`--dpsynth`. `tab-pe` is Tab-PE of microsoft/DPSDA: its checkout and an interpreter with its
+dependencies follow `--dpsda`, and `--ordered` names the columns that it treats as numbers. `real`
+is as many random private rows as Tab-PE releases, at no epsilon. The engine `smartnoise` is the AIM
+loop of smartnoise-synth with our measurer. The engine `peer` is unchanged smartnoise-synth, with
+its own domains, noise, sampler and model size. Each run is a separate process, which is forked
+after the table is made. Wall and CPU seconds include all of `synthesize` except the ledger. The
+seconds of smartnoise and dpsynth include importing mbi and compiling, and the memory of dpsynth and
+DPSDA is not measured. Peak memory (on Linux) is the highest memory use of the process minus its
+memory use at the fork. TVD1 to TVD3 are the mean total variation over all 1-, 2- and 3-way
+marginals between the private and the synthetic table. Delta is 1e-9. `adult_like` draws the tables.
+The columns have the domain sizes of adult.csv, and each column depends on up to two earlier
+columns. Each seed gives one table. The noise of each run is independent.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -58,6 +62,8 @@ from sugarbush.tables.synthesis import draw_rows
 DELTA = 1e-9
 MST, PEER = "mst", "peer"
 DPSYNTH = ("aim-gdp", "swift")
+TAB_PE, REAL = "tab-pe", "real"
+TAB_PE_ROWS = 1_000
 WAYS = (1, 2, 3)
 # The sizes of the nine domains of adult.csv (age to income), and of six further domains.
 SIZES = (10, 9, 16, 7, 15, 6, 5, 2, 2, 5, 10, 42, 3, 20, 8)
@@ -73,6 +79,7 @@ class AimJob:
     seed: int
     max_model_mb: float
     dpsynth: str | None
+    dpsda: tuple[str, str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,20 +138,29 @@ class Table:
 
     codes: NDArray[np.int64]
     sizes: tuple[int, ...]
+    ordered: tuple[bool, ...]
     shares: list[list[NDArray[np.float64]]]
 
 
 def make_table(rows: int, sizes: tuple[int, ...], seed: int) -> Table:
     codes = adult_like(rows, sizes, seed=seed)
-    return Table(codes=codes, sizes=sizes, shares=shares_of(codes, sizes))
+    ordered = (False,) * len(sizes)
+    return Table(codes=codes, sizes=sizes, ordered=ordered, shares=shares_of(codes, sizes))
 
 
-def read_table(codes: Path, domain: Path) -> Table:
+def read_table(codes: Path, domain: Path, ordered: Collection[str]) -> Table:
     """Read a csv file of codes, and a JSON object with the size of each column."""
     size_of: dict[str, int] = json.loads(domain.read_text())
     rows = pd.read_csv(codes, dtype=np.int64)[list(size_of)].to_numpy()
     sizes = tuple(size_of.values())
-    return Table(codes=rows, sizes=sizes, shares=shares_of(rows, sizes))
+    if unknown := set(ordered) - set(size_of):
+        raise SystemExit(f"--ordered: no columns of the table: {sorted(unknown)}")
+    return Table(
+        codes=rows,
+        sizes=sizes,
+        ordered=tuple(name in ordered for name in size_of),
+        shares=shares_of(rows, sizes),
+    )
 
 
 def _synthesize(job: AimJob, table: Table) -> NDArray[np.int64]:
@@ -152,8 +168,10 @@ def _synthesize(job: AimJob, table: Table) -> NDArray[np.int64]:
     domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
     if job.engine == PEER:
         return _by_smartnoise_itself(pd.DataFrame(table.codes, columns=list(domain)), job.epsilon)
-    if job.engine in DPSYNTH:
-        return _by_dpsynth(job, table)
+    if job.engine == REAL:
+        return public_rng(job.seed, "real").choice(table.codes, size=TAB_PE_ROWS, replace=False)
+    if job.engine in (*DPSYNTH, TAB_PE):
+        return _by_program(job, table)
     measurer = MarginalMeasurer(
         Private(table.codes), domain, mu=mu_of(epsilon=job.epsilon, delta=DELTA)
     )
@@ -175,16 +193,24 @@ def _by_smartnoise_itself(frame: pd.DataFrame, epsilon: float) -> NDArray[np.int
     return np.asarray(rows.to_numpy(), dtype=np.int64)
 
 
-def _by_dpsynth(job: AimJob, table: Table) -> NDArray[np.int64]:
-    assert job.dpsynth is not None, "name the interpreter of dpsynth: --dpsynth"
-    with tempfile.TemporaryDirectory() as folder:
-        codes, rows = Path(folder) / "table.npz", Path(folder) / "rows.npy"
-        np.savez(codes, codes=table.codes, sizes=table.sizes)
-        program = Path(__file__).with_name("dpsynth_engine.py")
+def _by_program(job: AimJob, table: Table) -> NDArray[np.int64]:
+    """Run another project in the interpreter of its environment."""
+    here = Path(__file__).parent
+    if job.engine == TAB_PE:
+        assert job.dpsda is not None, "name a checkout and an interpreter: --dpsda"
+        checkout, python = job.dpsda
+        program = [python, str(here / "tab_pe_engine.py"), checkout]
+        numbers = {"epsilon": job.epsilon, "delta": DELTA, "count": TAB_PE_ROWS}
+    else:
+        assert job.dpsynth is not None, "name the interpreter of dpsynth: --dpsynth"
+        program = [job.dpsynth, str(here / "dpsynth_engine.py"), job.engine]
         rho = mu_of(epsilon=job.epsilon, delta=DELTA) ** 2 / 2
         numbers = {"rho": rho, "mb": job.max_model_mb}
-        options = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
-        command = [job.dpsynth, str(program), job.engine, str(codes), str(rows), *options]
+    options = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
+    with tempfile.TemporaryDirectory() as folder:
+        codes, rows = Path(folder) / "table.npz", Path(folder) / "rows.npy"
+        np.savez(codes, codes=table.codes, sizes=table.sizes, ordered=table.ordered)
+        command = [*program, str(codes), str(rows), *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return np.asarray(np.load(rows), dtype=np.int64)
 
@@ -228,10 +254,15 @@ def _isolated(job: AimJob, table: Table) -> Result:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     own = [Engine.SUGARBUSH.value, MST, Engine.INDEPENDENT.value]
-    parser.add_argument("--engines", nargs="+", choices=[*Engine, MST, PEER, *DPSYNTH], default=own)
+    choices = [*Engine, MST, PEER, *DPSYNTH, TAB_PE, REAL]
+    parser.add_argument("--engines", nargs="+", choices=choices, default=own)
     parser.add_argument("--table", type=Path, help="a csv file of codes; default: drawn tables")
     parser.add_argument("--domain", type=Path, help="the sizes of the columns of --table, as JSON")
     parser.add_argument("--dpsynth", help="a Python interpreter that has dpsynth")
+    parser.add_argument(
+        "--dpsda", nargs=2, metavar=("CHECKOUT", "PYTHON"), help="DPSDA, and its interpreter"
+    )
+    parser.add_argument("--ordered", nargs="+", default=[], help="columns that are numbers")
     parser.add_argument("--rows", nargs="+", type=int, default=[5_000, 50_000, 1_000_000])
     parser.add_argument("--columns", nargs="+", type=int, default=[5, 9, 15])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1, 10])
@@ -250,7 +281,7 @@ def _measure(
         for epsilon, name in itertools.product(asked.epsilons, asked.engines):
             job = AimJob(
                 engine=name, epsilon=epsilon, seed=seed, max_model_mb=asked.max_model_mb,
-                dpsynth=asked.dpsynth,
+                dpsynth=asked.dpsynth, dpsda=asked.dpsda,
             )  # fmt: skip
             found.setdefault((epsilon, name), []).append(_isolated(job, table))
     return found
@@ -277,7 +308,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     if asked.table is not None:
-        table = read_table(asked.table, asked.domain)
+        table = read_table(asked.table, asked.domain, asked.ordered)
         makers = {table.codes.shape: lambda seed: table}
     else:
         makers = {

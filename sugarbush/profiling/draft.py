@@ -404,5 +404,7 @@ def _scalar(value: str) -> str:
 
 
 def _flow(values: list[Any]) -> str:
+    """Return a YAML list on one line. Whole numbers have no decimal point."""
+    values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
     text: str = yaml.safe_dump(values, default_flow_style=True, allow_unicode=True, width=10**6)
     return text.strip()

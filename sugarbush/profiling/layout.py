@@ -107,15 +107,17 @@ def column_histogram(group: Group, column: str, what: str) -> Histogram:
 def kind_of(value: str | None) -> str | float | date:
     """Return the number or date in a cell, else EMPTY, TEXT or NESTED. Other dates are texts.
 
-    >>> [kind_of(value) for value in ("4", "-2.50", " ", "red", "[1, 2]", None)]
-    [4.0, -2.5, 'empty', 'text', 'nested', 'empty']
+    A number with leading zeros is a code, such as 02139, and a text.
+
+    >>> [kind_of(value) for value in ("4", "-2.50", " ", "red", "007", "[1, 2]", None)]
+    [4.0, -2.5, 'empty', 'text', 'text', 'nested', 'empty']
     >>> kind_of("2024-02-29 12:30")
     datetime.date(2024, 2, 29)
     """
     text = "" if value is None else value.strip()
     if not text:
         return EMPTY
-    if _NUMBER.fullmatch(text):
+    if _NUMBER.fullmatch(text) and not _is_code(text):
         return float(text)
     if (iso := _ISO.fullmatch(text)) is not None:
         try:
@@ -136,14 +138,16 @@ def value_of(value: str | None) -> str | None:
     """
     found = kind_of(value)
     if isinstance(found, float):
-        text = (value or "").strip()
-        # 007 and 02139 are names
-        return text if text.startswith("0") and text[1:].isdigit() else spelling(found)
+        return spelling(found)
     if found != TEXT or value is None:
         return None
     text = " ".join(value.split())
     is_one_line = "\n" not in value.strip() and text.isprintable()
     return text if len(text) <= LONGEST_VALUE and is_one_line else None
+
+
+def _is_code(text: str) -> bool:
+    return len(text) > 1 and text.startswith("0") and text.isdigit()
 
 
 def item_of(first: str, second: str) -> str:

@@ -65,7 +65,7 @@ def test_counts_of_parts() -> None:
     [
         ("4", 4.0, "4"),
         ("4.0", 4.0, "4"),
-        ("02139", 2139.0, "02139"),
+        ("02139", "text", "02139"),
         (" Lamp ", "text", "Lamp"),
         ("two\nlines", "text", None),
         ("x" * 200, "text", None),
