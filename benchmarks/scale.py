@@ -110,7 +110,7 @@ def write_project(base: Path, options: argparse.Namespace) -> None:
     )
     settings: dict[str, Any] = {
         "methods": {"maple": {}},
-        "privacy": {"dataset": "scale", "epsilon": 4.0},
+        "privacy": {"dataset": "scale", "epsilon": 4.0, "delta": min(1e-6, 0.1 / options.records)},
         "prepare": {
             "file": "corpus",
             "id_column": "id",

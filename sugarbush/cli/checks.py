@@ -6,13 +6,14 @@ from rich.console import Console
 
 from sugarbush.cli.rehearsals import show_rehearsal
 from sugarbush.data.misspellings import misspellings
+from sugarbush.data.private_store import TRAIN
 from sugarbush.data.reading import encoding_of_source
 from sugarbush.data.remote import source_of
 from sugarbush.data.schema import Schema
 from sugarbush.errors import FailureError, InputError, PoorRehearsalError
 from sugarbush.generators.openai.address import is_unencrypted
 from sugarbush.pipeline.corpus import read_corpus
-from sugarbush.pipeline.corpus_findings import corpus_findings, dropped_rows
+from sugarbush.pipeline.corpus_findings import CorpusFindings, corpus_findings, dropped_rows
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import read_stages, spends, stale_stages
@@ -32,6 +33,11 @@ from sugarbush.privacy.settings import Purpose
 DOMAIN_NOTICE = (
     "           but this generator writes texts of one domain, whatever your texts are.\n"
     "           Set generator.provider to openai, huggingface or pool for texts like yours"
+)
+
+DELTA_NOTICE = (
+    "           but privacy.delta is above 1 / (number of records): a run would stop after its\n"
+    "           first charge. Lower privacy.delta (not DP: do not share)"
 )
 
 UNMATCHED_NOTICE = (
@@ -65,13 +71,7 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
     console.print(f"schema     ok: {count} attribute{'s' if count != 1 else ''}")
     project.label()
     findings = corpus_findings(project)
-    console.print(f"data       ok{_encoding(project)}")
-    for line in dropped_rows(findings.tally):
-        console.print(f"           {line} (not DP: do not share)", soft_wrap=True)
-    for name in findings.unmatched:
-        console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
-    if internal:
-        _print_misspellings(project, console)
+    _print_data(project, findings, console, internal=internal)
     if (labeller := project.labeller()) is not None:
         labeller.check()
         for base_url in settings.extract_metadata.label_endpoint.base_urls:
@@ -93,6 +93,20 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
         console.print(DOMAIN_NOTICE, soft_wrap=True)
     _check_budget(project, console, findings.fingerprint)
     _check_first_texts(project, console)
+
+
+def _print_data(
+    project: Project, findings: CorpusFindings, console: Console, *, internal: bool
+) -> None:
+    console.print(f"data       ok{_encoding(project)}")
+    for line in dropped_rows(findings.tally):
+        console.print(f"           {line} (not DP: do not share)", soft_wrap=True)
+    if project.settings.privacy.is_large_delta(findings.tally.get(TRAIN, 0)):
+        console.print(DELTA_NOTICE, soft_wrap=True)
+    for name in findings.unmatched:
+        console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
+    if internal:
+        _print_misspellings(project, console)
 
 
 def _encoding(project: Project) -> str:

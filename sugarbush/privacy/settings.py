@@ -77,9 +77,13 @@ class PrivacySettings(Section):
             )
         return self
 
+    def is_large_delta(self, records: float) -> bool:
+        """Return whether delta > 1 / `records`, and the settings do not allow it."""
+        return not self.allow_large_delta and self.delta > 1 / max(records, 1)
+
     def check_delta(self, records: float | None) -> None:
         """Raise ParamsError if delta > 1 / `records`, the DP count of records (None: no count)."""
-        if records is None or self.allow_large_delta or self.delta <= 1 / max(records, 1):
+        if records is None or not self.is_large_delta(records):
             return
         raise ParamsError(
             f"params.yaml: privacy.delta={rounded_up(self.delta)} is above 1 / (DP count of "

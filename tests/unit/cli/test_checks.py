@@ -1,12 +1,18 @@
-"""Tests of the messages of `sugarbush check` about an endpoint."""
+"""Tests of the messages of `sugarbush check` about an endpoint and about delta."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from sugarbush.cli import checks
 from sugarbush.generators.openai.address import is_unencrypted, may_use_proxy
+from sugarbush.pipeline.corpus_findings import CorpusFindings
+from tests.unit.pipeline.small_project import write_project
 
 
 @pytest.mark.parametrize(
@@ -48,3 +54,17 @@ def test_a_proxy_is_used_only_where_it_may_read(
     written = write(base_url)
     assert may_use_proxy(written, reads_private_text=False) is public
     assert may_use_proxy(written, reads_private_text=True) is private
+
+
+@pytest.mark.parametrize(
+    ("records", "allowed", "is_said"),
+    [(1_000_000, False, False), (1_000_001, False, True), (1_000_001, True, False)],
+)
+def test_a_delta_that_would_stop_a_run_is_said_before_it(
+    tmp_path: Path, records: int, allowed: bool, is_said: bool
+) -> None:
+    project = write_project(tmp_path, privacy__delta=1e-6, privacy__allow_large_delta=allowed)
+    findings = CorpusFindings(unmatched=(), tally={"train": records}, fingerprint=())
+    console = Console(file=io.StringIO(), width=200)
+    checks._print_data(project, findings, console, internal=False)
+    assert ("privacy.delta" in console.file.getvalue()) is is_said  # type: ignore[attr-defined]
