@@ -42,6 +42,7 @@ STAGES = (
     ("synthesize_metadata",),
     ("initialise", "--method", "maple"),
     ("evolve", "--method", "maple"),
+    ("enlarge", "--method", "maple"),
     ("evaluate",),
 )
 
