@@ -396,6 +396,14 @@ def test_a_run_that_the_cap_cannot_carry_to_its_end_pays_for_nothing(tmp_path: P
     assert generator.asked == 0
 
 
+def test_rounds_that_score_the_first_texts_are_all_checked_against_the_cap(tmp_path: Path) -> None:
+    """The cap allows one of two votes."""
+    room = session(tmp_path).ledger.total(DiscreteGaussian(stddev=8.0)) * 1.01
+    with pytest.raises(BudgetExceededError):
+        run(tmp_path, rounds=2, own=session(tmp_path, cap=room), scores_first=True)
+    assert charges(tmp_path) == 0
+
+
 def test_each_label_keeps_its_first_number_of_candidates(tmp_path: Path) -> None:
     start = first(12, labels=[0] * 9 + [1] * 3)
     found = run(tmp_path, rounds=2, start=start, scorer=NearestVotes(by_label=True))

@@ -238,35 +238,44 @@ def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(
     assert requested["first texts"] - 40 >= 40 - scored
 
 
-@pytest.mark.parametrize(
-    ("donated", "generator", "settings", "draws"),
-    [
-        (False, {"provider": "pool"}, {}, 4),
-        (False, {"provider": "pool"}, {"prompt": "independent"}, 4),
-        (True, {"provider": "pool"}, {"prompt": "metadata"}, 4),
-        (True, {"provider": "pool"}, {"examples": 0}, 4),
-        (True, {"provider": "pool"}, {}, 1),
-        (True, {"provider": "pool"}, {"prompt": "examples"}, 1),
-        (False, {"provider": "huggingface"}, {}, 1),
-        (False, {"provider": "simulator"}, {}, 1),
-    ],
-)
-def test_a_pool_without_examples_in_prompts_is_scored_in_rounds(
-    donated: bool, generator: dict[str, Any], settings: dict[str, Any], draws: int
-) -> None:
+def in_project(
+    settings: dict[str, Any], *, generator: str = "pool", donated: bool = False
+) -> Mosaic:
+    """Return the method in a project with these settings."""
     project = parse_params(
         {
             "prepare": {"donated": "donated.csv" if donated else None},
             "methods": {"mosaic": settings},
-            "generator": generator,
-            "release": {"texts": 100},
+            "generator": {"provider": generator, "huggingface": {"model": "none"}},
+            "release": {"texts": 20},
         }
     )
     method = project.method("mosaic")
     assert isinstance(method, Mosaic)
+    return method
+
+
+@pytest.mark.parametrize(
+    ("donated", "generator", "settings", "draws"),
+    [
+        (False, "pool", {}, 4),
+        (False, "pool", {"prompt": "independent"}, 4),
+        (True, "pool", {"prompt": "metadata"}, 4),
+        (True, "pool", {"examples": 0}, 4),
+        (True, "pool", {}, 1),
+        (True, "pool", {"prompt": "examples"}, 1),
+        (False, "huggingface", {}, 1),
+        (False, "simulator", {}, 1),
+    ],
+)
+def test_a_pool_without_examples_in_prompts_is_scored_in_rounds(
+    donated: bool, generator: str, settings: dict[str, Any], draws: int
+) -> None:
+    method = in_project(settings, generator=generator, donated=donated)
     assert method.parts().draws == draws
-    sums = plan_for(project.privacy, [method]).of("votes:mosaic")
-    once = plan_for(project.privacy, [Mosaic()]).of("votes:mosaic")
+    privacy = sb.Privacy(epsilon=1, delta=1e-6, dataset="letters")
+    sums = plan_for(privacy, [method]).of("votes:mosaic")
+    once = plan_for(privacy, [Mosaic()]).of("votes:mosaic")
     assert sums.count == draws
     assert sums.mu == pytest.approx(once.mu, rel=1e-3)  # the rounds divide the share of one release
     assert sums.stddev is not None and once.stddev is not None
@@ -279,20 +288,20 @@ FAR = [
 ]
 
 
+IN_ROUNDS: dict[str, Any] = {
+    "schema": SCHEMA,
+    "method": sb.Mosaic(candidates=80, prompt="independent"),
+    "generator": sb.Pool(texts=[*FAR, *LETTERS["text"][156:]], neighbours=20),
+    "privacy": sb.Privacy(epsilon=8, delta=1e-6, dataset="letters", cap=50),
+    "settings": SETTINGS,
+    "texts": 20,
+    "accept_poor": True,
+}
+
+
 def in_rounds(state: Path, **changes: Any) -> sb.Release:
     """Release 20 texts from a pool with few letters, without donated examples."""
-    pool = [*FAR, *LETTERS["text"][156:]]
-    fields: dict[str, Any] = {
-        "schema": SCHEMA,
-        "method": sb.Mosaic(candidates=80, prompt="independent"),
-        "generator": sb.Pool(texts=pool, neighbours=20),
-        "privacy": sb.Privacy(epsilon=8, delta=1e-6, dataset="letters", cap=50),
-        "settings": SETTINGS,
-        "texts": 20,
-        "state": state,
-        "accept_poor": True,
-    }
-    return sb.synthesize(LETTERS[:156], **(fields | changes))
+    return sb.synthesize(LETTERS[:156], state=state, **(IN_ROUNDS | changes))
 
 
 def letters_in(texts: Iterable[str]) -> float:
@@ -307,7 +316,7 @@ def test_rounds_are_charged_as_planned_and_find_the_texts_of_the_kind(tmp_path: 
     assert [entry.stage for entry in rounds] == ["evolve@mosaic"] * 4
     events = [entry.event.as_dict() for entry in rounds]
     assert {(event["sensitivity"], event["count"]) for event in events} == {(RESOLUTION, 1)}
-    plan = plan_for(found.settings.privacy, [found.settings.method("mosaic")])
+    plan = plan_for(IN_ROUNDS["privacy"], [in_project(IN_ROUNDS["method"].model_dump())])
     assert {event["stddev"] for event in events} == {plan.of("votes:mosaic").stddev}
     assert 7.9 < found.epsilon <= 8
     first, *others = found.lineage.rounds
@@ -334,12 +343,12 @@ def test_the_plan_of_rounds_has_the_calls_of_the_run(
         return generate(self, requests, what=what)
 
     monkeypatch.setattr(PoolGenerator, "generate", counted)
-    found = in_rounds(tmp_path)
+    in_rounds(tmp_path)
     planning = Planning(
         schema=Schema.model_validate(SCHEMA), donated=(), length=FirstLength(), texts=20,
         texts_setting=20,
     )  # fmt: skip
-    method = found.settings.method("mosaic")
+    method = in_project(IN_ROUNDS["method"].model_dump())
     planned = {batch.what: batch.calls for batch in method.planned_calls(planning)}
     assert planned == {"first texts": 80, "round 2": 60, "round 3": 60, "round 4": 60}
     assert {what: requested[what] for what in planned} == planned
@@ -359,10 +368,9 @@ def test_rounds_that_died_at_a_draw_repeat_no_finished_draw(
             raise KeyboardInterrupt
         return scores
 
-    monkeypatch.setattr(KernelScorer, "total", die)
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(KernelScorer, "total", die)
         in_rounds(tmp_path)
-    monkeypatch.undo()
     assert len(charges(tmp_path)) == 2 + dies_at
     found = in_rounds(tmp_path)
     assert len(charges(tmp_path)) == 6
