@@ -47,11 +47,11 @@ def written(
     fields: dict[str, Any] = {
         "donated": [f"{text} Thank you, {i}." for i, text in enumerate(letters(20, shift=5000))],
         "method": sb.Mosaic(candidates=candidates, prompt=prompt),
+        "schema": SCHEMA,
     }
     return sb.synthesize(
         pd.DataFrame({"message": letters(300)}),
         text="message",
-        schema=SCHEMA,
         generator=sb.Pool(texts=pool),
         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"),
         settings={"prepare": {"accept_overlap": True}},
@@ -80,10 +80,12 @@ def test_a_pool_with_few_texts_of_the_kind_is_judged_by_them_if_there_are_rounds
     """Four rounds of scores reach the 40 letters among 180 other texts. One release does not, and
     neither does a pool without letters."""
     few = [*WRONG, *(f"Hello, {text[11:]}" for text in letters(40, shift=9000))]
-    fields: dict[str, Any] = {"prompt": "independent"} | ({} if donated else {"donated": None})
+    fields: dict[str, Any] = {"prompt": "independent"}
+    if not donated:
+        subject = "letters of customers about broken goods"
+        fields |= {"donated": None, "schema": SCHEMA | {"subject": subject}}
     made = written(tmp_path / "few", few, **fields)
     assert len(made.lineage.rounds) == 4
-    assert made.verdict is not None and made.verdict.grade != "poor"
     with pytest.raises(PoorRehearsalError):
         written(tmp_path / "none", WRONG, **fields)
     assert not sb.open_ledger("letters", state=tmp_path / "none").entries()

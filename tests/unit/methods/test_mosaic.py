@@ -309,7 +309,7 @@ def letters_in(texts: Iterable[str]) -> float:
 
 
 def test_rounds_are_charged_as_planned_and_find_the_texts_of_the_kind(tmp_path: Path) -> None:
-    """A seventh of the pool are letters. In 10 runs, ... of the release were letters."""
+    """A seventh of the pool are letters. In 10 runs, at least 95% of the release were letters."""
     found = in_rounds(tmp_path)
     table, *rounds = charges(tmp_path)
     assert table.stage == "synthesize_metadata"
@@ -323,7 +323,7 @@ def test_rounds_are_charged_as_planned_and_find_the_texts_of_the_kind(tmp_path: 
     assert len(others) == 3 and found.lineage.scored is None
     assert set(first.population.rounds.tolist()) == {0}
     assert letters_in(first.population.texts) < 0.3
-    assert letters_in(found.texts) > 0.6
+    assert letters_in(found.texts) > 0.75
 
 
 def test_another_size_of_rounds_is_free(tmp_path: Path) -> None:
