@@ -144,14 +144,15 @@ class AttributeReader:
 
 
 def within_reach(texts: Sequence[str], reader: AttributeReader, *, count: int) -> tuple[str, ...]:
-    """Return at most `count` different public texts, nearest to the donated texts in turn.
+    """Return at most `count` different public texts, nearest to `count` donated texts in turn.
 
     With too few donated texts, the texts are nearest to the subject of the schema. Rounds of scores
     move from far first texts towards the records, but a release has only texts that exist. These
     are the best that it can have. A copy of a donated text is left out.
     """
     donated = reader.donated.texts if reader.donated is not None else ()
-    standard = donated if len(donated) >= FEWEST_DONATED else (reader.schema.subject,)
+    enough = len(donated) >= FEWEST_DONATED
+    standard = donated[:count] if enough else (reader.schema.subject,)
     different = [text for text in dict.fromkeys(texts) if text not in set(donated)]
     nearest = np.argsort(-(reader.embed(standard) @ reader.embed(different).T), axis=1)
     chosen = dict.fromkeys(nearest[:, :count].T.ravel().tolist())
