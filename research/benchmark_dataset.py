@@ -33,10 +33,11 @@ METRICS = ("mauve", "mauve_tfidf", "mean_jsd")
 @dataclass(frozen=True, kw_only=True)
 class Variant:
     """A method with changed settings. `evolution` changes settings of the method. `settings`
-    changes other sections of params.yaml.
+    changes other sections of params.yaml. `kind` is a subclass of the method to use in its place.
     """
 
     method: str = "maple"
+    kind: type[sb.Method] | None = None
     evolution: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -136,7 +137,8 @@ class BenchmarkDataset:
         """
         own = self.corpus.settings
         method = own.method(variant.method)
-        method = type(method)(**{**method.model_dump(), **variant.evolution})
+        kind = variant.kind or type(method)
+        method = kind(**{**method.model_dump(), **variant.evolution})
         privacy = own.privacy
         if 0 < epsilon < np.inf:
             privacy = privacy.model_copy(update={"epsilon": epsilon})

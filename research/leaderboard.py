@@ -25,18 +25,32 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
+import sugarbush as sb
 from research.benchmark_dataset import METRICS, BenchmarkDataset, Variant, datasets, snapshots
 from research.page import write_page
 from research.peer import Peer, dpsda
 from sugarbush.evaluation import FINAL, REAL
+from sugarbush.extend import Parts
 from sugarbush.paths import Roots, atomic_file
 from sugarbush.randomness import public_rng
+
+
+class FixedMosaic(sb.Mosaic):
+    """The method `mosaic` with rounds of scores, or with one release of scores, for any prompt."""
+
+    name: ClassVar[str] = "fixed-mosaic"
+
+    in_rounds: bool = True
+
+    def parts(self) -> Parts:
+        return self.rounds() if self.in_rounds else self.one_release()
+
 
 WEAK = {"synthesize_metadata": {"attributes": ["product_group", "region"]}}
 
@@ -57,16 +71,25 @@ def variants_of(scale: Scale) -> dict[str, Variant]:
     """Return the methods by name, with equal rounds, candidates, variations and calls.
 
     `augpe-10` is an exception: it has ten rounds. `mosaic` scores as many texts as the others have
-    calls. `mosaic-4` and `mosaic-M` score four texts for each released text. `sugarbush` is `maple`
-    with kernel scores and herding, and `augpe-scores` is `augpe` with them.
+    calls. `mosaic-4` scores four texts for each released text, and so do `mosaic-M` (only metadata
+    in prompts) and `mosaic-I` (independent prompts). `once-M` and `once-I` have one release of
+    scores, and `rounds` has rounds, whatever prompts show. `sugarbush` is `maple` with kernel
+    scores and herding, and `augpe-scores` is `augpe` with them.
     """
     texts, candidates = scale.texts, scale.variations * scale.texts
     size = {"candidates": candidates, "rounds": 2, "variations": scale.variations}
     once = {"candidates": texts, "rounds": 0, "variations": 1}
     ten = {"rounds": 10, "variations": 7, "candidates": 7 * texts}
 
+    metadata = {"prompt": "metadata", "examples": 0}
+    independent = {"prompt": "independent", "examples": 0}
+
     def mosaic(count: int, **other: Any) -> Variant:
         return Variant(method="mosaic", evolution={"candidates": count, **other})
+
+    def fixed(*, in_rounds: bool, **other: Any) -> Variant:
+        fields = {"candidates": 4 * texts, "in_rounds": in_rounds, **other}
+        return Variant(method="mosaic", kind=FixedMosaic, evolution=fields)
 
     return {
         "public": Variant(method="public", evolution={"candidates": texts}),
@@ -75,7 +98,11 @@ def variants_of(scale: Scale) -> dict[str, Variant]:
         "maple": Variant(evolution=size),
         "mosaic": mosaic(2 * candidates - texts),
         "mosaic-4": mosaic(4 * texts),
-        "mosaic-M": mosaic(4 * texts, prompt="metadata", examples=0),
+        "mosaic-M": mosaic(4 * texts, **metadata),
+        "mosaic-I": mosaic(4 * texts, **independent),
+        "once-M": fixed(in_rounds=False, **metadata),
+        "once-I": fixed(in_rounds=False, **independent),
+        "rounds": fixed(in_rounds=True),
         "maple-zero": Variant(evolution=once),
         "maple-M": Variant(evolution={**size, "prompt": "metadata"}),
         "maple-E": Variant(evolution={**size, "prompt": "examples"}),
@@ -88,6 +115,7 @@ def variants_of(scale: Scale) -> dict[str, Variant]:
     }
 
 
+RECORDS = 2000
 # Methods without noise run at this epsilon only.
 FIXED = {REAL: math.inf, "public": 0.0, "nonprivate": math.inf}
 COMPARED = ("public", "augpe", "maple", "mosaic")
@@ -232,7 +260,8 @@ def main() -> None:
     asked = _asked()
     begun = time.process_time()
     model = [Path(asked.model).name] if asked.model else []
-    name = "-".join([asked.sweep.stem, "leaderboard", *(asked.sets or ()), *model])
+    records = [f"{asked.records}-records"] if asked.records != RECORDS else []
+    name = "-".join([asked.sweep.stem, "leaderboard", *(asked.sets or ()), *records, *model])
     file = Roots(Path()).internal / "sweeps" / name / "runs.csv"
     file.parent.mkdir(parents=True, exist_ok=True)
     rows = pd.read_csv(file).to_dict("records") if asked.resume and file.exists() else []
@@ -247,7 +276,7 @@ def main() -> None:
                 rows += own
                 with atomic_file(file) as path:
                     pd.DataFrame(rows).to_csv(path, index=False)
-    print(table(pd.DataFrame(rows), baseline="mosaic"))
+    print(table(pd.DataFrame(rows), baseline=asked.baseline))
     figures = averaged(pd.DataFrame(rows))
     intervals = f"Means of {asked.seeds} whole runs with 95% intervals over runs"
     peers = figures["arm"].str.startswith("dpsda").any()
@@ -278,9 +307,11 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--sets", nargs="*", help="data sets of the sweep; default: all")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.3, 1.0, 4.0])
     parser.add_argument("--seeds", type=int, default=5, help="number of runs")
-    parser.add_argument("--records", type=int, default=2000, help="most private records to use")
+    parser.add_argument("--records", type=int, default=RECORDS, help="most private records to use")
     parser.add_argument("--methods", nargs="*", choices=names, default=COMPARED, metavar="METHOD",
                         help=f"of {', '.join(names)}; default: {', '.join(COMPARED)}")  # fmt: skip
+    parser.add_argument("--baseline", choices=names, default="mosaic", metavar="METHOD",
+                        help="differences are to this method")  # fmt: skip
     parser.add_argument("--texts", type=int, nargs="+", default=[100], help="sizes of a release")
     parser.add_argument("--variations", type=int, default=4, help="candidates per released text")
     parser.add_argument("--dpsda", type=Path, help="folder of a clone of microsoft/DPSDA")

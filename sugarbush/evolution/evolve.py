@@ -105,6 +105,9 @@ class Rounds:
     Guarantee: each round is one noisy sum of scores with noise `scoring.stddev` and L2 sensitivity
     `scorer.unit` per record. All other steps are post-processing of the rounds, of the first
     candidates (already charged) and of public seeds.
+
+    With `scores_first`, round 1 scores the different texts of `first` without variations, and a
+    later round scores each different text once.
     """
 
     number: int
@@ -115,21 +118,27 @@ class Rounds:
     writer: Writer
     seed: int
     say: Callable[[str], None]
+    scores_first: bool = False
 
     def run(self, first: Released[Population]) -> Lineage:
         """Run all rounds from the candidates `first`, and return the final set.
 
-        Each round selects as many candidates of each label as `first` has. Raises
-        BudgetExceededError if the cap does not allow all rounds. Raises GeneratorError if the
-        generator returns too few texts.
+        Each round selects as many candidates of each label as `first` has, or with `scores_first`
+        so many that they and their variations are as many. Raises BudgetExceededError if the cap
+        does not allow all rounds. Raises GeneratorError if the generator returns too few texts.
         """
         numbers = range(1, self.number + 1)
         self.scoring.check([f"scores-{number:03d}" for number in numbers])
         labels, counts = np.unique(first.value.labels, return_counts=True)
+        if self.scores_first:
+            counts = np.maximum(counts // (1 + self.varier.copies), 1)
         quota = {int(label): int(n) for label, n in zip(labels, counts, strict=True)}
         parents, next_id, rounds = first, len(first.value), list[Round]()
         for number in numbers:
-            population, usage = self._varied(parents, number, next_id)
+            if self.scores_first and number == 1:
+                population, usage = first.value.distinct(), Usage()
+            else:
+                population, usage = self._varied(parents, number, next_id)
             scored = self.scoring.scored(population, f"scores-{number:03d}")
             survivors = self.selector.select(
                 scored,
@@ -176,6 +185,8 @@ class Rounds:
             number=number,
             next_id=next_id,
         )
+        if self.scores_first:
+            population = population.distinct()
         usage = usage_of(answers)
         with store.writing(name) as folder:
             save_population(population, self.schema.names, folder / "candidates.parquet")

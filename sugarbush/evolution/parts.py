@@ -268,8 +268,9 @@ class Parts:
     """The parts of a method.
 
     With a selector, a varier and `rounds`, candidates are varied, scored and selected in each
-    round. With a scorer alone, the first texts are scored once. Without a scorer, no record is
-    read.
+    round. With `scores_first`, round 1 scores the first texts, which are as many as the candidates
+    of a round, without variations. With a scorer alone, the first texts are scored once. Without a
+    scorer, no record is read.
     """
 
     start: Start
@@ -278,6 +279,7 @@ class Parts:
     selector: Selector | None = None
     varier: Varier | None = None
     rounds: int = 0
+    scores_first: bool = False
 
     def __post_init__(self) -> None:
         in_rounds = [part is not None for part in (self.selector, self.varier)]
@@ -298,9 +300,13 @@ class Parts:
 
     @property
     def candidates_per_text(self) -> int:
-        """The number of candidates that a first text becomes before a round."""
+        """The number of candidates from a survivor: the survivor itself and its variations."""
         return 1 if self.varier is None else 1 + self.varier.copies
+
+    def survivor_count(self, candidates: int) -> int:
+        """Return the number of survivors of a round with `candidates` candidates."""
+        return max(1, candidates // self.candidates_per_text)
 
     def first_count(self, candidates: int) -> int:
         """Return the number of first texts for a round with `candidates` candidates."""
-        return max(1, candidates // self.candidates_per_text)
+        return candidates if self.scores_first else self.survivor_count(candidates)

@@ -228,7 +228,8 @@ class MethodContext:
     """The other settings of a project that a method may depend on.
 
     `is_example` states whether the private file is the embedded example. `table_attributes` are the
-    attributes of the DP table, or None for all. `texts` is `release.texts`.
+    attributes of the DP table, or None for all. `texts` is `release.texts`. `follows_requests`
+    states whether the generator writes what a prompt requests (`GeneratorSettings`).
     """
 
     texts: int | None
@@ -237,6 +238,7 @@ class MethodContext:
     has_donated: bool
     is_example: bool
     table_attributes: tuple[str, ...] | None
+    follows_requests: bool
 
 
 @dataclass(frozen=True, kw_only=True)

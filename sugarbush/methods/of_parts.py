@@ -71,11 +71,12 @@ class PartsMethod(OneStageMethod):
         parts = self.parts()
         if parts.scorer is None or not parts.draws:
             return parts.start.budget_requests()
+        is_set = parts.rounds > 0 and "rounds" in type(self).model_fields
         sums = BudgetRequest(
             name=self.scores_name,
             count=parts.draws,
             record_l2_sensitivity=parts.scorer.unit,
-            setting=f"methods.{self.name}.rounds={parts.rounds}" if parts.rounds else None,
+            setting=f"methods.{self.name}.rounds={parts.rounds}" if is_set else None,
             remarks=parts.scorer.remarks,
         )
         return (*parts.start.budget_requests(), sums)
@@ -254,6 +255,7 @@ class PartsMethod(OneStageMethod):
                 schema=inputs.public.schema,
                 writer=inputs.tools.writer(f"evolve@{self.name}"),
                 seed=self._seed(inputs),
+                scores_first=parts.scores_first,
                 say=lambda line: inputs.tools.report(f"evolve@{self.name}: {line}"),
             )
             return FinalSet(lineage=rounds.run(first), run=store.run)
@@ -394,11 +396,12 @@ class PartsMethod(OneStageMethod):
         ]
         kept = first
         if parts.varier is not None and parts.rounds:
-            calls, vary = first * parts.varier.copies, parts.varier.longest_request(request)
-            for number in range(1, parts.rounds + 1):
+            survivors = parts.survivor_count(candidates)
+            calls, vary = survivors * parts.varier.copies, parts.varier.longest_request(request)
+            for number in range(1 + parts.scores_first, parts.rounds + 1):
                 batches.append(("evolve", f"round {number}", calls, vary))
             if parts.enlarger.uses_scores:
-                kept = first * parts.candidates_per_text
+                kept = survivors * parts.candidates_per_text
         further = parts.enlarger.ratio * planning.texts - kept
         batches.append(("enlarge", "further texts", further, request))
         return tuple(

@@ -4,6 +4,10 @@ The requests have the form of the run's first requests: the same prompt, schema 
 examples. The DP table does not exist yet, so the requested attribute values come from donated texts
 or, without donated texts, from the schema. A rehearsal opens no private file and charges nothing.
 
+If a method scores first texts in rounds because they may be far from the records, the first texts
+say nothing about the release. Then the public texts that rounds may reach are judged in their
+place (`within_reach`).
+
 The answers are in the cache of answers, and the verdict is in .cache/rehearsal.json. A rehearsal
 with the same settings and public files sends nothing.
 """
@@ -22,8 +26,8 @@ from numpy.typing import NDArray
 from sugarbush.data.reading import digest_of_files
 from sugarbush.errors import ParamsError, PoorRehearsalError, PrivacyError
 from sugarbush.evolution.inputs import MetadataRelease
-from sugarbush.evolution.targets import Donated
-from sugarbush.generators.interface import GeneratorSettings, Problem, Usage, usage_of
+from sugarbush.evolution.targets import Donated, open_targets
+from sugarbush.generators.interface import Answer, GeneratorSettings, Problem, Usage, usage_of
 from sugarbush.generators.prices import cost_of
 from sugarbush.methods.interface import MethodInputs, PrivateInputs, Tools
 from sugarbush.methods.of_parts import PartsMethod
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
 TEXTS = 40  # number of requests
 FEWER_TEXTS = 24  # number of requests for each form of prompts, if there are several
 NAME = "rehearsal"
-_VERSION = 1  # increase this number if requests or figures change
+_VERSION = 2  # increase this number if requests or figures change
 _SEED = 1
 _LEAST_CODES = 8  # donated texts whose attribute values are requested
 
@@ -258,6 +262,7 @@ def _rehearsed(
         AttributeReader,
         measure,
         public_kinds,
+        within_reach,
     )
 
     inputs = _method_inputs(project, public)
@@ -277,8 +282,13 @@ def _rehearsed(
         seed=seed_of(_SEED, NAME),
     )
     words = round(float(np.median([request.words or 0 for request in requests]))) or None
-    figures = measure(answers, targets, words=words, reader=reader)
-    if texts := generator.public_texts(project.base, project.schema.shape):
+    texts = generator.public_texts(project.base, project.schema.shape)
+    judged = answers
+    if texts and method.parts().scores_first:
+        judged = tuple(Answer(text=text) for text in within_reach(texts, reader, count=count))
+        targets = open_targets(len(judged), project.schema)
+    figures = measure(judged, targets, words=words, reader=reader)
+    if texts:
         figures = replace(figures, kinds=public_kinds(texts, reader))
     usage = usage_of(answers)
     return Rehearsal(

@@ -143,6 +143,22 @@ class AttributeReader:
         return np.asarray(model.predict(embedded), dtype=np.int64)
 
 
+def within_reach(texts: Sequence[str], reader: AttributeReader, *, count: int) -> tuple[str, ...]:
+    """Return at most `count` different public texts, nearest to `count` donated texts in turn.
+
+    With too few donated texts, the texts are nearest to the subject of the schema. Rounds of scores
+    move from far first texts towards the records, but a release has only texts that exist. These
+    are the best that it can have. A copy of a donated text is left out.
+    """
+    donated = reader.donated.texts if reader.donated is not None else ()
+    enough = len(donated) >= FEWEST_DONATED
+    standard = donated[:count] if enough else (reader.schema.subject,)
+    different = [text for text in dict.fromkeys(texts) if text not in set(donated)]
+    nearest = np.argsort(-(reader.embed(standard) @ reader.embed(different).T), axis=1)
+    chosen = dict.fromkeys(nearest[:, :count].T.ravel().tolist())
+    return tuple(different[i] for i in list(chosen)[:count])
+
+
 def public_kinds(texts: Sequence[str], reader: AttributeReader) -> dict[str, dict[str, int]]:
     """Return the number of different texts for each value of each attribute that can be read.
 

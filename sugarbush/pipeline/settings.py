@@ -101,6 +101,7 @@ class ProjectSettings(Section):
             has_donated=self.prepare.donated is not None,
             is_example=self.prepare.file == EXAMPLE_FILE,
             table_attributes=self.synthesize_metadata.attributes,
+            follows_requests=self.generator.chosen.follows_requests,
         )
 
     @property

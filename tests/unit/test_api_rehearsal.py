@@ -36,19 +36,28 @@ WRONG = [
 ]
 
 
-def written(state: Path, pool: list[str], *, candidates: int = 40, **arguments: Any) -> sb.Release:
+def written(
+    state: Path,
+    pool: list[str],
+    *,
+    candidates: int = 40,
+    prompt: str = "both",
+    **arguments: Any,
+) -> sb.Release:
+    fields: dict[str, Any] = {
+        "donated": [f"{text} Thank you, {i}." for i, text in enumerate(letters(20, shift=5000))],
+        "method": sb.Mosaic(candidates=candidates, prompt=prompt),
+        "schema": SCHEMA,
+    }
     return sb.synthesize(
         pd.DataFrame({"message": letters(300)}),
         text="message",
-        schema=SCHEMA,
-        donated=[f"{text} Thank you, {i}." for i, text in enumerate(letters(20, shift=5000))],
-        method=sb.Mosaic(candidates=candidates),
         generator=sb.Pool(texts=pool),
         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"),
         settings={"prepare": {"accept_overlap": True}},
         texts=10,
         state=state,
-        **arguments,
+        **(fields | arguments),
     )
 
 
@@ -62,6 +71,24 @@ def test_texts_of_the_same_kind_are_not_poor(tmp_path: Path) -> None:
     pool = [f"Hello, {text[11:]}" for text in letters(200, shift=9000)]
     made = written(tmp_path, pool)
     assert len(made.texts) == 10
+
+
+@pytest.mark.parametrize("donated", [True, False])
+def test_a_pool_with_few_texts_of_the_kind_is_judged_by_them_if_there_are_rounds(
+    tmp_path: Path, donated: bool
+) -> None:
+    """Four rounds of scores reach the 40 letters among 180 other texts. One release does not, and
+    neither does a pool without letters."""
+    few = [*WRONG, *(f"Hello, {text[11:]}" for text in letters(40, shift=9000))]
+    fields: dict[str, Any] = {"prompt": "independent"}
+    if not donated:
+        subject = "letters of customers about broken goods"
+        fields |= {"donated": None, "schema": SCHEMA | {"subject": subject}}
+    made = written(tmp_path / "few", few, **fields)
+    assert len(made.lineage.rounds) == 4
+    with pytest.raises(PoorRehearsalError):
+        written(tmp_path / "none", WRONG, **fields)
+    assert not sb.open_ledger("letters", state=tmp_path / "none").entries()
 
 
 def test_who_accepts_poor_texts_gets_them_and_a_second_call_restores_them(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,7 @@ def run(
     start: Population | None = None,
     dropped: float = 0.2,
     encode: Any = encode,
+    scores_first: bool = False,
 ) -> Lineage:
     """Run rounds on 400 records at the target. Without `rounds`, score the candidates once."""
 
@@ -144,6 +146,7 @@ def run(
             writer=Writer(generator=generator or Drifting(), max_dropped_share=dropped),
             seed=1,
             say=lambda line: None,
+            scores_first=scores_first,
         ).run(first_ones)
 
 
@@ -274,6 +277,44 @@ def test_a_round_is_charged_once_and_the_number_of_survivors_is_constant(tmp_pat
     assert len(found.ledger_ids) == 4
 
 
+def test_round_one_may_score_the_first_texts(tmp_path: Path) -> None:
+    """12 first texts are scored. 3 survive, and the next round has their 9 variations too."""
+    generator = Drifting()
+    fields: dict[str, Any] = {
+        "rounds": 3, "scorer": KernelScorer(), "selector": ByHerding(), "encode": on_a_circle,
+        "stddev": 10.0 * RESOLUTION, "scores_first": True,
+    }  # fmt: skip
+    found = run(tmp_path, generator=generator, **fields)
+    assert generator.batches == ["round 2", "round 3"]
+    assert generator.asked == 18
+    assert found.rounds[0].population.texts == first().texts
+    assert [len(each.survivors) for each in found.rounds] == [3, 3, 3]
+    for before, after in pairwise(found.rounds):
+        survivors = before.population.take(before.survivors)
+        assert after.population.texts[:3] == survivors.texts
+        scores = before.scores.value[before.survivors], after.scores.value[:3]
+        assert scores[0].tolist() != scores[1].tolist()  # a survivor is scored again, with noise
+    assert charges(tmp_path) == 3
+    assert len(found.ledger_ids) == 4
+
+
+def test_rounds_that_score_the_first_texts_score_each_text_once(tmp_path: Path) -> None:
+    class Echo(Drifting):
+        def _answer(self, request: Request) -> Answer:
+            super()._answer(request)
+            return Answer(text=str(float(self.asked % 2)))
+
+    start = replace(first(12), texts=("1.0", *first(12).texts[:11]))
+    found = run(
+        tmp_path, rounds=2, start=start, scorer=KernelScorer(), selector=ByHerding(),
+        encode=on_a_circle, stddev=10.0 * RESOLUTION, scores_first=True, generator=Echo(),
+    )  # fmt: skip
+    for each in found.rounds:
+        assert len(set(each.population.texts)) == len(each.population)
+        assert each.scores.value.shape == (len(each.population),)
+    assert len(found.rounds[0].population) == 11
+
+
 def test_every_batch_is_named_for_the_journal_of_paid_calls(tmp_path: Path) -> None:
     generator = Drifting()
     run(tmp_path, generator=generator, rounds=2)
@@ -300,9 +341,10 @@ def test_a_forced_run_draws_and_charges_again(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("scores_first", [False, True])
 @pytest.mark.parametrize("dies_in_round", [1, 2, 3])
 def test_a_crashed_run_continues_after_its_last_finished_round(
-    tmp_path: Path, dies_in_round: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, dies_in_round: int, scores_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run is killed after the charge and before the votes are on disk.
 
@@ -319,12 +361,15 @@ def test_a_crashed_run_continues_after_its_last_finished_round(
         return votes
 
     monkeypatch.setattr(NearestVotes, "total", die)
+    generators = [Drifting(), Drifting()]
+    fields: dict[str, Any] = {"rounds": 3, "scores_first": scores_first}
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, rounds=3)
+        run(tmp_path, generator=generators[0], **fields)
     monkeypatch.undo()
     assert charges(tmp_path) == dies_in_round
-    found = run(tmp_path, rounds=3)
+    found = run(tmp_path, generator=generators[1], **fields)
     assert charges(tmp_path) == 4
+    assert generators[0].asked + generators[1].asked == (18 if scores_first else 108)
     # The ids are those of the metadata and of three votes. The id of the lost vote is missing.
     assert len(found.ledger_ids) == 4
 
@@ -349,6 +394,14 @@ def test_a_run_that_the_cap_cannot_carry_to_its_end_pays_for_nothing(tmp_path: P
         run(tmp_path, rounds=8, own=session(tmp_path, cap=room), generator=generator)
     assert charges(tmp_path) == 0
     assert generator.asked == 0
+
+
+def test_rounds_that_score_the_first_texts_are_all_checked_against_the_cap(tmp_path: Path) -> None:
+    """The cap allows one of two votes."""
+    room = session(tmp_path).ledger.total(DiscreteGaussian(stddev=8.0)) * 1.01
+    with pytest.raises(BudgetExceededError):
+        run(tmp_path, rounds=2, own=session(tmp_path, cap=room), scores_first=True)
+    assert charges(tmp_path) == 0
 
 
 def test_each_label_keeps_its_first_number_of_candidates(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""One charge for all scores, drawn after it; releases of every size are post-processing."""
+"""Scores are charged before they are drawn; releases of every size are post-processing."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ import pytest
 import sugarbush as sb
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
+from sugarbush.evolution.scorers import KernelScorer
 from sugarbush.evolution.settings import FirstLength
 from sugarbush.generators.pool import PoolGenerator
 from sugarbush.methods.interface import Planning
 from sugarbush.methods.mosaic import Mosaic
-from tests.integration.project import SCHEMA, TINY_ENCODER, letters
+from sugarbush.methods.plan import plan_for
+from sugarbush.pipeline.settings import parse_params
+from tests.integration.project import SCHEMA, TINY_ENCODER, WORDS, letters
 
 LETTERS = pd.DataFrame(letters(206))
 MOSAIC = sb.Mosaic(candidates=40)
@@ -232,6 +236,146 @@ def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(
     # 40 draws of 50 texts give about 28 different ones, so about 12 more are requested.
     assert 40 < requested["first texts"] <= 60
     assert requested["first texts"] - 40 >= 40 - scored
+
+
+def in_project(
+    settings: dict[str, Any], *, generator: str = "pool", donated: bool = False
+) -> Mosaic:
+    """Return the method in a project with these settings."""
+    project = parse_params(
+        {
+            "prepare": {"donated": "donated.csv" if donated else None},
+            "methods": {"mosaic": settings},
+            "generator": {"provider": generator, "huggingface": {"model": "none"}},
+            "release": {"texts": 20},
+        }
+    )
+    method = project.method("mosaic")
+    assert isinstance(method, Mosaic)
+    return method
+
+
+@pytest.mark.parametrize(
+    ("donated", "generator", "settings", "draws"),
+    [
+        (False, "pool", {}, 4),
+        (False, "pool", {"prompt": "independent"}, 4),
+        (True, "pool", {"prompt": "metadata"}, 4),
+        (True, "pool", {"examples": 0}, 4),
+        (True, "pool", {}, 1),
+        (True, "pool", {"prompt": "examples"}, 1),
+        (False, "huggingface", {}, 1),
+        (False, "simulator", {}, 1),
+    ],
+)
+def test_a_pool_without_examples_in_prompts_is_scored_in_rounds(
+    donated: bool, generator: str, settings: dict[str, Any], draws: int
+) -> None:
+    method = in_project(settings, generator=generator, donated=donated)
+    assert method.parts().draws == draws
+    privacy = sb.Privacy(epsilon=1, delta=1e-6, dataset="letters")
+    sums = plan_for(privacy, [method]).of("votes:mosaic")
+    once = plan_for(privacy, [Mosaic()]).of("votes:mosaic")
+    assert sums.count == draws
+    assert sums.mu == pytest.approx(once.mu, rel=1e-3)  # the rounds divide the share of one release
+    assert sums.stddev is not None and once.stddev is not None
+    assert sums.stddev == pytest.approx(once.stddev * np.sqrt(draws), rel=1e-3)
+
+
+FAR = [
+    f"Recipe {i}: take {i % 7} eggs, {i % 11} spoons of flour and {WORDS[i % 5]}."
+    for i in range(300)
+]
+
+
+IN_ROUNDS: dict[str, Any] = {
+    "schema": SCHEMA,
+    "method": sb.Mosaic(candidates=80, prompt="independent"),
+    "generator": sb.Pool(texts=[*FAR, *LETTERS["text"][156:]], neighbours=20),
+    "privacy": sb.Privacy(epsilon=8, delta=1e-6, dataset="letters", cap=50),
+    "settings": SETTINGS,
+    "texts": 20,
+    "accept_poor": True,
+}
+
+
+def in_rounds(state: Path, **changes: Any) -> sb.Release:
+    """Release 20 texts from a pool with few letters, without donated examples."""
+    return sb.synthesize(LETTERS[:156], state=state, **(IN_ROUNDS | changes))
+
+
+def letters_in(texts: Iterable[str]) -> float:
+    return float(np.mean([text.startswith("Dear shop") for text in texts]))
+
+
+def test_rounds_are_charged_as_planned_and_find_the_texts_of_the_kind(tmp_path: Path) -> None:
+    """A seventh of the pool are letters. In 10 runs, at least 95% of the release were letters."""
+    found = in_rounds(tmp_path)
+    table, *rounds = charges(tmp_path)
+    assert table.stage == "synthesize_metadata"
+    assert [entry.stage for entry in rounds] == ["evolve@mosaic"] * 4
+    events = [entry.event.as_dict() for entry in rounds]
+    assert {(event["sensitivity"], event["count"]) for event in events} == {(RESOLUTION, 1)}
+    plan = plan_for(IN_ROUNDS["privacy"], [in_project(IN_ROUNDS["method"].model_dump())])
+    assert {event["stddev"] for event in events} == {plan.of("votes:mosaic").stddev}
+    assert 7.9 < found.epsilon <= 8
+    first, *others = found.lineage.rounds
+    assert len(others) == 3 and found.lineage.scored is None
+    assert set(first.population.rounds.tolist()) == {0}
+    assert letters_in(first.population.texts) < 0.3
+    assert letters_in(found.texts) > 0.75
+
+
+def test_another_size_of_rounds_is_free(tmp_path: Path) -> None:
+    small, large = in_rounds(tmp_path, texts=10), in_rounds(tmp_path, texts=30)
+    assert len(charges(tmp_path)) == 5
+    assert (len(small.texts), len(large.texts)) == (10, 30)
+
+
+def test_the_plan_of_rounds_has_the_calls_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requested: dict[str, int] = Counter()
+    generate = PoolGenerator.generate
+
+    def counted(self: PoolGenerator, requests: Any, *, what: str = "") -> Any:
+        requested[what] += len(requests.value)
+        return generate(self, requests, what=what)
+
+    monkeypatch.setattr(PoolGenerator, "generate", counted)
+    in_rounds(tmp_path)
+    planning = Planning(
+        schema=Schema.model_validate(SCHEMA), donated=(), length=FirstLength(), texts=20,
+        texts_setting=20,
+    )  # fmt: skip
+    method = in_project(IN_ROUNDS["method"].model_dump())
+    planned = {batch.what: batch.calls for batch in method.planned_calls(planning)}
+    assert planned == {"first texts": 80, "round 2": 60, "round 3": 60, "round 4": 60}
+    assert {what: requested[what] for what in planned} == planned
+
+
+@pytest.mark.parametrize("dies_at", range(4))
+def test_rounds_that_died_at_a_draw_repeat_no_finished_draw(
+    tmp_path: Path, dies_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run dies after a charge and before its noise. Only this charge is made again."""
+    real, drawn = KernelScorer.total, []
+
+    def die(*arguments: Any, **named: Any) -> Any:
+        drawn.append(1)
+        scores = real(*arguments, **named)
+        if len(drawn) == dies_at + 1:
+            raise KeyboardInterrupt
+        return scores
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(KernelScorer, "total", die)
+        in_rounds(tmp_path)
+    assert len(charges(tmp_path)) == 2 + dies_at
+    found = in_rounds(tmp_path)
+    assert len(charges(tmp_path)) == 6
+    # The card states the lost charge too.
+    assert found.epsilon > 8
 
 
 def test_scores_that_choose_nothing_are_said(tmp_path: Path) -> None:

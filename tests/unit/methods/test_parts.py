@@ -71,6 +71,12 @@ def sums(name: str, count: int, unit: int, rounds: int | None = None) -> BudgetR
     )
 
 
+def in_rounds(method: Mosaic) -> Mosaic:
+    """Return the method in a project with a pool and without donated examples."""
+    context: Any = SimpleNamespace(texts=300, has_donated=False, follows_requests=False)
+    return method.in_project(context)
+
+
 # Per method: its parts, budget requests, remarks, and the calls of a run that releases 300 texts.
 CASES: dict[str, tuple[Method, list[type] | None, list[BudgetRequest], set[str], list[int]]] = {
     "mosaic": (
@@ -79,6 +85,13 @@ CASES: dict[str, tuple[Method, list[type] | None, list[BudgetRequest], set[str],
         [TABLE, sums("mosaic", 1, RESOLUTION)],
         TABLE_REMARKS | {EMBEDDINGS},
         [500, 100],
+    ),
+    "mosaic in rounds": (
+        in_rounds(Mosaic(candidates=500)),
+        [FromTable, KernelScorer, ByHerding, FillIn, ByPredictedScores],
+        [TABLE, sums("mosaic", 4, RESOLUTION)],
+        TABLE_REMARKS | {EMBEDDINGS},
+        [500, 375, 375, 375, 100],
     ),
     "maple": (
         Maple(candidates=400),
@@ -209,6 +222,8 @@ def test_parts_derive_the_number_of_sums_and_of_first_texts() -> None:
     rounds = replace(once, selector=ByRank(), varier=varier, rounds=5)
     assert (rounds.scores_once, rounds.draws, rounds.first_count(400)) == (False, 5, 100)
     assert rounds.first_count(2) == 1
+    scored = replace(rounds, scores_first=True)
+    assert (scored.draws, scored.first_count(400), scored.survivor_count(400)) == (5, 400, 100)
 
 
 def test_the_interface_of_a_method_is_small() -> None:

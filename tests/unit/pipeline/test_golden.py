@@ -43,7 +43,7 @@ def same_arithmetic() -> bool:
 
 # Other CPUs round embeddings differently. With 119 records, sums of kernel scores then differ by
 # less than 1/64 of one record's scores (RESOLUTION is 4096).
-ROUNDING = {} if same_arithmetic() else {"kernel_herding": 64, "mosaic": 64}
+ROUNDING = {} if same_arithmetic() else {"kernel_herding": 64, "mosaic": 64, "mosaic_rounds": 64}
 LABELLED = [
     {
         "text": f"Please call 555-010-{i:04d} soon",
