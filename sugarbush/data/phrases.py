@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator
 
 _MOST_PHRASES: Final = 200  # in one list
-_LONGEST: Final = 60  # characters
+_LONGEST: Final = 64  # characters; a profile has two words of 30
 _MOST_WORDS: Final = 6
 # Letters of all languages with their marks, digits, and signs inside names such as AT&T or wi-fi.
 _ALLOWED: Final = re.compile(r"(?:[^\W_]|[\u0300-\u036f\u0900-\u0dff\u0e00-\u0eff]|[ '’&.+/#-])+")
