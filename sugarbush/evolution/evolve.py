@@ -65,20 +65,21 @@ class Scoring:
     def scored(self, population: Population, name: str) -> Scored:
         """Return the candidates with their noisy scores. A finished sum is restored."""
 
+        candidates = Candidates.of(population, self.encode)
+
         def draw() -> Released[NDArray[np.int64]]:
             return self.scorer.total(
-                self.records,
-                Candidates.of(population, self.encode),
-                stddev=self.stddev,
-                session=self.session,
+                self.records, candidates, stddev=self.stddev, session=self.session
             )
 
+        total = self.store.array(name, draw)
         return Scored(
             population=population,
-            scores=self.store.array(name, draw),
-            unit=self.scorer.unit,
+            scores=total.map(lambda sums: sums[: len(candidates)]),
+            unit=self.scorer.score_unit,
             stddev=self.stddev,
             name=self.scorer.name,
+            class_sums=self.scorer.class_sums(total, candidates, stddev=self.stddev),
         )
 
 

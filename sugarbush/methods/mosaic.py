@@ -3,10 +3,11 @@
 The generator writes texts from rows of the DP table and donated examples. Every record gives each
 text a kernel score, and only noisy sums of the scores are released. The noisy sums are a DP kernel
 mean embedding of the corpus. Stage `enlarge` writes further texts and predicts their scores by
-regression. Kernel herding then chooses the release.
+regression. Kernel herding then chooses the release. The same noisy sum contains the sums of the
+records' embeddings by attribute value, which help to read the labels of the texts.
 
 Guarantee: the noisy sums are one discrete Gaussian mechanism, which spends the share `synthesis`.
-The L2 sensitivity is RESOLUTION for one record (`sugarbush.evolution.kernel_scores`), and
+The L2 sensitivity is RESOLUTION for one record (`sugarbush.evolution.scorers`), and
 `records_per_user` * RESOLUTION for one user. All later steps are post-processing, so neither the
 size of the release nor the number of scored texts affects the privacy cost of a run.
 
@@ -26,10 +27,12 @@ from typing import ClassVar, Self
 from sugarbush.evolution.enlargers import ByPredictedScores
 from sugarbush.evolution.parts import Parts
 from sugarbush.evolution.prompts import Prompts
-from sugarbush.evolution.scorers import KernelScorer
+from sugarbush.evolution.scorers import ScoresAndClassSums
 from sugarbush.evolution.starts import FromTable
 from sugarbush.methods.interface import MethodContext
 from sugarbush.methods.private_evolution import PromptSettings
+
+_CLASS_SHARE = 0.2  # of mu^2; docs/decisions/class-sums.md
 
 
 class Mosaic(PromptSettings):
@@ -61,5 +64,7 @@ class Mosaic(PromptSettings):
 
     def parts(self) -> Parts:
         return Parts(
-            start=FromTable(self.prompts()), scorer=KernelScorer(), enlarger=ByPredictedScores()
+            start=FromTable(self.prompts()),
+            scorer=ScoresAndClassSums(class_share=_CLASS_SHARE),
+            enlarger=ByPredictedScores(),
         )

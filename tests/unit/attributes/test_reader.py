@@ -20,6 +20,7 @@ from sugarbush.attributes.reader import (
     in_proportion,
     raking_weights,
 )
+from sugarbush.data.class_sums import ClassSums, directions
 from sugarbush.data.schema import Attribute, Schema
 
 TOPICS = ("lamp", "chair", "table")
@@ -244,6 +245,49 @@ def test_a_text_without_a_label_changes_no_weight() -> None:
         column([0, UNREAD]), schema=SCHEMA, counts={"topic": np.array([1, 5, 1, 0])}
     )
     assert weights.tolist() == [1, 1]
+
+
+def sums_of(labels: Sequence[int], *, stddev: float, seed: int = 1) -> ClassSums:
+    """Return noisy sums of letters with these topics, and of none with the value `other`."""
+    centre = embed(letters([0, 1, 2] * 5)).mean(axis=0, dtype=np.float64)
+    vectors = directions(embed(letters(labels)), centre)
+    sums = np.stack([vectors[np.array(labels) == value].sum(axis=0) for value in range(4)])
+    noise = np.random.default_rng(seed).normal(0, stddev, sums.shape)
+    return ClassSums(sums=sums + noise, stddev=stddev, centre=centre, classes=((0, 4),))
+
+
+COUNTS = {"topic": np.array([300, 150, 150, 0])}
+RECORDS = [0, 0, 1, 2] * 150
+
+
+def test_sums_of_the_records_read_labels_without_donated_examples() -> None:
+    true = RECORDS[:200]
+    without = LabelReader(schema=SCHEMA, embed=embed, counts=COUNTS)
+    assert without.read(letters(true), column([0] * 200)).attributes[0].source == "request"
+    found = without.with_sums(sums_of(RECORDS, stddev=5)).read(letters(true), column([0] * 200))
+    assert np.mean(found.codes[:, 0] == true) > 0.95
+    assert found.attributes[0].source == "class_sums"
+    assert found.attributes[0].accuracy is not None
+
+
+def test_sums_that_are_noise_leave_the_label_to_the_examples() -> None:
+    """The donated labels choose the weights of both, so noise gets none."""
+    true = RECORDS[:200]
+    noise = sums_of(RECORDS, stddev=3000)
+    found = reader(counts=COUNTS).with_sums(noise).read(letters(true), column([UNREAD] * 200))
+    assert np.mean(found.codes[:, 0] == true) > 0.95
+
+
+def test_sums_need_dp_counts_because_they_contain_no_counts() -> None:
+    """The prior and the sizes of the classes come from the DP table, never from the records."""
+    sums = sums_of(RECORDS, stddev=5)
+    alone = LabelReader(schema=SCHEMA, embed=embed, class_sums=sums)
+    assert alone.read(letters([1] * 9), column([0] * 9)).attributes[0].source == "request"
+    texts = ("my thing broke",) * 50  # no topic
+    for value in range(3):
+        counts = {"topic": np.where(np.arange(4) == value, 10_000, 1)}
+        by_counts = replace(alone, counts=counts, requests_tell=False)
+        assert (by_counts.read(texts, column([UNREAD] * 50)).codes == value).all()
 
 
 def test_rare_values_are_as_frequent_as_the_counts_say() -> None:

@@ -22,6 +22,7 @@ from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.methods.public import Public
 from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.privacy.remarks import (
+    CLASS_SUMS,
     DPSGD_NOISE,
     EMBEDDINGS,
     INTEGER_NOISE,
@@ -89,7 +90,7 @@ class ByLength(PartsMethod):
 @pytest.mark.parametrize(
     ("method", "expected"),
     [
-        (Mosaic(), {INTEGER_NOISE, METADATA_TABLE, EMBEDDINGS}),
+        (Mosaic(), {INTEGER_NOISE, METADATA_TABLE, EMBEDDINGS, CLASS_SUMS}),
         (Maple(), {INTEGER_NOISE, METADATA_TABLE, EMBEDDINGS}),
         (AugPE(), {INTEGER_NOISE, EMBEDDINGS}),
         (AugPE(rounds=0), {INTEGER_NOISE}),

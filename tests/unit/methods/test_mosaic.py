@@ -13,6 +13,7 @@ import pytest
 import sugarbush as sb
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
+from sugarbush.evolution.scorers import ScoresAndClassSums
 from sugarbush.evolution.settings import FirstLength
 from sugarbush.generators.pool import PoolGenerator
 from sugarbush.methods.interface import Planning
@@ -62,7 +63,10 @@ def test_the_records_score_once_with_the_whole_share(tmp_path: Path) -> None:
     assert found.lineage.rounds == ()
     scored = found.lineage.scored
     assert scored is not None
-    assert (scored.name, scored.unit, scored.stddev) == ("scores", RESOLUTION, event["stddev"])
+    of_scores = ScoresAndClassSums(class_share=0.2, classes=((0, 4),)).score_unit
+    assert (scored.name, scored.unit, scored.stddev) == ("scores", of_scores, event["stddev"])
+    assert scored.class_sums is not None
+    assert scored.class_sums.ledger_ids == scored.scores.ledger_ids == (scores.id,)
     assert found.card is not None
     assert found.card["made_by"]["texts"]["mosaic"]["released"] == len(found.texts) == 50
 
@@ -96,7 +100,8 @@ def test_the_noise_is_in_the_scores_with_the_planned_deviation(
     event = charges(tmp_path)[-1].event.as_dict()
     assert stddev == event["stddev"]
     assert found.lineage.scored is not None
-    z = (found.lineage.scored.scores.value - sums) / stddev
+    scores = found.lineage.scored.scores.value
+    z = (scores - sums[: len(scores)]) / stddev
     assert abs((z**2).mean() - 1) < 6 * np.sqrt(2 / len(z))
     assert (sums > 0).any()
 

@@ -17,7 +17,7 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.evolution.enlargers import ByPredictedScores, MostVoted
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.parts import Parts, Records
-from sugarbush.evolution.scorers import KernelScorer, NearestVotes
+from sugarbush.evolution.scorers import KernelScorer, NearestVotes, ScoresAndClassSums
 from sugarbush.evolution.selectors import ByHerding, ByRank
 from sugarbush.evolution.settings import FirstLength
 from sugarbush.evolution.starts import (
@@ -47,7 +47,13 @@ from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.methods.public import Public
 from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.privacy.data_types import Private
-from sugarbush.privacy.remarks import DPSGD_NOISE, EMBEDDINGS, INTEGER_NOISE, METADATA_TABLE
+from sugarbush.privacy.remarks import (
+    CLASS_SUMS,
+    DPSGD_NOISE,
+    EMBEDDINGS,
+    INTEGER_NOISE,
+    METADATA_TABLE,
+)
 from sugarbush.privacy.unit import ContributionBounds
 from sugarbush.registry import METHODS, plugin_names
 from tests.settings import ROOT
@@ -61,13 +67,19 @@ SCHEMA = Schema(
 TABLE_REMARKS = {INTEGER_NOISE, METADATA_TABLE}
 
 
-def sums(name: str, count: int, unit: int, rounds: int | None = None) -> BudgetRequest:
+def sums(
+    name: str,
+    count: int,
+    unit: int,
+    rounds: int | None = None,
+    remarks: tuple[str, ...] = (EMBEDDINGS,),
+) -> BudgetRequest:
     return BudgetRequest(
         name=f"votes:{name}",
         count=count,
         record_l2_sensitivity=unit,
         setting=None if rounds is None else f"methods.{name}.rounds={rounds}",
-        remarks=(EMBEDDINGS,),
+        remarks=remarks,
     )
 
 
@@ -75,9 +87,9 @@ def sums(name: str, count: int, unit: int, rounds: int | None = None) -> BudgetR
 CASES: dict[str, tuple[Method, list[type] | None, list[BudgetRequest], set[str], list[int]]] = {
     "mosaic": (
         Mosaic(candidates=500),
-        [FromTable, KernelScorer, ByPredictedScores],
-        [TABLE, sums("mosaic", 1, RESOLUTION)],
-        TABLE_REMARKS | {EMBEDDINGS},
+        [FromTable, ScoresAndClassSums, ByPredictedScores],
+        [TABLE, sums("mosaic", 1, RESOLUTION, remarks=(EMBEDDINGS, CLASS_SUMS))],
+        TABLE_REMARKS | {EMBEDDINGS, CLASS_SUMS},
         [500, 100],
     ),
     "maple": (
