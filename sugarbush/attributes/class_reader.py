@@ -26,7 +26,7 @@ _DOUBT = 0.03
 
 @dataclass(frozen=True, kw_only=True)
 class ClassReader:
-    """The means (k, d) of the values, the spread (d,) of texts around them, and the axes (d, d)."""
+    """The means (k - 1, d) of the listed values, the spread (d,) of texts around them, the axes."""
 
     means: NDArray[np.float64]
     spread: NDArray[np.float64]
@@ -44,8 +44,8 @@ class ClassReader:
     ) -> ClassReader | None:
         """Return the reader of an attribute, or None without sums.
 
-        `counts` (k,) are the DP counts of its values. `public` (n, d) are embeddings of released
-        texts, whose covariance is that of the records.
+        `counts` (k,) are the DP counts of its values, `other` last. `public` (n, d) are embeddings
+        of released texts, whose covariance is that of the records.
         """
         noisy = sums.of(column)
         if noisy is None or len(public) < 2:
@@ -58,7 +58,7 @@ class ClassReader:
         mean = max(float(variances.sum()), _LEAST_VARIANCE) / len(variances)
         spread = variances + _RIDGE * mean
         between = _BETWEEN * variances + 1e-12
-        counts = np.maximum(counts, _LEAST_COUNT)
+        counts = np.maximum(counts[:-1], _LEAST_COUNT)
         total, projected = counts.sum(), noisy @ axes
         # the mean of all records, drawn to the centre as far as noise dominates
         prior = 2 * between
@@ -70,10 +70,14 @@ class ClassReader:
         return cls(means=means, spread=spread, axes=axes, centre=sums.centre)
 
     def log_likelihoods(self, embeddings: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return the log-likelihood of each value, up to a constant of the text: `(n, k)`."""
+        """Return the log-likelihood of each value, up to a constant of the text: `(n, k)`.
+
+        It is 0 for `other`, whose records have no sum.
+        """
         texts = directions(embeddings, self.centre) @ self.axes
         scaled = self.means / self.spread
-        return np.asarray(texts @ scaled.T - (self.means * scaled).sum(axis=1) / 2)
+        listed = texts @ scaled.T - (self.means * scaled).sum(axis=1) / 2
+        return np.pad(listed, ((0, 0), (0, 1)))
 
 
 Weights = tuple[float, float]  # of the sums and of the donated examples

@@ -47,6 +47,7 @@ _DOUBT = 0.03  # probability that is spread over all values, because few example
 _TEMPERATURES = tuple(float(t) for t in np.geomspace(0.25, 8, 31))
 _MOST_AGREEMENT = 0.97
 _LEAST_LOG = -20.0
+_NEVER = -200.0  # the log-probability of a value that no text has
 _LEAST_KAPPA = 0.05
 _RAKING_ROUNDS = 20
 _BALANCING_ROUNDS = 30
@@ -66,11 +67,10 @@ class ReadAttribute:
     sums of the records, with or without donated examples), `donated` (a classifier), `request` (no
     example has a label, so the requested values stand unverified), or `nothing`. `examples` is the
     number of donated examples with a label, and `accuracy` the share of them that the classifier
-    reads right in cross-validation; it is None without a classifier. Without examples, `accuracy`
-    is what the sums expect of themselves. `requested` is the number of texts for
-    which a value was requested, and `shown` the share of these texts that have this value. `shown`
-    is None without a reader. `guessed` is true if the classifier reads the donated examples no
-    better than chance.
+    reads right in cross-validation. `requested` is the number of texts for which a value was
+    requested, and `shown` the share of these texts that have this value. Both shares are None if
+    nothing verifies them: without a classifier, or if sums alone read. `guessed` is true if the
+    classifier reads the donated examples no better than chance.
     """
 
     name: str
@@ -232,6 +232,8 @@ class LabelReader:
                     share = obeyed + (1 - obeyed) * chance
                 else:
                     share = quality.share_of(share, values=len(attribute.domain) - 1)
+                if quality.expected:
+                    share = None
             if values is not None and attribute.quantity is not None and self.requests_tell:
                 said = schema.texts_of(attribute.read_from, texts)
                 states = states_value(attribute.quantity, said, values[:, column]) & asked
@@ -251,7 +253,7 @@ class LabelReader:
                     requested=int(asked.sum()),
                     shown=share,
                     examples=examples,
-                    accuracy=None if quality is None else quality.accuracy,
+                    accuracy=None if quality is None or quality.expected else quality.accuracy,
                     guessed=guessed,
                 )
             )
@@ -351,12 +353,14 @@ class LabelReader:
 @dataclass(frozen=True, kw_only=True)
 class _Quality:
     """The quality of a classifier in cross-validation. `kappa` is the accuracy above chance, and
-    `error` the standard error of kappa. `temperature` makes its probabilities likely."""
+    `error` the standard error of kappa. `temperature` makes its probabilities likely. `expected`
+    says that the classifier graded itself, because there are too few examples."""
 
     accuracy: float
     kappa: float
     error: float
     temperature: float
+    expected: bool = False
 
     def share_of(self, agreement: float, *, values: int) -> float:
         """Return the share of texts with the requested value, if `agreement` is the share for which
@@ -488,7 +492,8 @@ def _expected_quality(likely: NDArray[np.float64]) -> _Quality:
     """Return the quality that probabilities (n, k) expect of themselves, without examples."""
     shares = np.bincount(likely.argmax(axis=1), minlength=likely.shape[1]) / max(len(likely), 1)
     accuracy = float(likely.max(axis=1).mean()) if len(likely) else 0.0
-    return _quality_of(accuracy, float(shares @ likely.mean(axis=0)), max(len(likely), 1))
+    chance = float(shares @ likely.mean(axis=0))
+    return replace(_quality_of(accuracy, chance, max(len(likely), 1)), expected=True)
 
 
 def _quality_of(
@@ -506,8 +511,8 @@ def _quality_of(
 
 def _log_prior(counts: NDArray[np.float64] | None) -> NDArray[np.float64]:
     assert counts is not None
-    positive = np.maximum(counts, 1.0)
-    return np.asarray(np.log(positive / positive.sum()))
+    shares = np.maximum(counts[:-1], 1.0)  # nothing teaches the value `other`
+    return np.append(np.log(shares / shares.sum()), _NEVER)
 
 
 def _temperature(likely: NDArray[np.float64], labels: NDArray[np.int64]) -> float:

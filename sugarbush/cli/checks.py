@@ -5,11 +5,13 @@ from __future__ import annotations
 from rich.console import Console
 
 from sugarbush.cli.rehearsals import show_rehearsal
+from sugarbush.data.class_sums import MOST_VALUES, left_out
 from sugarbush.data.misspellings import misspellings
 from sugarbush.data.reading import encoding_of_source
 from sugarbush.data.remote import source_of
 from sugarbush.data.schema import Schema
 from sugarbush.errors import FailureError, InputError, PoorRehearsalError
+from sugarbush.evolution.scorers import ScoresAndClassSums
 from sugarbush.generators.openai.address import is_unencrypted
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.corpus_findings import corpus_findings, dropped_rows
@@ -39,6 +41,10 @@ UNMATCHED_NOTICE = (
     "           `other`. Compare the spelling of the values in the schema and in the file."
 )
 
+LEFT_OUT_NOTICE = (
+    "           but {} has too many values for noisy sums by class ({} in total, in the order of\n"
+    "           the schema): its labels are read with donated texts alone"
+)
 
 MISSPELLING_NOTICE = (
     "           '{0.attribute}': no row has the listed value '{0.listed}', but {0.records:,} "
@@ -89,10 +95,20 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
         method.preflight(schema, settings.training)
         if not method.facts.asks_generator:
             console.print(f"method     ok: {method.name}")
+    _print_left_out(project, console)
     if writes_another_domain(settings):  # the settings allow it
         console.print(DOMAIN_NOTICE, soft_wrap=True)
     _check_budget(project, console, findings.fingerprint)
     _check_first_texts(project, console)
+
+
+def _print_left_out(project: Project, console: Console) -> None:
+    """Name the attributes that have too many values for sums by class."""
+    scorers = [method.record_scorer for method in project.settings.chosen]
+    if any(isinstance(scorer, ScoresAndClassSums) for scorer in scorers):
+        for name in left_out(project.schema):
+            notice = LEFT_OUT_NOTICE.format(name, MOST_VALUES)
+            console.print(notice, markup=False, soft_wrap=True)
 
 
 def _encoding(project: Project) -> str:

@@ -12,32 +12,59 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.data.schema import Schema
+from sugarbush.data.schema import Attribute, Schema
 
 _BELOW = 1 - 2.0**-40  # more than all roundings of a direction add to its length
 _TINY = 1e-12
 
-# An attribute with sums: its column in the codes, and its number of values.
+# More values with sums cost time and memory: each has a number per dimension of an embedding.
+MOST_VALUES = 64
+
+# An attribute with sums: its column in the codes, and its number of listed values.
 Classes = tuple[tuple[int, int], ...]
 
 
 def classes_of(schema: Schema) -> Classes:
-    """Return the attributes with sums: all whose values come from a column of the file or an LLM.
+    """Return the attributes with sums: those with `has_sums`, in the order of the schema.
+
+    An attribute is left out if it would make more than MOST_VALUES values in total. The value
+    `other` has no sum, because its records have nothing in common.
+    """
+    classes, values = list[tuple[int, int]](), 0
+    for column, attribute in enumerate(schema.attributes):
+        size = len(attribute.domain) - 1
+        if has_sums(attribute, schema) and values + size <= MOST_VALUES:
+            classes.append((column, size))
+            values += size
+    return tuple(classes)
+
+
+def has_sums(attribute: Attribute, schema: Schema) -> bool:
+    """Return whether the values come from a column of the file or an LLM, for the whole text.
 
     Keywords, descriptions and JSON records are read from a text without sums. Numbers and dates
     have none, because a text states them.
     """
-    return tuple(
-        (column, len(attribute.domain))
-        for column, attribute in enumerate(schema.attributes)
-        if attribute.keywords is None
+    return (
+        attribute.keywords is None
         and attribute.zero_shot is None
         and attribute.bins is None
+        and attribute.read_from is None
         and not (
             schema.shape is not None
             and attribute.column is not None
             and schema.shape.is_inside(attribute.column)
         )
+    )
+
+
+def left_out(schema: Schema) -> tuple[str, ...]:
+    """Return the names of attributes that have no sums only because of MOST_VALUES."""
+    chosen = {column for column, _ in classes_of(schema)}
+    return tuple(
+        attribute.name
+        for column, attribute in enumerate(schema.attributes)
+        if has_sums(attribute, schema) and column not in chosen
     )
 
 
@@ -70,14 +97,14 @@ def class_rows(
     """Return what each of n records adds to the sums of all values: `(n, k * d)` int32.
 
     Guarantee: row i depends on record i and `centre` alone, bit for bit, and its L2 norm is at most
-    `norm`. *Proof.* A record has one value of each of the A attributes, so a row contains A copies
-    of one vector v, each in the block of its own value. v is a direction times s = norm / sqrt(A),
-    rounded towards 0, so |v| <= s times the computed length of the direction. This length is at
-    most 1 + 2^-45, which the factor 1 - 2^-40 compensates. The squared norm of the row is
-    A |v|^2 <= A s^2 = norm^2. QED
+    `norm`. *Proof.* A record has one value of each of the A attributes, so a row contains at most A
+    copies of one vector v, each in the block of its own value. v is a direction times
+    s = norm / sqrt(A), rounded towards 0, so |v| <= s times the computed length of the direction.
+    This length is at most 1 + 2^-45, which the factor 1 - 2^-40 compensates. The squared norm of
+    the row is at most A |v|^2 <= A s^2 = norm^2. QED
 
-    `embeddings` (n, d) and `codes` (n, a) belong to the records. A code outside the values of its
-    attribute adds nothing.
+    `embeddings` (n, d) and `codes` (n, a) belong to the records. A code outside the listed values
+    of its attribute, such as `other`, adds nothing.
     """
     dim = embeddings.shape[1]
     scale = class_scale(classes, norm) * _BELOW
@@ -96,8 +123,8 @@ def class_rows(
 class ClassSums:
     """Released sums (k, d) of directions from `centre` (d,), in records.
 
-    `stddev` is the noise of each number, 0 without noise. The rows are the values of the attributes
-    `classes`, one attribute after the other.
+    `stddev` is the noise of each number, 0 without noise. The rows are the listed values of the
+    attributes `classes`, one attribute after the other.
     """
 
     sums: NDArray[np.float64]
@@ -106,7 +133,7 @@ class ClassSums:
     classes: Classes
 
     def of(self, column: int) -> NDArray[np.float64] | None:
-        """Return the sums of the values of an attribute, `(values, d)`, or None without sums."""
+        """Return the sums of the listed values of an attribute, or None without sums."""
         first = 0
         for each, size in self.classes:
             if each == column:

@@ -170,7 +170,6 @@ class ScoresAndClassSums(KernelScorer):
     3663
     """
 
-    remarks: ClassVar[tuple[str, ...]] = (EMBEDDINGS, CLASS_SUMS)
     class_share: float
     classes: Classes = ()
 
@@ -188,6 +187,10 @@ class ScoresAndClassSums(KernelScorer):
     @property
     def reads_codes(self) -> bool:
         return bool(self.classes)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (EMBEDDINGS, CLASS_SUMS) if self.classes else (EMBEDDINGS,)
 
     def for_schema(self, schema: Schema) -> ScoresAndClassSums:
         return replace(self, classes=classes_of(schema))

@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sugarbush.data.class_sums import Classes, class_rows, classes_of, directions
+from sugarbush.data.class_sums import (
+    MOST_VALUES,
+    Classes,
+    class_rows,
+    classes_of,
+    directions,
+    left_out,
+)
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.parts import Candidates, Records
@@ -170,6 +177,24 @@ def test_the_noise_is_in_the_sums_with_the_planned_deviation(tmp_path: Path) -> 
     assert released.value.stddev == pytest.approx(40 * math.sqrt(2 / 0.3), rel=0.01)
 
 
+def test_attributes_with_too_many_values_are_left_out_in_the_order_of_the_schema() -> None:
+    def of(name: str, size: int) -> Attribute:
+        return Attribute(name=name, column=name, values=tuple(f"{name}{i}" for i in range(size)))
+
+    schema = Schema(
+        subject="letters",
+        attributes=(of("a", 40), of("b", MOST_VALUES - 39), of("c", MOST_VALUES - 40)),
+    )
+    assert classes_of(schema) == ((0, 40), (2, MOST_VALUES - 40))
+    assert left_out(schema) == ("b",)
+
+
+def test_a_record_with_an_unlisted_value_adds_nothing_to_the_sums() -> None:
+    records, candidates, by = records_of(3, 20), candidates_of(4, 10), scorer(1)
+    other = Records(records.embeddings, np.full_like(records.codes, SIZES[0]), records.labels)
+    assert not exact(other, candidates, by)[len(candidates) :].any()
+
+
 def test_only_values_that_no_rule_reads_from_a_text_have_sums() -> None:
     schema = Schema(
         subject="letters",
@@ -180,9 +205,9 @@ def test_only_values_that_no_rule_reads_from_a_text_have_sums() -> None:
             Attribute(name="size", column="size", bins=(0, 10, 20)),
         ),
     )
-    assert classes_of(schema) == ((1, 3),)
+    assert classes_of(schema) == ((1, 2),)
     by = ScoresAndClassSums(class_share=0.2)
-    assert by.for_schema(schema).classes == ((1, 3),)
+    assert by.for_schema(schema).classes == ((1, 2),)
     none = by.for_schema(Schema(subject="letters", attributes=schema.attributes[:1]))
     records, candidates = records_of(1, 9), candidates_of(1, 5)
     assert none.score_unit == RESOLUTION

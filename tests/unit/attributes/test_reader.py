@@ -251,9 +251,9 @@ def sums_of(labels: Sequence[int], *, stddev: float, seed: int = 1) -> ClassSums
     """Return noisy sums of letters with these topics, and of none with the value `other`."""
     centre = embed(letters([0, 1, 2] * 5)).mean(axis=0, dtype=np.float64)
     vectors = directions(embed(letters(labels)), centre)
-    sums = np.stack([vectors[np.array(labels) == value].sum(axis=0) for value in range(4)])
+    sums = np.stack([vectors[np.array(labels) == value].sum(axis=0) for value in range(3)])
     noise = np.random.default_rng(seed).normal(0, stddev, sums.shape)
-    return ClassSums(sums=sums + noise, stddev=stddev, centre=centre, classes=((0, 4),))
+    return ClassSums(sums=sums + noise, stddev=stddev, centre=centre, classes=((0, 3),))
 
 
 COUNTS = {"topic": np.array([300, 150, 150, 0])}
@@ -264,10 +264,37 @@ def test_sums_of_the_records_read_labels_without_donated_examples() -> None:
     true = RECORDS[:200]
     without = LabelReader(schema=SCHEMA, embed=embed, counts=COUNTS)
     assert without.read(letters(true), column([0] * 200)).attributes[0].source == "request"
-    found = without.with_sums(sums_of(RECORDS, stddev=5)).read(letters(true), column([0] * 200))
-    assert np.mean(found.codes[:, 0] == true) > 0.95
-    assert found.attributes[0].source == "class_sums"
-    assert found.attributes[0].accuracy is not None
+    labels = without.with_sums(sums_of(RECORDS, stddev=5)).read(letters(true), column([0] * 200))
+    assert np.mean(labels.codes[:, 0] == true) > 0.95
+    assert labels.attributes[0].source == "class_sums"
+    # nothing public verifies these labels, so no page may show an accuracy
+    assert (labels.attributes[0].accuracy, labels.attributes[0].shown) == (None, None)
+
+
+def test_no_text_has_the_value_other_by_sums() -> None:
+    """`other` has no sum, however many records have it."""
+    counts = {"topic": np.array([10, 10, 10, 10_000])}
+    sums = sums_of(RECORDS, stddev=5)
+    for by in (LabelReader(schema=SCHEMA, embed=embed, counts=counts), reader(counts=counts)):
+        texts = (*letters(RECORDS[:100]), *("my thing broke",) * 100)
+        labels = by.with_sums(sums).read(texts, column([UNREAD] * 200))
+        assert labels.codes.max() < 3
+
+
+def test_the_accuracy_of_labels_is_measured_out_of_fold() -> None:
+    """Noise that claims to be exact and examples without a rule read no better than chance."""
+    rng = np.random.default_rng(5)
+    noise = replace(sums_of(RECORDS, stddev=3000), stddev=5.0)
+    right = []
+    for _ in range(20):
+        codes = np.array([rng.permutation([0, 1, 2] * 10)]).T
+        texts = [f"letter {i} {rng.random()}" for i in range(30)]
+        by = LabelReader(
+            schema=SCHEMA, embed=embed, examples=texts, codes=codes, counts=COUNTS, class_sums=noise
+        )
+        labels = by.read(texts, column([UNREAD] * 30))
+        right.append(labels.attributes[0].accuracy or 0.0)
+    assert np.mean(right) < 0.42
 
 
 def test_sums_that_are_noise_leave_the_label_to_the_examples() -> None:

@@ -113,6 +113,11 @@ def test_a_method_declares_the_remarks_of_its_mechanisms(
     assert len(declared) == len(expected)
 
 
+def test_a_card_speaks_of_sums_by_class_only_if_an_attribute_has_them() -> None:
+    assert CLASS_SUMS in card_remarks(Mosaic(), BY_LLM)
+    assert CLASS_SUMS not in card_remarks(Mosaic(), BY_ZERO_SHOT)
+
+
 @pytest.mark.parametrize("method", [Mosaic(), Counts(), DPFT()])
 def test_attributes_that_a_model_reads_have_a_remark_with_its_assumption(method: Method) -> None:
     assert LABELS_BY_LLM not in card_remarks(method, SCHEMA)

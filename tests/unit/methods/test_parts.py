@@ -67,19 +67,13 @@ SCHEMA = Schema(
 TABLE_REMARKS = {INTEGER_NOISE, METADATA_TABLE}
 
 
-def sums(
-    name: str,
-    count: int,
-    unit: int,
-    rounds: int | None = None,
-    remarks: tuple[str, ...] = (EMBEDDINGS,),
-) -> BudgetRequest:
+def sums(name: str, count: int, unit: int, rounds: int | None = None) -> BudgetRequest:
     return BudgetRequest(
         name=f"votes:{name}",
         count=count,
         record_l2_sensitivity=unit,
         setting=None if rounds is None else f"methods.{name}.rounds={rounds}",
-        remarks=remarks,
+        remarks=(EMBEDDINGS,),
     )
 
 
@@ -88,7 +82,7 @@ CASES: dict[str, tuple[Method, list[type] | None, list[BudgetRequest], set[str],
     "mosaic": (
         Mosaic(candidates=500),
         [FromTable, ScoresAndClassSums, ByPredictedScores],
-        [TABLE, sums("mosaic", 1, RESOLUTION, remarks=(EMBEDDINGS, CLASS_SUMS))],
+        [TABLE, sums("mosaic", 1, RESOLUTION)],
         TABLE_REMARKS | {EMBEDDINGS, CLASS_SUMS},
         [500, 100],
     ),
