@@ -182,11 +182,11 @@ class _Run:
             scores = scores + scorer(rows).sum(axis=0, dtype=np.int64)
         centre = vectors[candidates].mean(axis=0, dtype=np.float64)
         of_records = directions(vectors[self.private], centre)
-        exact = np.zeros((sum(size + 1 for size in sizes), vectors.shape[1]))
-        first = np.cumsum([0, *(size + 1 for size in sizes)])
+        exact = np.zeros((sum(sizes), vectors.shape[1]))
+        first = np.cumsum([0, *sizes])
         for column in range(len(sizes)):
             np.add.at(exact, first[column] + codes[self.private, column], of_records)
-        classes = tuple((column, size + 1) for column, size in enumerate(sizes))
+        classes = tuple(enumerate(sizes))
         for epsilon in EPSILONS:
             mu = mu_of(epsilon=epsilon, delta=1e-6)
             counts = self.counts(sizes, mu * np.sqrt(METADATA_SHARE))
