@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from sugarbush.cli.rehearsals import show_rehearsal
@@ -13,6 +15,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import FailureError, InputError, PoorRehearsalError
 from sugarbush.evolution.scorers import ScoresAndClassSums
 from sugarbush.generators.openai.address import is_unencrypted
+from sugarbush.methods.interface import Method
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.corpus_findings import corpus_findings, dropped_rows
 from sugarbush.pipeline.dvc import require_current_stages
@@ -42,8 +45,8 @@ UNMATCHED_NOTICE = (
 )
 
 LEFT_OUT_NOTICE = (
-    "           but {} has too many values for noisy sums by class ({} in total, in the order of\n"
-    "           the schema): its labels are read with donated texts alone"
+    "           but '{}' has too many values for noisy sums by class ({} in total, in the\n"
+    "           order of the schema): its labels are read with donated texts alone"
 )
 
 MISSPELLING_NOTICE = (
@@ -95,18 +98,18 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
         method.preflight(schema, settings.training)
         if not method.facts.asks_generator:
             console.print(f"method     ok: {method.name}")
-    _print_left_out(project, console)
+    print_left_out(settings.chosen, schema, console)
     if writes_another_domain(settings):  # the settings allow it
         console.print(DOMAIN_NOTICE, soft_wrap=True)
     _check_budget(project, console, findings.fingerprint)
     _check_first_texts(project, console)
 
 
-def _print_left_out(project: Project, console: Console) -> None:
+def print_left_out(methods: Sequence[Method], schema: Schema, console: Console) -> None:
     """Name the attributes that have too many values for sums by class."""
-    scorers = [method.record_scorer for method in project.settings.chosen]
+    scorers = [getattr(method, "record_scorer", None) for method in methods]
     if any(isinstance(scorer, ScoresAndClassSums) for scorer in scorers):
-        for name in left_out(project.schema):
+        for name in left_out(schema):
             notice = LEFT_OUT_NOTICE.format(name, MOST_VALUES)
             console.print(notice, markup=False, soft_wrap=True)
 

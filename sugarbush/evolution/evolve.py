@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,6 @@ class Scoring:
 
     def scored(self, population: Population, name: str) -> Scored:
         """Return the candidates with their noisy scores. A finished sum is restored."""
-
         candidates = Candidates.of(population, self.encode)
 
         def draw() -> Released[NDArray[np.int64]]:
@@ -131,7 +130,10 @@ class Rounds:
         parents, next_id, rounds = first, len(first.value), list[Round]()
         for number in numbers:
             population, usage = self._varied(parents, number, next_id)
-            scored = self.scoring.scored(population, f"scores-{number:03d}")
+            # sums by class belong to the last round, whose candidates are nearest to the records
+            scorer = self.scoring.scorer if number == self.number else self.scoring.scorer.alone
+            scoring = replace(self.scoring, scorer=scorer)
+            scored = scoring.scored(population, f"scores-{number:03d}")
             survivors = self.selector.select(
                 scored,
                 counts=quota,

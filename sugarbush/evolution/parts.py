@@ -136,6 +136,11 @@ class Scorer(ABC):
         """Return the scorer of records with the attributes of `schema`."""
         return self
 
+    @property
+    def alone(self) -> Scorer:
+        """The scorer without sums by class."""
+        return self
+
     def size(self, candidates: Candidates) -> int:
         """Return how many numbers a record adds: one for each candidate, and perhaps others."""
         return len(candidates)

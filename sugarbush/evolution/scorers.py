@@ -195,6 +195,10 @@ class ScoresAndClassSums(KernelScorer):
     def for_schema(self, schema: Schema) -> ScoresAndClassSums:
         return replace(self, classes=classes_of(schema))
 
+    @property
+    def alone(self) -> ScoresAndClassSums:
+        return replace(self, classes=())
+
     def size(self, candidates: Candidates) -> int:
         values = sum(size for _, size in self.classes)
         return len(candidates) + values * int(candidates.embeddings.shape[1])

@@ -284,11 +284,6 @@ class Method(Section):
     stays_private: ClassVar[bool] = False  # whether results without DP stay in the private root
 
     @property
-    def record_scorer(self) -> Scorer | None:
-        """How each record scores texts, or None if the records score none."""
-        return None
-
-    @property
     def facts(self) -> MethodFacts:
         """What the pipeline and the card must know before the run."""
         return MethodFacts(card_settings=self.model_dump(mode="json"))
@@ -351,6 +346,11 @@ class TrainedMethod(Method):
     stages: ClassVar[tuple[str, ...]] = ("finetune", "generate")
 
     @property
+    def record_scorer(self) -> Scorer | None:
+        """How each record scores texts, or None if the records score none."""
+        return None
+
+    @property
     def scores_name(self) -> str:
         """The name of the noisy sums of scores in the budget plan."""
         return f"votes:{self.name}"
@@ -371,7 +371,7 @@ def card_remarks(method: Method, schema: Schema) -> tuple[str, ...]:
     """Return sentences for the card about the exactness of a method's mechanisms."""
     requests, facts = method.budget_requests(), method.facts
     remarks = [remark for request in requests for remark in request.remarks]
-    scorer = method.record_scorer
+    scorer: Scorer | None = getattr(method, "record_scorer", None)
     if scorer is not None and set(scorer.remarks) <= set(remarks):  # the records score texts
         remarks.extend(scorer.for_schema(schema).remarks)
     if any(request.count for request in requests):

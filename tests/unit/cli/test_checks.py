@@ -1,12 +1,18 @@
-"""Tests of the messages of `sugarbush check` about an endpoint."""
+"""Tests of the messages of `sugarbush check` about an endpoint and about the schema."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
+from rich.console import Console
 
+from sugarbush.cli.checks import print_left_out
+from sugarbush.data.class_sums import MOST_VALUES
+from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.openai.address import is_unencrypted, may_use_proxy
+from sugarbush.methods.maple import Maple
+from sugarbush.methods.mosaic import Mosaic
 
 
 @pytest.mark.parametrize(
@@ -48,3 +54,21 @@ def test_a_proxy_is_used_only_where_it_may_read(
     written = write(base_url)
     assert may_use_proxy(written, reads_private_text=False) is public
     assert may_use_proxy(written, reads_private_text=True) is private
+
+
+def test_attributes_with_too_many_values_for_sums_are_named() -> None:
+    values = tuple(f"city {i}" for i in range(MOST_VALUES + 1))
+    schema = Schema(
+        subject="letters",
+        attributes=(
+            Attribute(name="city", column="city", values=values),
+            Attribute(name="mood", column="mood", values=("angry", "calm")),
+        ),
+    )
+    console = Console(record=True, width=200)
+    print_left_out([Maple()], schema, console)
+    assert console.export_text() == ""
+    print_left_out([Mosaic(), Maple()], schema, console)
+    said = console.export_text()
+    assert "'city'" in said
+    assert "mood" not in said
