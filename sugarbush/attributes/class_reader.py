@@ -17,8 +17,8 @@ from scipy.special import logsumexp
 from sugarbush.data.class_sums import ClassSums, directions
 
 _BETWEEN = 0.03  # variance between the means of values, as a fraction of the variance of texts
-_OWN = 0.4  # weight of the variance in a direction
-_MEAN = 1.6  # weight of the mean variance of all directions
+_DIRECTION = 0.4  # weight of the variance of texts in a direction
+_ALL = 1.6  # weight of the mean variance of all directions
 _LEAST_COUNT = 3.0
 _LEAST_VARIANCE = 0.1  # of directions in total; that of texts is near 1
 _WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 4.0)
@@ -57,7 +57,7 @@ class ClassReader:
         variances = np.maximum(variances, 0.0)
         # texts that are nearly equal say nothing about the variance of records
         mean = max(float(variances.sum()), _LEAST_VARIANCE) / len(variances)
-        spread = _OWN * variances + _MEAN * mean
+        spread = _DIRECTION * variances + _ALL * mean
         between = _BETWEEN * variances + 1e-12
         counts = np.maximum(counts[:-1], _LEAST_COUNT)
         total, projected = counts.sum(), noisy @ axes

@@ -441,8 +441,8 @@ class _Classifier:
         logs = np.zeros((len(embedded), len(self.factors)))
         if len(embedded):
             classes = self.model.classes_
-            found = self.model.predict_log_proba(embedded)
-            logs[:, classes] = np.maximum(found, _LEAST_LOG) - np.log(self.frequencies[classes])
+            predicted = self.model.predict_log_proba(embedded)
+            logs[:, classes] = np.maximum(predicted, _LEAST_LOG) - np.log(self.frequencies[classes])
         return logs
 
 
