@@ -32,7 +32,7 @@ from sugarbush.evolution.starts import FromTable
 from sugarbush.methods.interface import MethodContext
 from sugarbush.methods.private_evolution import PromptSettings
 
-_CLASS_SHARE = 0.2  # of mu^2; docs/decisions/class-sums.md
+_CLASS_SHARE = 0.1  # of mu^2; docs/decisions/class-sums.md
 
 
 class Mosaic(PromptSettings):

@@ -63,7 +63,7 @@ def test_the_records_score_once_with_the_whole_share(tmp_path: Path) -> None:
     assert found.lineage.rounds == ()
     scored = found.lineage.scored
     assert scored is not None
-    of_scores = ScoresAndClassSums(class_share=0.2, classes=((0, 4),)).score_unit
+    of_scores = ScoresAndClassSums(class_share=0.1, classes=((0, 4),)).score_unit
     assert (scored.name, scored.unit, scored.stddev) == ("scores", of_scores, event["stddev"])
     assert scored.class_sums is not None
     assert scored.class_sums.ledger_ids == scored.scores.ledger_ids == (scores.id,)
