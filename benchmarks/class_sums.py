@@ -1,6 +1,7 @@
 """Measures whether noisy sums of embeddings by class pay for themselves.
 
-    python -m benchmarks.class_sums airline_tweets:airline,sentiment --data FOLDER --work FOLDER
+    python -m benchmarks.class_sums airline_tweets:airline,sentiment --data FOLDER --work FOLDER \\
+        --out rows.jsonl
 
 FOLDER contains <set>/<set>.parquet with a column `text`. The generator is a pool of other real
 texts, without a language model, so the true value of every released text is known. 50 other texts
