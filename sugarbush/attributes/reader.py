@@ -82,6 +82,12 @@ class ReadAttribute:
     guessed: bool = False
 
     @property
+    def is_unverified(self) -> bool:
+        """Whether nothing public shows that the labels are true."""
+        alone = self.source == "class_sums" and self.accuracy is None
+        return alone or self.guessed or self.source == "request"
+
+    @property
     def missed(self) -> bool:
         """Whether fewer than 40% of the texts have the requested value."""
         return self.shown is not None and self.requested > 0 and self.shown < 0.4

@@ -269,6 +269,7 @@ def test_sums_of_the_records_read_labels_without_donated_examples() -> None:
     assert labels.attributes[0].source == "class_sums"
     # nothing public verifies these labels, so no page may show an accuracy
     assert (labels.attributes[0].accuracy, labels.attributes[0].shown) == (None, None)
+    assert labels.attributes[0].is_unverified
 
 
 def test_no_text_has_the_value_other_by_sums() -> None:
