@@ -93,8 +93,12 @@ def choose_weights(
 ) -> Weights:
     """Return the weights of two log-likelihoods (m, k) that make public labels (m,) the likeliest.
 
-    A weight of 0 leaves a source out, so the labels decide which source reads better.
+    A weight of 0 leaves a source out, so the labels decide which source reads better. Without
+    labels, both count.
     """
+
+    if not len(labels):
+        return 1.0, 1.0
 
     def loss(weights: Weights) -> float:
         likely = combined(of_sums, of_examples, log_prior, weights=weights)

@@ -272,6 +272,14 @@ def test_sums_of_the_records_read_labels_without_donated_examples() -> None:
     assert labels.attributes[0].is_unverified
 
 
+def test_equal_donated_texts_teach_no_weights() -> None:
+    """Equal texts are in one fold, so no other fold has a label."""
+    equal = {"examples": letters([0]) * 20, "codes": column([0] * 10 + [1] * 10)}
+    by = reader(counts=COUNTS, **equal).with_sums(sums_of(RECORDS, stddev=5))
+    labels = by.read(letters(RECORDS[:40]), column([UNREAD] * 40))
+    assert labels.attributes[0].examples == 20
+
+
 def test_no_text_has_the_value_other_by_sums() -> None:
     """`other` has no sum, however many records have it."""
     counts = {"topic": np.array([10, 10, 10, 10_000])}
