@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from sugarbush.attributes import reader as label_reader
+from sugarbush.attributes.class_reader import choose_weights
 from sugarbush.attributes.reader import (
     UNREAD,
     LabelReader,
@@ -290,20 +293,14 @@ def test_no_text_has_the_value_other_by_sums() -> None:
         assert labels.codes.max() < 3
 
 
-def test_the_accuracy_of_labels_is_measured_out_of_fold() -> None:
-    """Noise that claims to be exact and examples without a rule read no better than chance."""
-    rng = np.random.default_rng(5)
-    noise = replace(sums_of(RECORDS, stddev=3000), stddev=5.0)
-    right = []
-    for _ in range(20):
-        codes = np.array([rng.permutation([0, 1, 2] * 10)]).T
-        texts = [f"letter {i} {rng.random()}" for i in range(30)]
-        by = LabelReader(
-            schema=SCHEMA, embed=embed, examples=texts, codes=codes, counts=COUNTS, class_sums=noise
-        )
-        labels = by.read(texts, column([UNREAD] * 30))
-        right.append(labels.attributes[0].accuracy or 0.0)
-    assert np.mean(right) < 0.42
+def test_the_weights_that_grade_an_example_come_from_the_other_folds() -> None:
+    by = reader(counts=COUNTS).with_sums(sums_of(RECORDS, stddev=50))
+    with mock.patch.object(label_reader, "choose_weights", wraps=choose_weights) as chosen:
+        by.read(letters([0, 1, 2]), column([UNREAD] * 3))
+    sizes = [len(call.args[2]) for call in chosen.call_args_list]
+    fold = folds(by.examples)
+    assert sizes == [30, *(int(np.sum(fold != number)) for number in range(5))]
+    assert max(sizes[1:]) < 30
 
 
 def test_sums_that_are_noise_leave_the_label_to_the_examples() -> None:
