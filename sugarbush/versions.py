@@ -8,7 +8,8 @@ older version are then drawn and charged again.
 # 3: keywords match inside scripts without spaces; numbers and dates of a type
 EXTRACTION = 3
 METADATA = 3
-EVOLUTION = 1
+# 2: mosaic releases sums of embeddings by attribute value with its scores
+EVOLUTION = 2
 TRAINING = 1
 GENERATION = 1
 CRT = 4

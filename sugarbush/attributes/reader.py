@@ -5,7 +5,8 @@ Three public facts decide a label:
 
     the text              a JSON record contains the values of its properties. Keywords and
                           zero-shot descriptions read a text as they read a record. For all other
-                          attributes, a classifier is trained on the donated examples. `read_from`
+                          attributes, a classifier is trained on the donated examples, and noisy
+                          sums of the records' embeddings by class teach another one. `read_from`
                           limits each of them to one part of the text, such as one role
     the request           counts as much as requests and texts agree. It counts nothing for a pool,
                           whose texts are older than the requests
@@ -20,16 +21,18 @@ errors of the classifier (Dawid and Skene 1979, with one parameter).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.attributes.class_reader import SUMS_ALONE, ClassReader, choose_weights, combined
 from sugarbush.attributes.extract import by_keywords, without_part
 from sugarbush.attributes.released_values import states_value
 from sugarbush.attributes.zero_shot import ZeroShotReader
+from sugarbush.data.class_sums import ClassSums
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.interface import Embed
 
@@ -43,27 +46,31 @@ _STRENGTH = 10.0  # inverse of the regularisation; scikit-learn's default underf
 _DOUBT = 0.03  # probability that is spread over all values, because few examples teach too sure
 _TEMPERATURES = tuple(float(t) for t in np.geomspace(0.25, 8, 31))
 _MOST_AGREEMENT = 0.97
+_LEAST_LOG = -20.0
+_NEVER = -200.0  # the log-probability of a value that no text has
 _LEAST_KAPPA = 0.05
 _RAKING_ROUNDS = 20
 _BALANCING_ROUNDS = 30
 _MOST_OFFSET = float(np.log(100)) / 2
 _MOST_WEIGHT = 4.0
 
-LabelSource = Literal["record", "keywords", "zero_shot", "donated", "request", "nothing"]
+LabelSource = Literal[
+    "record", "keywords", "zero_shot", "class_sums", "donated", "request", "nothing"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadAttribute:
     """How one attribute was read, and how far texts and requests agree. All values are public.
 
-    `source` is `record` (a property of a JSON record), `keywords`, `zero_shot`, `donated` (a
-    classifier), `request` (no example has a label, so the requested values stand unverified), or
-    `nothing`. `examples` is the number of
-    donated examples with a label, and `accuracy` the share of them that the classifier reads right
-    in cross-validation; it is None without a classifier. `requested` is the number of texts for
-    which a value was requested, and `shown` the share of these texts that have this value. `shown`
-    is None without a reader. `guessed` is true if the classifier reads the donated examples no
-    better than chance.
+    `source` is `record` (a property of a JSON record), `keywords`, `zero_shot`, `class_sums` (noisy
+    sums of the records, with or without donated examples), `donated` (a classifier), `request` (no
+    example has a label, so the requested values stand unverified), or `nothing`. `examples` is the
+    number of donated examples with a label, and `accuracy` the share of them that the classifier
+    reads right in cross-validation. `requested` is the number of texts for which a value was
+    requested, and `shown` the share of these texts that have this value. Both shares are None if
+    nothing verifies them: without a classifier, or if sums alone read. `guessed` is true if the
+    classifier reads the donated examples no better than chance.
     """
 
     name: str
@@ -73,6 +80,12 @@ class ReadAttribute:
     examples: int = 0
     accuracy: float | None = None
     guessed: bool = False
+
+    @property
+    def is_unverified(self) -> bool:
+        """Whether nothing public shows that the labels are true."""
+        alone = self.source == "class_sums" and self.accuracy is None
+        return alone or self.guessed or self.source == "request"
 
     @property
     def missed(self) -> bool:
@@ -142,7 +155,8 @@ class LabelReader:
     an attribute to its released DP counts, `(values,)`; the map may be empty. `requests_tell` says
     whether a generator wrote the texts for the requests. If it is false, a text has the value that
     the classifier reads, because the examples of a prompt chose the text and taught the classifier:
-    agreement with the request would count twice.
+    agreement with the request would count twice. `class_sums` are released sums of the records'
+    embeddings by class.
     """
 
     schema: Schema
@@ -153,6 +167,11 @@ class LabelReader:
     abstain: float = 0.0
     counts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     requests_tell: bool = True
+    class_sums: ClassSums | None = None
+
+    def with_sums(self, sums: ClassSums | None) -> LabelReader:
+        """Return a reader that also learns from sums by class, if there are any."""
+        return self if sums is None else replace(self, class_sums=sums)
 
     @property
     def reads(self) -> bool:
@@ -219,6 +238,8 @@ class LabelReader:
                     share = obeyed + (1 - obeyed) * chance
                 else:
                     share = quality.share_of(share, values=len(attribute.domain) - 1)
+                if quality.expected:
+                    share = None
             if values is not None and attribute.quantity is not None and self.requests_tell:
                 said = schema.texts_of(attribute.read_from, texts)
                 states = states_value(attribute.quantity, said, values[:, column]) & asked
@@ -238,7 +259,7 @@ class LabelReader:
                     requested=int(asked.sum()),
                     shown=share,
                     examples=examples,
-                    accuracy=None if quality is None else quality.accuracy,
+                    accuracy=None if quality is None or quality.expected else quality.accuracy,
                     guessed=guessed,
                 )
             )
@@ -267,22 +288,65 @@ class LabelReader:
             read = self.readers[attribute.name].read(vectors(part), abstain=self.abstain)
             read = without_part(attribute, self.schema, texts, read)
             return _certain(read, size), "zero_shot", None
-        if self.codes is None:
-            return None
-        examples = _labelled(self.codes[:, column], attribute)
-        labels = self.codes[examples, column]
-        if len(examples) < LEAST_EXAMPLES or len(np.unique(labels)) < 2:
-            return None
-        texts_of_examples = self.schema.texts_of(part, [self.examples[i] for i in examples])
-        embedded = self._embedded(texts_of_examples)
+        return self._classified(column, attribute, vectors)
+
+    def _classified(
+        self,
+        column: int,
+        attribute: Attribute,
+        vectors: Callable[[str | None], NDArray[np.float32]],
+    ) -> tuple[NDArray[np.float64], LabelSource, _Quality | None] | None:
+        """Read an attribute with donated examples, with sums by class, or with both."""
+        counts, sums, part = self._counts(attribute), None, attribute.read_from
+        if self.class_sums is not None and counts is not None:
+            sums = ClassReader.of(self.class_sums, column, counts=counts, public=vectors(part))
+        examples, labels = self._examples(column, attribute)
+        if not examples:
+            if sums is None:
+                return None
+            of_sums = sums.log_likelihoods(vectors(part))
+            likely = combined(of_sums, 0.0, _log_prior(counts), weights=SUMS_ALONE)
+            return likely, "class_sums", _expected_quality(likely)
+        embedded = self._embedded(self.schema.texts_of(part, examples))
         classifier = _Classifier.train(
-            embedded, labels, attribute=attribute, embed=self.embed, counts=self._counts(attribute)
+            embedded, labels, attribute=attribute, embed=self.embed, counts=counts
         )
-        quality = _quality(
-            texts_of_examples, embedded, labels, attribute=attribute, embed=self.embed
+        others = _others(examples, embedded, labels, attribute=attribute, embed=self.embed)
+        if sums is None:
+            heldout = _by_others(others, embedded, len(attribute.domain))
+            quality = _quality(heldout, labels, temperature=_temperature(heldout, labels))
+            likely = classifier.probabilities(vectors(part), temperature=quality.temperature)
+            return likely, "donated", quality
+        prior = _log_prior(counts)
+        heldout = np.empty((len(labels), len(prior)))
+        for in_fold, other in others:
+            heldout[in_fold] = other.log_likelihoods(embedded[in_fold])
+        of_sums = sums.log_likelihoods(embedded)
+        weights = choose_weights(of_sums, heldout, labels, prior)
+        by_others = np.empty(heldout.shape)
+        for in_fold, _ in others:  # nor do the weights of a fold come from its own labels
+            rest = ~in_fold
+            without = choose_weights(of_sums[rest], heldout[rest], labels[rest], prior)
+            by_others[in_fold] = combined(
+                of_sums[in_fold], heldout[in_fold], prior, weights=without
+            )
+        quality = _quality(by_others, labels)
+        likely = combined(
+            sums.log_likelihoods(vectors(part)),
+            classifier.log_likelihoods(vectors(part)),
+            prior,
+            weights=weights,
         )
-        likely = classifier.probabilities(vectors(part), temperature=quality.temperature)
-        return likely, "donated", quality
+        return likely, "class_sums" if weights[0] else "donated", quality
+
+    def _examples(self, column: int, attribute: Attribute) -> tuple[list[str], NDArray[np.int64]]:
+        """Return the donated examples with a label of the attribute, or none if there are few."""
+        if self.codes is not None:
+            examples = _labelled(self.codes[:, column], attribute)
+            labels = self.codes[examples, column]
+            if len(examples) >= LEAST_EXAMPLES and len(np.unique(labels)) > 1:
+                return [self.examples[i] for i in examples], labels
+        return [], np.empty(0, dtype=np.int64)
 
     def _counts(self, attribute: Attribute) -> NDArray[np.float64] | None:
         counts = self.counts.get(attribute.name)
@@ -295,12 +359,14 @@ class LabelReader:
 @dataclass(frozen=True, kw_only=True)
 class _Quality:
     """The quality of a classifier in cross-validation. `kappa` is the accuracy above chance, and
-    `error` the standard error of kappa. `temperature` makes its probabilities likely."""
+    `error` the standard error of kappa. `temperature` makes its probabilities likely. `expected`
+    says that the classifier graded itself, because there are too few examples."""
 
     accuracy: float
     kappa: float
     error: float
     temperature: float
+    expected: bool = False
 
     def share_of(self, agreement: float, *, values: int) -> float:
         """Return the share of texts with the requested value, if `agreement` is the share for which
@@ -316,10 +382,14 @@ class _Quality:
 
 @dataclass(frozen=True, kw_only=True)
 class _Classifier:
-    """A logistic regression on embeddings. `factors` (k,) turn its prior into the DP counts'."""
+    """A logistic regression on embeddings. `factors` (k,) turn its prior into the DP counts'.
+
+    `frequencies` (k,) are the shares of the values among the examples.
+    """
 
     model: Any
     factors: NDArray[np.float64]
+    frequencies: NDArray[np.float64]
 
     @classmethod
     def train(
@@ -347,7 +417,11 @@ class _Classifier:
         if counts is not None and counts.sum() > 0:
             prior = np.maximum(counts, 1.0) / np.maximum(counts, 1.0).sum()
             factors = prior / np.maximum(frequencies, 1 / (2 * len(taught)))
-        return cls(model=model, factors=np.where(frequencies > 0, factors, 0.0))
+        return cls(
+            model=model,
+            factors=np.where(frequencies > 0, factors, 0.0),
+            frequencies=frequencies,
+        )
 
     def probabilities(
         self, embedded: NDArray[np.float32], *, temperature: float = 1.0
@@ -365,33 +439,86 @@ class _Classifier:
         posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), 1e-12)
         return (1 - _DOUBT) * posterior + _DOUBT / len(self.factors)
 
+    def log_likelihoods(self, embedded: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return log(p / frequency) for each value, `(n, k)`; 0 for a value without an example.
 
-def _quality(
+        The mean of p / frequency over the values is 1. So 0 is no evidence for or against a value.
+        """
+        logs = np.zeros((len(embedded), len(self.factors)))
+        if len(embedded):
+            classes = self.model.classes_
+            predicted = self.model.predict_log_proba(embedded)
+            logs[:, classes] = np.maximum(predicted, _LEAST_LOG) - np.log(self.frequencies[classes])
+        return logs
+
+
+Others = list[tuple[NDArray[np.bool_], _Classifier]]
+
+
+def _others(
     texts: Sequence[str],
     embedded: NDArray[np.float32],
     labels: NDArray[np.int64],
     *,
     attribute: Attribute,
     embed: Embed,
-) -> _Quality:
-    """Measure a classifier on the examples, each fold with a classifier of the other folds."""
-    likely, fold = np.zeros((len(labels), len(attribute.domain))), folds(texts)
-    for number in range(_FOLDS):
-        in_fold = fold == number
-        other = _Classifier.train(
-            embedded[~in_fold], labels[~in_fold], attribute=attribute, embed=embed
+) -> Others:
+    """Return the examples of each fold, with a classifier that the other folds taught."""
+    fold = folds(texts)
+    return [
+        (
+            fold == number,
+            _Classifier.train(
+                embedded[fold != number], labels[fold != number], attribute=attribute, embed=embed
+            ),
         )
+        for number in range(_FOLDS)
+    ]
+
+
+def _by_others(others: Others, embedded: NDArray[np.float32], size: int) -> NDArray[np.float64]:
+    """Return the probabilities (m, size) of each example, by the classifier of the other folds."""
+    likely = np.zeros((len(embedded), size))
+    for in_fold, other in others:
         likely[in_fold] = other.probabilities(embedded[in_fold])
+    return likely
+
+
+def _quality(
+    likely: NDArray[np.float64], labels: NDArray[np.int64], *, temperature: float = 1.0
+) -> _Quality:
+    """Compare probabilities (m, k) of examples with their labels (m,)."""
     read = likely.argmax(axis=1)
-    accuracy = float(np.mean(read == labels))
-    chance = _chance(read, labels)
+    return _quality_of(
+        float(np.mean(read == labels)), _chance(read, labels), len(labels), temperature=temperature
+    )
+
+
+def _expected_quality(likely: NDArray[np.float64]) -> _Quality:
+    """Return the quality that probabilities (n, k) expect of themselves, without examples."""
+    shares = np.bincount(likely.argmax(axis=1), minlength=likely.shape[1]) / max(len(likely), 1)
+    accuracy = float(likely.max(axis=1).mean()) if len(likely) else 0.0
+    chance = float(shares @ likely.mean(axis=0))
+    return replace(_quality_of(accuracy, chance, max(len(likely), 1)), expected=True)
+
+
+def _quality_of(
+    accuracy: float, chance: float, count: int, *, temperature: float = 1.0
+) -> _Quality:
+    variance = max(accuracy * (1 - accuracy), chance * (1 - chance)) / count
+    above = max(1 - chance, 1e-9)
     return _Quality(
         accuracy=accuracy,
-        kappa=(accuracy - chance) / max(1 - chance, 1e-9),
-        error=float(np.sqrt(max(accuracy * (1 - accuracy), chance * (1 - chance)) / len(labels)))
-        / max(1 - chance, 1e-9),
-        temperature=_temperature(likely, labels),
+        kappa=(accuracy - chance) / above,
+        error=float(np.sqrt(variance)) / above,
+        temperature=temperature,
     )
+
+
+def _log_prior(counts: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    assert counts is not None
+    shares = np.maximum(counts[:-1], 1.0)  # nothing teaches the value `other`
+    return np.append(np.log(shares / shares.sum()), _NEVER)
 
 
 def _temperature(likely: NDArray[np.float64], labels: NDArray[np.int64]) -> float:

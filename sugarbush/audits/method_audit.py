@@ -286,8 +286,8 @@ class _Run:
         self, attacker: Attacker, stddev: float | None, rounds: int, session: PrivacySession
     ) -> None:
         assert isinstance(self.method, PartsMethod | TrainedMethod)
-        scorer = self.method.record_scorer
-        assert scorer is not None
+        assert self.method.record_scorer is not None
+        scorer = self.method.record_scorer.for_schema(self.corpus.schema)
         records = Records(self.records.vectors, self.records.codes, self._label_codes()[0])
         audited = records[slice(self.records.canaries)]
         candidates = Candidates(audited.embeddings, audited.codes, audited.labels)

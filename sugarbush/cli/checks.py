@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from sugarbush.cli.rehearsals import show_rehearsal
+from sugarbush.data.class_sums import MOST_VALUES, left_out
 from sugarbush.data.misspellings import misspellings
 from sugarbush.data.private_store import TRAIN
 from sugarbush.data.reading import encoding_of_source
 from sugarbush.data.remote import source_of
 from sugarbush.data.schema import Schema
 from sugarbush.errors import FailureError, InputError, PoorRehearsalError
+from sugarbush.evolution.scorers import ScoresAndClassSums
 from sugarbush.generators.openai.address import is_unencrypted
+from sugarbush.methods.interface import Method
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.corpus_findings import CorpusFindings, corpus_findings, dropped_rows
 from sugarbush.pipeline.dvc import require_current_stages
@@ -45,6 +50,10 @@ UNMATCHED_NOTICE = (
     "           `other`. Compare the spelling of the values in the schema and in the file."
 )
 
+LEFT_OUT_NOTICE = (
+    "           but '{}' has too many values for noisy sums by class ({} in total, in the\n"
+    "           order of the schema): its labels are read with donated texts alone"
+)
 
 MISSPELLING_NOTICE = (
     "           '{0.attribute}': no row has the listed value '{0.listed}', but {0.records:,} "
@@ -89,6 +98,7 @@ def run_checks(project: Project, console: Console, *, internal: bool = False) ->
         method.preflight(schema, settings.training)
         if not method.facts.asks_generator:
             console.print(f"method     ok: {method.name}")
+    print_left_out(settings.chosen, schema, console)
     if writes_another_domain(settings):  # the settings allow it
         console.print(DOMAIN_NOTICE, soft_wrap=True)
     _check_budget(project, console, findings.fingerprint)
@@ -107,6 +117,15 @@ def _print_data(
         console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
     if internal:
         _print_misspellings(project, console)
+
+
+def print_left_out(methods: Sequence[Method], schema: Schema, console: Console) -> None:
+    """Name the attributes that have too many values for sums by class."""
+    scorers = [getattr(method, "record_scorer", None) for method in methods]
+    if any(isinstance(scorer, ScoresAndClassSums) for scorer in scorers):
+        for name in left_out(schema):
+            notice = LEFT_OUT_NOTICE.format(name, MOST_VALUES)
+            console.print(notice, markup=False, soft_wrap=True)
 
 
 def _encoding(project: Project) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,21 +64,21 @@ class Scoring:
 
     def scored(self, population: Population, name: str) -> Scored:
         """Return the candidates with their noisy scores. A finished sum is restored."""
+        candidates = Candidates.of(population, self.encode)
 
         def draw() -> Released[NDArray[np.int64]]:
             return self.scorer.total(
-                self.records,
-                Candidates.of(population, self.encode),
-                stddev=self.stddev,
-                session=self.session,
+                self.records, candidates, stddev=self.stddev, session=self.session
             )
 
+        total = self.store.array(name, draw)
         return Scored(
             population=population,
-            scores=self.store.array(name, draw),
-            unit=self.scorer.unit,
+            scores=total.map(lambda sums: sums[: len(candidates)]),
+            unit=self.scorer.score_unit,
             stddev=self.stddev,
             name=self.scorer.name,
+            class_sums=self.scorer.class_sums(total, candidates, stddev=self.stddev),
         )
 
 
@@ -139,7 +139,10 @@ class Rounds:
                 population, usage = first.value.distinct(), Usage()
             else:
                 population, usage = self._varied(parents, number, next_id)
-            scored = self.scoring.scored(population, f"scores-{number:03d}")
+            # sums by class belong to the last round, whose candidates are nearest to the records
+            scorer = self.scoring.scorer if number == self.number else self.scoring.scorer.alone
+            scoring = replace(self.scoring, scorer=scorer)
+            scored = scoring.scored(population, f"scores-{number:03d}")
             survivors = self.selector.select(
                 scored,
                 counts=quota,

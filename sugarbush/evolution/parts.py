@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.class_sums import ClassSums
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.inputs import MetadataRelease, PublicInputs
@@ -122,14 +123,38 @@ class Scorer(ABC):
         return 1
 
     @property
+    def score_unit(self) -> int:
+        """The L2 sensitivity of the scores alone, if a record also adds other numbers."""
+        return self.unit
+
+    @property
     def reads_codes(self) -> bool:
         """Whether the scores depend on the attribute values of the records."""
         return False
 
+    def for_schema(self, schema: Schema) -> Scorer:
+        """Return the scorer of records with the attributes of `schema`."""
+        return self
+
+    @property
+    def alone(self) -> Scorer:
+        """The scorer without sums by class."""
+        return self
+
+    def size(self, candidates: Candidates) -> int:
+        """Return how many numbers a record adds: one for each candidate, and perhaps others."""
+        return len(candidates)
+
+    def class_sums(
+        self, total: Released[NDArray[np.int64]], candidates: Candidates, *, stddev: float | None
+    ) -> Released[ClassSums] | None:
+        """Return the sums of embeddings by class that a noisy `total` contains, if any."""
+        return None
+
     @abstractmethod
     def scores(self, candidates: Candidates) -> Scores:
         """Return a function that yields the integer scores of a batch of n records for the m
-        candidates, `(n, m)` in arrays of some rows. Several threads call the function.
+        candidates, `(n, size)` in arrays of some rows. Several threads call the function.
 
         Guarantee: row i depends on record i and the candidates alone, bit for bit. Its L2 norm is
         at most `unit`. `noisy_sum` checks the norm; nothing can check the dependence.
@@ -150,11 +175,11 @@ class Scorer(ABC):
         stddev: float | None,
         session: PrivacySession,
     ) -> Released[NDArray[np.int64]]:
-        """Return the noisy sum of all records' scores for each candidate, `(m,)` int64.
+        """Return the noisy sum of all records' scores, `(size,)` int64, candidates first.
 
         `noisy_sum` states the guarantee. With `stddev=None`, the sum is exact and has no guarantee.
         """
-        scores, size, unit = self.scores(candidates), len(candidates), self.unit
+        scores, size, unit = self.scores(candidates), self.size(candidates), self.unit
         if stddev is None:
             return exact_sum(
                 records, scores=scores, size=size, record_l2_sensitivity=unit, session=session
@@ -174,6 +199,7 @@ class Scored:
     """Candidates with their noisy scores (m,), in units of 1/`unit` of a vote.
 
     `stddev` is the noise of a score, or None without noise. `name` says what the scores are.
+    `class_sums` were released by the same noisy sum.
     """
 
     population: Population
@@ -181,6 +207,7 @@ class Scored:
     unit: int
     stddev: float | None
     name: str
+    class_sums: Released[ClassSums] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -9,12 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.class_sums import (
+    Classes,
+    ClassSums,
+    class_rows,
+    class_scale,
+    classes_of,
+)
+from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.kernel_scores import RESOLUTION, KernelScores
 from sugarbush.evolution.nearest import nearest, nearest_few, within_label
 from sugarbush.evolution.parts import Candidates, Records, Scorer, Scores
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.mechanisms import exact_histogram, noisy_histogram
+from sugarbush.privacy.remarks import CLASS_SUMS, EMBEDDINGS
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.threads import blocks
 
@@ -138,9 +148,101 @@ class KernelScorer(Scorer):
 
     @property
     def unit(self) -> int:
-        """The L2 norm of a record's scores is at most RESOLUTION."""
+        """The L2 norm of all numbers of a record is at most RESOLUTION."""
         return RESOLUTION
 
     def scores(self, candidates: Candidates) -> Scores:
         kernel = KernelScores(candidates.embeddings, width=self.width)
         return lambda records: kernel.by_rows(records.embeddings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoresAndClassSums(KernelScorer):
+    """A record gives kernel scores, and adds its embedding to the sums of its own attribute values.
+
+    Both are numbers of one row, and one noisy sum releases them. The norm of the scores is at most
+    `score_unit`, and the norm of the embeddings (`sugarbush.data.class_sums`) at most `class_unit`.
+    Their squares add up to at most RESOLUTION^2, so the row has the sensitivity of kernel scores
+    alone. `class_share` is the share of mu^2 that pays for the embeddings. `classes` are the
+    attributes, which `for_schema` sets. Without any, all of the row are scores.
+
+    >>> ScoresAndClassSums(class_share=0.2, classes=((0, 7),)).score_unit
+    3663
+    """
+
+    class_share: float
+    classes: Classes = ()
+
+    @property
+    def score_unit(self) -> int:
+        if not self.classes:
+            return RESOLUTION
+        return math.floor(RESOLUTION * math.sqrt(1 - self.class_share))
+
+    @property
+    def class_unit(self) -> int:
+        """The largest L2 norm of what a record adds to the sums by class."""
+        return math.isqrt(RESOLUTION**2 - self.score_unit**2)
+
+    @property
+    def reads_codes(self) -> bool:
+        return bool(self.classes)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (EMBEDDINGS, CLASS_SUMS) if self.classes else (EMBEDDINGS,)
+
+    def for_schema(self, schema: Schema) -> ScoresAndClassSums:
+        return replace(self, classes=classes_of(schema))
+
+    @property
+    def alone(self) -> ScoresAndClassSums:
+        return replace(self, classes=())
+
+    def size(self, candidates: Candidates) -> int:
+        values = sum(size for _, size in self.classes)
+        return len(candidates) + values * int(candidates.embeddings.shape[1])
+
+    def scores(self, candidates: Candidates) -> Scores:
+        kernel = KernelScores(candidates.embeddings, width=self.width)
+        centre = _centre(candidates)
+
+        def scores_of(records: Records) -> Iterable[NDArray[Any]]:
+            start = 0
+            for scores in kernel.by_rows(records.embeddings):
+                batch = records[start : start + len(scores)]
+                start += len(scores)
+                if not self.classes:
+                    yield scores
+                    continue
+                sums = class_rows(
+                    batch.embeddings,
+                    batch.codes,
+                    classes=self.classes,
+                    centre=centre,
+                    norm=self.class_unit,
+                )
+                yield np.concatenate([scores * self.score_unit // RESOLUTION, sums], axis=1)
+
+        return scores_of
+
+    def class_sums(
+        self, total: Released[NDArray[np.int64]], candidates: Candidates, *, stddev: float | None
+    ) -> Released[ClassSums] | None:
+        if not self.classes:
+            return None
+        scale = class_scale(self.classes, self.class_unit)
+        size, dim = len(candidates), candidates.embeddings.shape[1]
+        return total.map(
+            lambda sums: ClassSums(
+                sums=sums[size:].reshape(-1, dim) / scale,
+                stddev=(stddev or 0.0) / scale,
+                centre=_centre(candidates),
+                classes=self.classes,
+            )
+        )
+
+
+def _centre(candidates: Candidates) -> NDArray[np.float64]:
+    """Return the mean embedding of the candidates, (dim,), which is public."""
+    return np.asarray(candidates.embeddings.mean(axis=0, dtype=np.float64))

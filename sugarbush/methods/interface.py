@@ -373,6 +373,9 @@ def card_remarks(method: Method, schema: Schema) -> tuple[str, ...]:
     """Return sentences for the card about the exactness of a method's mechanisms."""
     requests, facts = method.budget_requests(), method.facts
     remarks = [remark for request in requests for remark in request.remarks]
+    scorer: Scorer | None = getattr(method, "record_scorer", None)
+    if scorer is not None and set(scorer.remarks) <= set(remarks):  # the records score texts
+        remarks.extend(scorer.for_schema(schema).remarks)
     if any(request.count for request in requests):
         remarks.insert(0, INTEGER_NOISE)
     if requests and facts.reads_codes:

@@ -3,16 +3,18 @@
 The generator writes texts from rows of the DP table and donated examples. Every record gives each
 text a kernel score, and only noisy sums of the scores are released. The noisy sums are a DP kernel
 mean embedding of the corpus. Stage `enlarge` writes further texts and predicts their scores by
-regression. Kernel herding then chooses the release.
+regression. Kernel herding then chooses the release. The same noisy sum contains the sums of the
+records' embeddings by attribute value, which help to read the labels of the texts.
 
 **One release of scores, or rounds.** Usually the records score once, with the whole share
 `synthesis`. First texts may be far from the records if prompts show no donated examples and the
 generator draws texts of a pool. Then there are ROUNDS rounds. Round 1 scores the first texts.
 Herding chooses a quarter of the texts, the next round scores them with three variations of each,
-and so on. Each round has an equal part of the share (of mu squared).
+and so on. Each round has an equal part of the share (of mu squared). The last round has the sums by
+attribute value.
 
 Guarantee: the noisy sums of each round are one discrete Gaussian mechanism. The L2 sensitivity is
-RESOLUTION for one record (`sugarbush.evolution.kernel_scores`), and `records_per_user` * RESOLUTION
+RESOLUTION for one record (`sugarbush.evolution.scorers`), and `records_per_user` * RESOLUTION
 for one user. All later steps are post-processing, so neither the size of the release nor the number
 of scored texts affects the privacy cost of a run.
 
@@ -43,7 +45,7 @@ from pydantic import PrivateAttr
 from sugarbush.evolution.enlargers import ByPredictedScores
 from sugarbush.evolution.parts import Parts
 from sugarbush.evolution.prompts import Prompts
-from sugarbush.evolution.scorers import KernelScorer
+from sugarbush.evolution.scorers import ScoresAndClassSums
 from sugarbush.evolution.selectors import ByHerding
 from sugarbush.evolution.starts import FromTable
 from sugarbush.evolution.variation import FillIn
@@ -52,6 +54,7 @@ from sugarbush.methods.private_evolution import PromptSettings
 
 ROUNDS: Final = 4
 _VARIATIONS: Final = 3  # of each survivor
+_CLASS_SHARE: Final = 0.1  # of mu^2; docs/decisions/class-sums.md
 
 
 class Mosaic(PromptSettings):
@@ -96,7 +99,9 @@ class Mosaic(PromptSettings):
     def one_release(self) -> Parts:
         """Return the parts of one release of scores."""
         return Parts(
-            start=FromTable(self.prompts()), scorer=KernelScorer(), enlarger=ByPredictedScores()
+            start=FromTable(self.prompts()),
+            scorer=ScoresAndClassSums(class_share=_CLASS_SHARE),
+            enlarger=ByPredictedScores(),
         )
 
     def rounds(self) -> Parts:

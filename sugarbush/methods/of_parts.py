@@ -237,9 +237,10 @@ class PartsMethod(OneStageMethod):
             if parts.scorer is None or not parts.draws:
                 lineage = Lineage(final=first.value, usage=Usage(), ledger_ids=first.ledger_ids)
                 return FinalSet(lineage=lineage, run=store.run)
+            scorer = parts.scorer.for_schema(inputs.public.schema)
             scoring = Scoring(
-                scorer=parts.scorer,
-                records=self._records(inputs, reads_codes=parts.scorer.reads_codes),
+                scorer=scorer,
+                records=self._records(inputs, reads_codes=scorer.reads_codes),
                 stddev=self._stddev(inputs),
                 session=self._session(inputs, store.run),
                 store=store,

@@ -17,6 +17,7 @@ from sugarbush.evaluation.likeness import likeness
 from sugarbush.evolution.enlarge import without_repeated_texts
 from sugarbush.evolution.parts import Lineage
 from sugarbush.paths import Roots
+from sugarbush.pipeline.labelled import class_sums_of
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
 from sugarbush.randomness import public_rng
@@ -35,6 +36,7 @@ def judge(lineage: Lineage, labels: Labels, *, reader: LabelReader, wanted: int)
     Guarantee: post-processing.
     """
     final, last = lineage.final, lineage.last
+    reader = reader.with_sums(class_sums_of(lineage))
     texts = np.asarray(reader.embed(final.texts)) if len(final) else np.empty((0, 1))
     donated = np.asarray(reader.embed(tuple(reader.examples))) if reader.examples else None
     signal = scored = considered = None

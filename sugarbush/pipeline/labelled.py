@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.reader import LabelReader, Labels
+from sugarbush.data.class_sums import ClassSums
+from sugarbush.evolution.parts import Lineage
 from sugarbush.methods.interface import FinalSet
 from sugarbush.pipeline.released import values_of_texts
 
@@ -20,8 +22,9 @@ def with_labels(final: FinalSet, reader: LabelReader) -> tuple[FinalSet, Labels]
 
     The labels of the other texts are read again, because labels depend on all texts. So a second
     call with the result drops nothing. The number of dropped texts is in `usage.problems`; it is a
-    number of released texts, so it is public.
+    number of released texts, so it is public. `reader` also uses the sums by class of the lineage.
     """
+    reader = reader.with_sums(class_sums_of(final.lineage))
     while True:
         texts = final.lineage.final
         labels = reader.read(texts.texts, texts.codes, texts.values)
@@ -40,3 +43,9 @@ def _without(final: FinalSet, kept: NDArray[np.intp], *, dropped: int) -> FinalS
         usage=replace(usage, problems=problems),
     )
     return replace(final, lineage=lineage)
+
+
+def class_sums_of(lineage: Lineage) -> ClassSums | None:
+    """Return the sums by class that the records' scores were released with, if any."""
+    sums = None if lineage.last is None else lineage.last.class_sums
+    return None if sums is None else sums.value

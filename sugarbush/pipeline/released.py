@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sugarbush.attributes.reader import Labels, ReadAttribute
 from sugarbush.attributes.released_values import released_values
+from sugarbush.data.class_sums import ClassSums
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.schema import Schema
 from sugarbush.data.shapes.interface import ShapeError
@@ -273,14 +274,31 @@ def _read_scored(folder: Path, schema: Schema, ids: tuple[str, ...]) -> Scored:
     return Scored(
         population=load_population(folder / "candidates.parquet", schema.names),
         scores=Released(np.load(folder / "scores.npy"), ids),
+        class_sums=_read_class_sums(folder / "class_sums.npz", ids),
         **json.loads((folder / "scores.json").read_text()),
     )
+
+
+def _read_class_sums(path: Path, ids: tuple[str, ...]) -> Released[ClassSums] | None:
+    if not path.exists():
+        return None
+    with np.load(path) as arrays:
+        classes = tuple((int(column), int(size)) for column, size in arrays["classes"])
+        sums = ClassSums(
+            sums=arrays["sums"],
+            stddev=float(arrays["stddev"]),
+            centre=arrays["centre"],
+            classes=classes,
+        )
+    return Released(sums, ids)
 
 
 def _write_scored(scored: Scored, schema: Schema, folder: Path) -> None:
     folder.mkdir()
     save_population(scored.population, schema.names, folder / "candidates.parquet")
     np.save(folder / "scores.npy", scored.scores.value)
+    if scored.class_sums is not None:
+        np.savez(folder / "class_sums.npz", **vars(scored.class_sums.value))
     facts = {"unit": scored.unit, "stddev": scored.stddev, "name": scored.name}
     (folder / "scores.json").write_text(json.dumps(facts))
 

@@ -20,6 +20,11 @@ EMBEDDINGS = (
     "library orders its sums by shapes and positions, and not by the numbers. An encoder "
     "of another package must keep this promise itself."
 )
+CLASS_SUMS = (
+    "The noisy sum of the scores also contains sums of the records' embeddings by attribute value. "
+    "They help to read the labels of the texts. A record's scores and embeddings together have the "
+    "norm of one vote, so one charge pays for both."
+)
 LABELS_BY_LLM = (
     "Attributes with `source: llm`: the guarantee assumes that the endpoint's answer about a "
     "record does not depend on other records. A server that answers several calls in one batch may "

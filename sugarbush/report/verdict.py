@@ -205,7 +205,7 @@ def _of_labels(facts: VerdictFacts) -> Iterator[tuple[Grade, str]]:
                 f"{teaching.donated:.0%}"
             ),
         )
-    if unread := [a.name for a in facts.attributes if a.source == "request" or a.guessed]:
+    if unread := [a.name for a in facts.attributes if a.is_unverified]:
         names = ", ".join(unread)
         reason = f"nothing shows whether labels are true: too few donated texts tell their {names}"
         yield "fair", reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from sugarbush.attributes import reader as label_reader
+from sugarbush.attributes.class_reader import choose_weights
 from sugarbush.attributes.reader import (
     UNREAD,
     LabelReader,
@@ -20,6 +23,7 @@ from sugarbush.attributes.reader import (
     in_proportion,
     raking_weights,
 )
+from sugarbush.data.class_sums import ClassSums, directions
 from sugarbush.data.schema import Attribute, Schema
 
 TOPICS = ("lamp", "chair", "table")
@@ -244,6 +248,79 @@ def test_a_text_without_a_label_changes_no_weight() -> None:
         column([0, UNREAD]), schema=SCHEMA, counts={"topic": np.array([1, 5, 1, 0])}
     )
     assert weights.tolist() == [1, 1]
+
+
+def sums_of(labels: Sequence[int], *, stddev: float, seed: int = 1) -> ClassSums:
+    """Return noisy sums of letters with these topics, and of none with the value `other`."""
+    centre = embed(letters([0, 1, 2] * 5)).mean(axis=0, dtype=np.float64)
+    vectors = directions(embed(letters(labels)), centre)
+    sums = np.stack([vectors[np.array(labels) == value].sum(axis=0) for value in range(3)])
+    noise = np.random.default_rng(seed).normal(0, stddev, sums.shape)
+    return ClassSums(sums=sums + noise, stddev=stddev, centre=centre, classes=((0, 3),))
+
+
+COUNTS = {"topic": np.array([300, 150, 150, 0])}
+RECORDS = [0, 0, 1, 2] * 150
+
+
+def test_sums_of_the_records_read_labels_without_donated_examples() -> None:
+    true = RECORDS[:200]
+    without = LabelReader(schema=SCHEMA, embed=embed, counts=COUNTS)
+    assert without.read(letters(true), column([0] * 200)).attributes[0].source == "request"
+    labels = without.with_sums(sums_of(RECORDS, stddev=5)).read(letters(true), column([0] * 200))
+    assert np.mean(labels.codes[:, 0] == true) > 0.95
+    assert labels.attributes[0].source == "class_sums"
+    # nothing public verifies these labels, so no page may show an accuracy
+    assert (labels.attributes[0].accuracy, labels.attributes[0].shown) == (None, None)
+    assert labels.attributes[0].is_unverified
+
+
+def test_equal_donated_texts_teach_no_weights() -> None:
+    """Equal texts are in one fold, so no other fold has a label."""
+    equal = {"examples": letters([0]) * 20, "codes": column([0] * 10 + [1] * 10)}
+    by = reader(counts=COUNTS, **equal).with_sums(sums_of(RECORDS, stddev=5))
+    labels = by.read(letters(RECORDS[:40]), column([UNREAD] * 40))
+    assert labels.attributes[0].examples == 20
+
+
+def test_no_text_has_the_value_other_by_sums() -> None:
+    """`other` has no sum, however many records have it."""
+    counts = {"topic": np.array([10, 10, 10, 10_000])}
+    sums = sums_of(RECORDS, stddev=5)
+    for by in (LabelReader(schema=SCHEMA, embed=embed, counts=counts), reader(counts=counts)):
+        texts = (*letters(RECORDS[:100]), *("my thing broke",) * 100)
+        labels = by.with_sums(sums).read(texts, column([UNREAD] * 200))
+        assert labels.codes.max() < 3
+
+
+def test_the_weights_that_grade_an_example_come_from_the_other_folds() -> None:
+    by = reader(counts=COUNTS).with_sums(sums_of(RECORDS, stddev=50))
+    with mock.patch.object(label_reader, "choose_weights", wraps=choose_weights) as chosen:
+        by.read(letters([0, 1, 2]), column([UNREAD] * 3))
+    sizes = [len(call.args[2]) for call in chosen.call_args_list]
+    fold = folds(by.examples)
+    assert sizes == [30, *(int(np.sum(fold != number)) for number in range(5))]
+    assert max(sizes[1:]) < 30
+
+
+def test_sums_that_are_noise_leave_the_label_to_the_examples() -> None:
+    """The donated labels choose the weights of both, so noise gets none."""
+    true = RECORDS[:200]
+    noise = sums_of(RECORDS, stddev=3000)
+    found = reader(counts=COUNTS).with_sums(noise).read(letters(true), column([UNREAD] * 200))
+    assert np.mean(found.codes[:, 0] == true) > 0.95
+
+
+def test_sums_need_dp_counts_because_they_contain_no_counts() -> None:
+    """The prior and the sizes of the classes come from the DP table, never from the records."""
+    sums = sums_of(RECORDS, stddev=5)
+    alone = LabelReader(schema=SCHEMA, embed=embed, class_sums=sums)
+    assert alone.read(letters([1] * 9), column([0] * 9)).attributes[0].source == "request"
+    texts = ("my thing broke",) * 50  # no topic
+    for value in range(3):
+        counts = {"topic": np.where(np.arange(4) == value, 10_000, 1)}
+        by_counts = replace(alone, counts=counts, requests_tell=False)
+        assert (by_counts.read(texts, column([UNREAD] * 50)).codes == value).all()
 
 
 def test_rare_values_are_as_frequent_as_the_counts_say() -> None:

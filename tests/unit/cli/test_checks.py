@@ -1,4 +1,4 @@
-"""Tests of the messages of `sugarbush check` about an endpoint and about delta."""
+"""Tests of the messages of `sugarbush check` about an endpoint, delta and the schema."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import pytest
 from rich.console import Console
 
 from sugarbush.cli import checks
+from sugarbush.cli.checks import print_left_out
+from sugarbush.data.class_sums import MOST_VALUES
+from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.openai.address import is_unencrypted, may_use_proxy
+from sugarbush.methods.maple import Maple
+from sugarbush.methods.mosaic import Mosaic
 from sugarbush.pipeline.corpus_findings import CorpusFindings
 from tests.unit.pipeline.small_project import write_project
 
@@ -68,3 +73,21 @@ def test_a_delta_that_would_stop_a_run_is_said_before_it(
     console = Console(file=io.StringIO(), width=200)
     checks._print_data(project, findings, console, internal=False)
     assert ("privacy.delta" in console.file.getvalue()) is is_said  # type: ignore[attr-defined]
+
+
+def test_attributes_with_too_many_values_for_sums_are_named() -> None:
+    values = tuple(f"city {i}" for i in range(MOST_VALUES + 1))
+    schema = Schema(
+        subject="letters",
+        attributes=(
+            Attribute(name="city", column="city", values=values),
+            Attribute(name="mood", column="mood", values=("angry", "calm")),
+        ),
+    )
+    console = Console(record=True, width=200)
+    print_left_out([Maple()], schema, console)
+    assert console.export_text() == ""
+    print_left_out([Mosaic(), Maple()], schema, console)
+    said = console.export_text()
+    assert "'city'" in said
+    assert "mood" not in said

@@ -18,7 +18,7 @@ from sugarbush.evolution.evolve import Rounds, Scoring, score_once
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.parts import Candidates, Lineage, Records, Scorer, Selector
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
-from sugarbush.evolution.scorers import KernelScorer, NearestVotes
+from sugarbush.evolution.scorers import KernelScorer, NearestVotes, ScoresAndClassSums
 from sugarbush.evolution.selectors import ByHerding, ByRank
 from sugarbush.evolution.variation import FillIn
 from sugarbush.evolution.writer import Writer
@@ -469,3 +469,19 @@ def test_one_record_moves_the_votes_of_all_labels_together_by_at_most_one(
     assert (difference >= 0).all()
     norm = np.linalg.norm(difference) / scorer.unit
     assert norm == 1 if votes == 1 else 0.4 < norm <= 1
+
+
+def test_the_last_round_alone_has_sums_by_class_at_the_price_of_a_round(tmp_path: Path) -> None:
+    lineage = run(
+        tmp_path,
+        rounds=3,
+        scorer=ScoresAndClassSums(class_share=0.2, classes=((0, 2),)),
+        records=records_at(on_a_circle(["60"] * 400)),
+        stddev=8.0 * RESOLUTION,
+        encode=on_a_circle,
+    )
+    assert [each.class_sums is not None for each in lineage.rounds] == [False, False, True]
+    assert [each.unit < RESOLUTION for each in lineage.rounds] == [False, False, True]
+    ledger = Ledger(tmp_path, dataset="d", purpose="release", unit=Unit.RECORD, cap=100, delta=1e-6)
+    event = DiscreteGaussian(stddev=8.0 * RESOLUTION, sensitivity=RESOLUTION)
+    assert [entry.event for entry in ledger.entries()] == [event] * 3

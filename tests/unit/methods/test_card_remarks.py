@@ -22,6 +22,7 @@ from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.methods.public import Public
 from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.privacy.remarks import (
+    CLASS_SUMS,
     DPSGD_NOISE,
     EMBEDDINGS,
     INTEGER_NOISE,
@@ -89,7 +90,7 @@ class ByLength(PartsMethod):
 @pytest.mark.parametrize(
     ("method", "expected"),
     [
-        (Mosaic(), {INTEGER_NOISE, METADATA_TABLE, EMBEDDINGS}),
+        (Mosaic(), {INTEGER_NOISE, METADATA_TABLE, EMBEDDINGS, CLASS_SUMS}),
         (Maple(), {INTEGER_NOISE, METADATA_TABLE, EMBEDDINGS}),
         (AugPE(), {INTEGER_NOISE, EMBEDDINGS}),
         (AugPE(rounds=0), {INTEGER_NOISE}),
@@ -110,6 +111,11 @@ def test_a_method_declares_the_remarks_of_its_mechanisms(
     declared = card_remarks(method, SCHEMA)
     assert set(declared) == expected
     assert len(declared) == len(expected)
+
+
+def test_a_card_speaks_of_sums_by_class_only_if_an_attribute_has_them() -> None:
+    assert CLASS_SUMS in card_remarks(Mosaic(), BY_LLM)
+    assert CLASS_SUMS not in card_remarks(Mosaic(), BY_ZERO_SHOT)
 
 
 @pytest.mark.parametrize("method", [Mosaic(), Counts(), DPFT()])

@@ -14,7 +14,7 @@ import pytest
 import sugarbush as sb
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
-from sugarbush.evolution.scorers import KernelScorer
+from sugarbush.evolution.scorers import ScoresAndClassSums
 from sugarbush.evolution.settings import FirstLength
 from sugarbush.generators.pool import PoolGenerator
 from sugarbush.methods.interface import Planning
@@ -66,7 +66,10 @@ def test_the_records_score_once_with_the_whole_share(tmp_path: Path) -> None:
     assert found.lineage.rounds == ()
     scored = found.lineage.scored
     assert scored is not None
-    assert (scored.name, scored.unit, scored.stddev) == ("scores", RESOLUTION, event["stddev"])
+    of_scores = ScoresAndClassSums(class_share=0.1, classes=((0, 4),)).score_unit
+    assert (scored.name, scored.unit, scored.stddev) == ("scores", of_scores, event["stddev"])
+    assert scored.class_sums is not None
+    assert scored.class_sums.ledger_ids == scored.scores.ledger_ids == (scores.id,)
     assert found.card is not None
     assert found.card["made_by"]["texts"]["mosaic"]["released"] == len(found.texts) == 50
 
@@ -100,7 +103,8 @@ def test_the_noise_is_in_the_scores_with_the_planned_deviation(
     event = charges(tmp_path)[-1].event.as_dict()
     assert stddev == event["stddev"]
     assert found.lineage.scored is not None
-    z = (found.lineage.scored.scores.value - sums) / stddev
+    scores = found.lineage.scored.scores.value
+    z = (scores - sums[: len(scores)]) / stddev
     assert abs((z**2).mean() - 1) < 6 * np.sqrt(2 / len(z))
     assert (sums > 0).any()
 
@@ -359,7 +363,7 @@ def test_rounds_that_died_at_a_draw_repeat_no_finished_draw(
     tmp_path: Path, dies_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run dies after a charge and before its noise. Only this charge is made again."""
-    real, drawn = KernelScorer.total, []
+    real, drawn = ScoresAndClassSums.total, []
 
     def die(*arguments: Any, **named: Any) -> Any:
         drawn.append(1)
@@ -369,7 +373,7 @@ def test_rounds_that_died_at_a_draw_repeat_no_finished_draw(
         return scores
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(KernelScorer, "total", die)
+        patched.setattr(ScoresAndClassSums, "total", die)
         in_rounds(tmp_path)
     assert len(charges(tmp_path)) == 2 + dies_at
     found = in_rounds(tmp_path)

@@ -17,7 +17,7 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.evolution.enlargers import ByPredictedScores, MostVoted
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.parts import Parts, Records
-from sugarbush.evolution.scorers import KernelScorer, NearestVotes
+from sugarbush.evolution.scorers import KernelScorer, NearestVotes, ScoresAndClassSums
 from sugarbush.evolution.selectors import ByHerding, ByRank
 from sugarbush.evolution.settings import FirstLength
 from sugarbush.evolution.starts import (
@@ -47,7 +47,13 @@ from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.methods.public import Public
 from sugarbush.privacy.budget import BudgetRequest
 from sugarbush.privacy.data_types import Private
-from sugarbush.privacy.remarks import DPSGD_NOISE, EMBEDDINGS, INTEGER_NOISE, METADATA_TABLE
+from sugarbush.privacy.remarks import (
+    CLASS_SUMS,
+    DPSGD_NOISE,
+    EMBEDDINGS,
+    INTEGER_NOISE,
+    METADATA_TABLE,
+)
 from sugarbush.privacy.unit import ContributionBounds
 from sugarbush.registry import METHODS, plugin_names
 from tests.settings import ROOT
@@ -81,16 +87,16 @@ def in_rounds(method: Mosaic) -> Mosaic:
 CASES: dict[str, tuple[Method, list[type] | None, list[BudgetRequest], set[str], list[int]]] = {
     "mosaic": (
         Mosaic(candidates=500),
-        [FromTable, KernelScorer, ByPredictedScores],
+        [FromTable, ScoresAndClassSums, ByPredictedScores],
         [TABLE, sums("mosaic", 1, RESOLUTION)],
-        TABLE_REMARKS | {EMBEDDINGS},
+        TABLE_REMARKS | {EMBEDDINGS, CLASS_SUMS},
         [500, 100],
     ),
     "mosaic in rounds": (
         in_rounds(Mosaic(candidates=500)),
-        [FromTable, KernelScorer, ByHerding, FillIn, ByPredictedScores],
+        [FromTable, ScoresAndClassSums, ByHerding, FillIn, ByPredictedScores],
         [TABLE, sums("mosaic", 4, RESOLUTION)],
-        TABLE_REMARKS | {EMBEDDINGS},
+        TABLE_REMARKS | {EMBEDDINGS, CLASS_SUMS},
         [500, 375, 375, 375, 100],
     ),
     "maple": (

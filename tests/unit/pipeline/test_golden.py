@@ -96,7 +96,7 @@ def results(base: Path, state: Path, *, card: bool) -> dict[str, Any]:
         "ledgers": ledgers(state),
         "rows": found(data, "rows.parquet", table),
         "labels": found(data, "labels.npy", values),
-        "scores": found(data, "scores.npy", values),
+        "scores": found(data, "scores.npy", values) | found(data, "class_sums.npz", totals),
         "survivors": found(data, "survivors.npy", values),
         "populations": found(data, "candidates.parquet", content)
         | found(data, "lineage.parquet", content),
@@ -144,6 +144,11 @@ def releases(data: Path, state: Path) -> dict[str, Any]:
 
 def values(path: Path) -> list[Any]:
     return list(np.load(path).tolist())
+
+
+def totals(path: Path) -> list[Any]:
+    """Return the total of each noisy sum of embeddings by class."""
+    return list(np.load(path)["sums"].sum(axis=1).tolist())
 
 
 def found(data: Path, name: str, read: Any) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def test_a_release_without_a_finding_is_good() -> None:
         ({"repeated": 0.5}, "poor", "repeat"),
         ({"scored": 10}, "fair", "scored only 10"),
         ({"attributes": (replace(SHOWN, source="request", shown=None),)}, "fair", "topic"),
+        ({"attributes": (replace(SHOWN, source="class_sums", shown=None),)}, "fair", "topic"),
         ({"teaching": Teaching(release=0.3, donated=0.6, error=0.05)}, "fair", "training"),
     ],
 )
