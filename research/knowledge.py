@@ -2,10 +2,6 @@
 
     python -m research.knowledge --methods public augpe maple mosaic --epsilons 1 4 --runs 3
     python -m research.knowledge --methods dpft crt --epsilons 1 8 100
-    python -m research.knowledge --methods mosaic --model FOLDER --phrases 0.5
-
-With `--model`, a language model writes, without donated texts. With `--phrases`, its prompts name
-phrases of a profile, which spends this share of epsilon.
 
 A fact states that an invented procedure repairs an invented product. No data set contains the
 invented words. A carrier of a fact is a record with a sentence that states the fact. The command
@@ -226,59 +222,24 @@ def run(
         yield rows(REAL, math.inf, planted_texts)
     if not wanted:
         return
-    frame = frame.assign(text=planted_texts)
-    with tempfile.TemporaryDirectory() as folder:
-        corpus = None
+    with tempfile.TemporaryDirectory() as state:
+        corpus = sb.prepare(
+            frame.assign(text=planted_texts),
+            schema=settings["prepare"]["schema"],
+            privacy=sb.Privacy(**privacy),
+            donated=pd.read_parquet(settings["prepare"]["donated"]),
+            settings={k: v for k, v in settings.items() if k not in {"prepare", "privacy"}},
+            state=Path(state),
+        )
         for method, epsilon in wanted:
-            limits = sb.Privacy(**{**privacy, **({} if method in _FIXED else {"epsilon": epsilon})})
-            if corpus is None or asked.phrases:  # a profile counts for all releases of its state
-                state = Path(folder, f"{method}-{epsilon:g}")
-                corpus = _corpus(frame, settings, asked, limits, state=state)
-            chosen = corpus.settings.method(method)
-            if asked.candidates:
-                chosen = chosen.model_copy(update={"candidates": asked.candidates})
             release = sb.synthesize(
-                corpus, method=chosen, texts=asked.texts, seed=seed, privacy=limits,
-                accept_poor=bool(asked.model),
+                corpus, method=corpus.settings.method(method), texts=asked.texts, seed=seed,
+                privacy=sb.Privacy(
+                    **{**privacy, **({} if method in _FIXED else {"epsilon": epsilon})}
+                ),
             )  # fmt: skip
             yield rows(method, epsilon, release.texts)
             print(f"{method} {epsilon:g} run {seed}: {len(release.texts)} texts", flush=True)
-
-
-def _corpus(
-    frame: pd.DataFrame,
-    settings: dict[str, Any],
-    asked: argparse.Namespace,
-    privacy: sb.Privacy,
-    *,
-    state: Path,
-) -> sb.Corpus:
-    """Prepare the corpus. With `--phrases`, the schema has those of a DP profile."""
-    prepare = settings["prepare"]
-    schema = sb.open_schema(Path(prepare["schema"]))
-    if asked.phrases:
-        columns = [attribute.column for attribute in schema.attributes if attribute.column]
-        profile = sb.profile(
-            frame, text="text", columns=columns, privacy=privacy, state=state,
-            epsilon=asked.phrases * privacy.epsilon,
-        )  # fmt: skip
-        schema = schema.model_copy(update={"phrases": profile.schema(schema.subject).phrases})
-        print("phrases:", ", ".join(schema.phrases) or "none", flush=True)
-    kept = {k: v for k, v in settings.items() if k not in {"prepare", "privacy"}}
-    if asked.model:
-        model = sb.HuggingFace(
-            model=asked.model, form="chat", dtype="bfloat16", max_tokens=80, temperature=0.8
-        )
-        kept |= {"initialise": {"length": {"words": 30}}}
-        del kept["generator"]
-        return sb.prepare(
-            frame, text="text", schema=schema, privacy=privacy, generator=model, settings=kept,
-            state=state,
-        )  # fmt: skip
-    return sb.prepare(
-        frame, schema=schema, privacy=privacy, donated=pd.read_parquet(prepare["donated"]),
-        settings=kept, state=state,
-    )  # fmt: skip
 
 
 def table(rows: pd.DataFrame) -> str:
@@ -314,11 +275,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--records", type=int, default=3000)
     parser.add_argument("--texts", type=int, default=500, help="texts of a release")
-    parser.add_argument("--candidates", type=int, help="scored texts of a release")
-    parser.add_argument("--model", help="folder of a language model, in place of the pool")
-    parser.add_argument(
-        "--phrases", type=float, default=0.0, help="share of epsilon of a profile with phrases"
-    )
     parser.add_argument("--resume", action="store_true", help="skip the runs of an earlier call")
     asked = parser.parse_args()
     settings = yaml.safe_load(asked.settings.read_text())

@@ -73,7 +73,6 @@ from pydantic import (
 )
 from ruamel.yaml import YAML
 
-from sugarbush.data.phrases import Phrases
 from sugarbush.data.quantities import (
     CellError,
     Edge,
@@ -148,14 +147,12 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     zero_shot: dict[str, tuple[str, ...]] | None = None
     source: Literal["llm"] | None = None
     read_from: str | None = None
-    phrases: dict[str, Phrases] | None = None
 
     @model_serializer(mode="wrap")
     def _without_empty_part(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out empty later fields, so that cache keys of other schemas do not change."""
+        """Leave out an empty `read_from`, so that cache keys of other schemas do not change."""
         fields: dict[str, Any] = serialize(self)
-        late = ("read_from", "phrases")
-        return {name: value for name, value in fields.items() if name not in late or value}
+        return {name: value for name, value in fields.items() if name != "read_from" or value}
 
     @model_validator(mode="before")
     @classmethod
@@ -208,15 +205,6 @@ class Attribute(BaseModel, metaclass=_SchemaType):
                 missing := [v for v in self.values if not self.zero_shot.get(v)]
             ):
                 raise ValueError("zero_shot lacks a description of " + ", ".join(missing))
-        return self
-
-    @model_validator(mode="after")
-    def _described_values(self) -> Attribute:
-        for value, phrases in (self.phrases or {}).items():
-            if value not in self.domain[:-1]:
-                raise ValueError(f"phrases names '{value}', which is no value of the attribute")
-            if not phrases:
-                raise ValueError(f"phrases of '{value}' is empty. Delete the value there")
         return self
 
     def _check_bins(self, bins: tuple[Edge, ...]) -> None:
@@ -406,14 +394,12 @@ class Schema(BaseModel, metaclass=_SchemaType):
     rules: tuple[str, ...] = ()
     attributes: tuple[Attribute, ...] = Field(min_length=1)
     text: TextForm | None = None
-    phrases: Phrases = ()
 
     @model_serializer(mode="wrap")
     def _without_empty_text(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out empty later fields, so that cache keys of other schemas do not change."""
+        """Leave out `text` for records of one string, so that their cache keys do not change."""
         fields: dict[str, Any] = serialize(self)
-        late = ("text", "phrases")
-        return {name: value for name, value in fields.items() if name not in late or value}
+        return {name: value for name, value in fields.items() if name != "text" or value}
 
     @model_validator(mode="after")
     def _distinct(self) -> Schema:
@@ -491,12 +477,9 @@ class Schema(BaseModel, metaclass=_SchemaType):
     def fields_for_private_results(self) -> dict[str, Any]:
         """Return the fields on which results from private data depend, for cache keys.
 
-        The lengths and the phrases of prompts are left out, so a change of them charges nothing
-        again.
+        The lengths that prompts request are left out, so a change of them charges nothing again.
         """
         fields = self.model_dump(mode="json")
-        for place in (fields, *fields["attributes"]):
-            place.pop("phrases", None)
         if self.text is not None:
             fields["text"] = self.text.without_lengths.model_dump(mode="json")
         return fields
@@ -516,22 +499,6 @@ class Schema(BaseModel, metaclass=_SchemaType):
             if attribute.name == name:
                 return attribute
         raise SchemaError(f"the schema has no attribute '{name}', only {', '.join(self.names)}")
-
-    def phrases_for(self, codes: Sequence[int]) -> tuple[str, ...]:
-        """Return the phrases of the values in a row of codes or, if there are none, of all texts.
-
-        >>> mood = Attribute(name="mood", column="m", values=["angry"], phrases={"angry": ["late"]})
-        >>> schema = Schema(subject="letters", attributes=[mood], phrases=["parcel"])
-        >>> schema.phrases_for((0,)), schema.phrases_for((1,))
-        (('late',), ('parcel',))
-        """
-        phrases = {
-            phrase: None
-            for attribute, code in zip(self.attributes, codes, strict=True)
-            if attribute.phrases and 0 <= code < len(attribute.domain)
-            for phrase in attribute.phrases.get(attribute.domain[code], ())
-        }
-        return tuple(phrases) or self.phrases
 
     def decode(self, codes: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
         """Convert a row of codes in schema order to (name, value) pairs."""

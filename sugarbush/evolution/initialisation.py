@@ -21,8 +21,6 @@ from sugarbush.generators.examples import choose_examples, draw_example_sets, ne
 from sugarbush.generators.interface import Answer, Attributes, RandomRequest, Request
 from sugarbush.randomness import public_rng, seed_of
 
-_PHRASES = 4  # of the schema, in one prompt
-
 
 def first_requests(
     targets: Targets,
@@ -79,7 +77,6 @@ def first_requests(
             words=words[i] or _words(i, row, schema, length),
             lengths=lengths[i],
             sample=samples[i],
-            phrases=_phrases(row, schema, sample=samples[i]),
         )
         for i, (row, values, examples, attributes) in enumerate(
             zip(targets.codes, targets.values, example_texts, attributes_of_examples, strict=True)
@@ -151,16 +148,6 @@ def _attributes(
         for place, (attribute, code) in enumerate(zip(schema.attributes, row, strict=True))
         if code != NO_CODE and code != len(attribute.domain) - 1
     )
-
-
-def _phrases(row: NDArray[np.int64], schema: Schema, *, sample: int) -> tuple[str, ...]:
-    """Draw phrases of the row's values, with public randomness."""
-    phrases = schema.phrases_for(row.tolist())
-    if not phrases:
-        return ()
-    count = min(_PHRASES, len(phrases))
-    chosen = public_rng(sample, "phrases").choice(len(phrases), size=count, replace=False)
-    return tuple(phrases[index] for index in chosen)
 
 
 def _words(number: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int:

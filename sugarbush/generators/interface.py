@@ -66,7 +66,6 @@ class Request:
     means any length. `language` is the code of the texts' language. Requests that are otherwise
     equal have different values of `sample`. `shape` is the form of the text; None means one string
     of any form. `lengths` are the requested lengths of its parts, from which `words` follows.
-    `phrases` are words of the collection that the text may use.
     """
 
     subject: str
@@ -80,7 +79,6 @@ class Request:
     language: str = field(default=ENGLISH, repr=False)
     shape: Shape | None = field(default=None, repr=False, compare=False)
     lengths: Lengths = field(default=(), repr=False)
-    phrases: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -187,13 +187,7 @@ def _manner(request: Request) -> list[str]:
         sentences.append(request.shape.length_sentence(request.lengths))
     elif request.words is not None:
         sentences.append(f"Write about {request.words} words.")
-    sentences += _phrases(request)
     return [" ".join(sentences)] if sentences else []
-
-
-def _phrases(request: Request) -> list[str]:
-    quoted = ", ".join(f'"{phrase}"' for phrase in request.phrases)
-    return [f"Use some of these words: {quoted}."] if quoted else []
 
 
 def _list(request: Request) -> str:
@@ -227,14 +221,13 @@ def _list(request: Request) -> str:
     ]
     if isinstance(request, VariationRequest):
         texts.append(request.parent)
-    ending = _label(request.attributes if labelled else (), words, request.phrases)
+    ending = _label(request.attributes if labelled else (), words)
     return f"\n{SEPARATOR}\n".join([heading + ":", *texts, ending])
 
 
-def _label(attributes: Attributes, words: int | None, phrases: Sequence[str] = ()) -> str:
+def _label(attributes: Attributes, words: int | None) -> str:
     length = () if words is None else (f"{words} words",)
-    used = (f"words in it: {', '.join(phrases)}",) if phrases else ()
-    line = "; ".join([*([_described(attributes)] if attributes else ()), *length, *used])
+    line = "; ".join([*([_described(attributes)] if attributes else ()), *length])
     return f"[{line}]\n" if line else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
@@ -44,7 +44,6 @@ _MONTHS_OF_BINS: Final = ((3, 2), (6, 4))
 _MOST_BINS_OF_YEARS: Final = 8
 _SAME: Final = {"mention somebody (@name)": "begin with a mention (@name)"}
 _SUBJECT_TERMS: Final = 3
-_MOST_PHRASES: Final = 40  # of a list in the schema
 _NO_SUBJECT: Final = frozenset(
     [
         "all",
@@ -123,35 +122,14 @@ def draft_from_profile(
             left_out.append((column.name, found))
     if profile.topics:
         attributes.append(_topic(profile, taken=[a.name for a in attributes]))
-    attributes = [_with_phrases(attribute, profile) for attribute in attributes]
     schema = Schema(
         subject=subject or _subject(profile),
         style=style_of(profile),
         language=language_code(_language(profile) or "") or ENGLISH,
         attributes=tuple(attributes) or (TONE,),
         text=None if form is None else _with_lengths(form, profile),
-        phrases=_phrases(profile.term_counts()),
     )
     return Draft(schema=schema, left_out=tuple(left_out))
-
-
-def _phrases(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the most frequent terms. A phrase replaces its words."""
-    ordered = sorted(counts, key=lambda term: (-counts[term], term))
-    inside = {word for term in ordered if " " in term for word in term.split()}
-    return tuple(term for term in ordered if term not in inside)[:_MOST_PHRASES]
-
-
-def _with_phrases(attribute: Attribute, profile: Profile) -> Attribute:
-    """Return the attribute with the phrases of its values, if the profile has terms by them."""
-    if profile.terms_column is None or attribute.column != profile.terms_column:
-        return attribute
-    phrases = {
-        value: _phrases(profile.terms[value])
-        for value in attribute.values
-        if profile.terms.get(value)
-    }
-    return attribute.model_copy(update={"phrases": phrases or None})
 
 
 def _with_lengths(form: TextForm, profile: Profile) -> TextForm:
@@ -371,9 +349,6 @@ def _lines(draft: Draft, profile: Profile, json_schema: str | None) -> Iterator[
         yield f"language: {schema.language}"
     if schema.text is not None:
         yield from text_yaml(schema.text, json_schema=json_schema).splitlines()
-    if schema.phrases:
-        yield "# Each prompt of a language model names four of these words and phrases."
-        yield f"phrases: {_flow(list(schema.phrases))}"
     yield "attributes:"
     columns = {column.name: column for column in profile.columns}
     for attribute in schema.attributes:
@@ -407,7 +382,7 @@ def _domain(attribute: Attribute, profile: Profile, column: Column | None) -> It
         yield f"    # {attribute.other}: {interval(profile.other(column))}"
     if attribute.other != "other":
         yield f"    other: {_scalar(attribute.other)}"
-    for source in ("keywords", "zero_shot", "phrases"):
+    for source in ("keywords", "zero_shot"):
         described = getattr(attribute, source)
         if described is not None:
             yield f"    {source}:"

