@@ -8,11 +8,11 @@ older version are then drawn and charged again.
 # 3: keywords match inside scripts without spaces; numbers and dates of a type
 EXTRACTION = 3
 METADATA = 3
-# 2: mosaic releases sums of embeddings by attribute value with its scores
-EVOLUTION = 2
+EVOLUTION = 1
 TRAINING = 1
 GENERATION = 1
 CRT = 4
-# 2: in scripts without spaces, a character is a word; 3: years of dates, and whole numbers
-PROFILE = 3
+# 2: in scripts without spaces, a character is a word; 3: years of dates, and whole numbers;
+# 4: numbers with leading zeros are texts
+PROFILE = 4
 FIGURES = 1

@@ -6,7 +6,8 @@ Three public facts decide a label:
     the text              a JSON record contains the values of its properties. Keywords and
                           zero-shot descriptions read a text as they read a record. For all other
                           attributes, a classifier is trained on the donated examples, and noisy
-                          sums of the records' embeddings by class teach another one. `read_from`
+                          sums of the records' embeddings by class teach another one (without
+                          donated examples, only where requests tell nothing). `read_from`
                           limits each of them to one part of the text, such as one role
     the request           counts as much as requests and texts agree. It counts nothing for a pool,
                           whose texts are older than the requests
@@ -302,7 +303,8 @@ class LabelReader:
             sums = ClassReader.of(self.class_sums, column, counts=counts, public=vectors(part))
         examples, labels = self._examples(column, attribute)
         if not examples:
-            if sums is None:
+            # without examples, nothing shows whether sums know more than requests that tell
+            if sums is None or self.requests_tell:
                 return None
             of_sums = sums.log_likelihoods(vectors(part))
             likely = combined(of_sums, 0.0, _log_prior(counts), weights=SUMS_ALONE)

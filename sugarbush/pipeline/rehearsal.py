@@ -204,13 +204,16 @@ class _PublicInputs:
 
 
 def _method(project: Project) -> PartsMethod | None:
-    """Return the method that is rehearsed: the method that shows the most in its prompts."""
+    """Return the method that is rehearsed: the method that shows the most in its prompts.
+
+    Among equal ones, a method that does not score first texts in rounds comes first.
+    """
     methods = [
         method
         for method in project.settings.chosen
         if isinstance(method, PartsMethod) and not method.stays_private
     ]
-    return max(methods, key=_shown, default=None)
+    return max(methods, key=lambda own: (_shown(own), not own.parts().scores_first), default=None)
 
 
 def _shown(method: PartsMethod) -> int:
@@ -284,8 +287,10 @@ def _rehearsed(
     words = round(float(np.median([request.words or 0 for request in requests]))) or None
     texts = generator.public_texts(project.base, project.schema.shape)
     judged = answers
-    if texts and method.parts().scores_first:
-        judged = tuple(Answer(text=text) for text in within_reach(texts, reader, count=count))
+    size = max(count, settings.release.texts or 0)  # a pool with fewer texts repeats them
+    in_rounds = method.parts().scores_first
+    if in_rounds and (reached := within_reach(texts, reader, count=size)):
+        judged = tuple(Answer(text=reached[i % len(reached)]) for i in range(size))
         targets = open_targets(len(judged), project.schema)
     figures = measure(judged, targets, words=words, reader=reader)
     if texts:

@@ -153,7 +153,10 @@ def within_reach(texts: Sequence[str], reader: AttributeReader, *, count: int) -
     donated = reader.donated.texts if reader.donated is not None else ()
     enough = len(donated) >= FEWEST_DONATED
     standard = donated[:count] if enough else (reader.schema.subject,)
-    different = [text for text in dict.fromkeys(texts) if text not in set(donated)]
+    known = set(donated)
+    different = [text for text in dict.fromkeys(texts) if text not in known]
+    if not different:
+        return ()
     nearest = np.argsort(-(reader.embed(standard) @ reader.embed(different).T), axis=1)
     chosen = dict.fromkeys(nearest[:, :count].T.ravel().tolist())
     return tuple(different[i] for i in list(chosen)[:count])

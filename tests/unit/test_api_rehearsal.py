@@ -48,6 +48,7 @@ def written(
         "donated": [f"{text} Thank you, {i}." for i, text in enumerate(letters(20, shift=5000))],
         "method": sb.Mosaic(candidates=candidates, prompt=prompt),
         "schema": SCHEMA,
+        "texts": 10,
     }
     return sb.synthesize(
         pd.DataFrame({"message": letters(300)}),
@@ -55,7 +56,6 @@ def written(
         generator=sb.Pool(texts=pool),
         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"),
         settings={"prepare": {"accept_overlap": True}},
-        texts=10,
         state=state,
         **(fields | arguments),
     )
@@ -89,6 +89,16 @@ def test_a_pool_with_few_texts_of_the_kind_is_judged_by_them_if_there_are_rounds
     with pytest.raises(PoorRehearsalError):
         written(tmp_path / "none", WRONG, **fields)
     assert not sb.open_ledger("letters", state=tmp_path / "none").entries()
+
+
+def test_a_release_larger_than_the_kind_in_the_pool_is_refused(tmp_path: Path) -> None:
+    """The 10 letters of the pool are enough for 10 texts, and not for 60."""
+    few = [*WRONG, *(f"Hello, {text[11:]}" for text in letters(10, shift=9000))]
+    with pytest.raises(PoorRehearsalError, match="unlike every donated text"):
+        written(tmp_path, few, prompt="independent", texts=60)
+    with pytest.raises(PoorRehearsalError, match="38 of 40 texts repeat another text"):
+        written(tmp_path, letters(2, shift=9000), prompt="independent")
+    assert not sb.open_ledger("letters", state=tmp_path).entries()
 
 
 def test_who_accepts_poor_texts_gets_them_and_a_second_call_restores_them(tmp_path: Path) -> None:
