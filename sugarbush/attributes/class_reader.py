@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from sugarbush.data.class_sums import ClassSums, directions
 
@@ -115,6 +114,8 @@ def combined(
     weights: Weights,
 ) -> NDArray[np.float64]:
     """Return the probability of each value (n, k), from two log-likelihoods and the prior."""
+    from scipy.special import logsumexp  # slow to import
+
     logs = weights[0] * of_sums + weights[1] * of_examples + log_prior
     likely = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
     return np.asarray((1 - _DOUBT) * likely + _DOUBT / likely.shape[1])
