@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dvc.lock import make_lock
 from dvc.repo import Repo
 
-from sugarbush.pipeline.dvc_lock import COPY, LOCK, copy_lock, restore_lock
+from sugarbush.pipeline.dvc_lock import COPY, LOCK, RUNNING, copy_lock, restore_lock
 from sugarbush.pipeline.flow import run_dvc
 from tests.unit.pipeline.test_foreign_releases import write_lock
 
@@ -120,3 +121,23 @@ def read_lock(base: Path) -> None:
     restore_lock(base)
     with Repo(str(base)) as repo:
         assert len(repo.index.stages) == 2
+
+
+@pytest.mark.parametrize("content", ["", '{"write": {"/a": {"pid"'])
+def test_a_list_of_running_processes_that_a_kill_cut_off_stops_no_run(
+    base: Path, content: str
+) -> None:
+    (base / RUNNING).parent.mkdir(parents=True, exist_ok=True)
+    (base / RUNNING).write_text(content)
+    assert run(base) == ["Running stage 'first':", "Running stage 'second':"]
+
+
+def test_the_list_of_a_process_that_writes_it_stays(base: Path) -> None:
+    path = base / RUNNING
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+    with make_lock(f"{path}.lock", tmp_dir=str(path.parent)):
+        restore_lock(base)
+        assert path.exists()
+    restore_lock(base)
+    assert not path.exists()
