@@ -298,13 +298,14 @@ class LabelReader:
         vectors: Callable[[str | None], NDArray[np.float32]],
     ) -> tuple[NDArray[np.float64], LabelSource, _Quality | None] | None:
         """Read an attribute with donated examples, with sums by class, or with both."""
+        examples, labels = self._examples(column, attribute)
+        if not examples and self.requests_tell:
+            return None  # nothing shows whether sums know more than requests
         counts, sums, part = self._counts(attribute), None, attribute.read_from
         if self.class_sums is not None and counts is not None:
             sums = ClassReader.of(self.class_sums, column, counts=counts, public=vectors(part))
-        examples, labels = self._examples(column, attribute)
         if not examples:
-            # without examples, nothing shows whether sums know more than requests that tell
-            if sums is None or self.requests_tell:
+            if sums is None:
                 return None
             of_sums = sums.log_likelihoods(vectors(part))
             likely = combined(of_sums, 0.0, _log_prior(counts), weights=SUMS_ALONE)

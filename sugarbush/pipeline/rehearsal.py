@@ -213,7 +213,7 @@ def _method(project: Project) -> PartsMethod | None:
         for method in project.settings.chosen
         if isinstance(method, PartsMethod) and not method.stays_private
     ]
-    return max(methods, key=lambda own: (_shown(own), not own.parts().scores_first), default=None)
+    return max(methods, key=lambda m: (_shown(m), not m.parts().scores_first), default=None)
 
 
 def _shown(method: PartsMethod) -> int:

@@ -218,17 +218,23 @@ def pool_of(folder: Path, count: int) -> sb.Pool:
     return sb.Pool(sources=[{"file": str(folder / "pool.csv"), "text_column": "text"}])
 
 
-def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    requested: dict[str, int] = Counter()
+@pytest.fixture
+def requested(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """The number of requests to a pool, by what they are for."""
+    counts: dict[str, int] = Counter()
     generate = PoolGenerator.generate
 
     def counted(self: PoolGenerator, requests: Any, *, what: str = "") -> Any:
-        requested[what] += len(requests.value)
+        counts[what] += len(requests.value)
         return generate(self, requests, what=what)
 
     monkeypatch.setattr(PoolGenerator, "generate", counted)
+    return counts
+
+
+def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(
+    tmp_path: Path, requested: dict[str, int]
+) -> None:
     private = {"method": sb.Mosaic(candidates=40), "generator": pool_of(tmp_path, 50), "texts": 20}
     found = sb.synthesize(
         LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS,
@@ -337,16 +343,8 @@ def test_another_size_of_rounds_is_free(tmp_path: Path) -> None:
 
 
 def test_the_plan_of_rounds_has_the_calls_of_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, requested: dict[str, int]
 ) -> None:
-    requested: dict[str, int] = Counter()
-    generate = PoolGenerator.generate
-
-    def counted(self: PoolGenerator, requests: Any, *, what: str = "") -> Any:
-        requested[what] += len(requests.value)
-        return generate(self, requests, what=what)
-
-    monkeypatch.setattr(PoolGenerator, "generate", counted)
     in_rounds(tmp_path)
     planning = Planning(
         schema=Schema.model_validate(SCHEMA), donated=(), length=FirstLength(), texts=20,
