@@ -41,6 +41,18 @@ class Bins:
         """Return the bin of a value."""
         return max(0, bisect.bisect_right(self.edges, value) - 1)
 
+    @property
+    def whole(self) -> NDArray[np.int64]:
+        """The bins that can contain a whole number.
+
+        >>> Bins((0.5, 0.7, 1.0, 1.5, 2.0)).whole.tolist()
+        [0, 2, 4]
+        """
+        ends = (*self.edges[1:], math.inf)
+        inside = [math.ceil(low) < high for low, high in zip(self.edges, ends, strict=True)]
+        inside[0] = True  # with all smaller values
+        return np.flatnonzero(inside)
+
     def quantiles(self, counts: Sequence[float], shares: Sequence[float]) -> tuple[float, ...]:
         """Return the quantiles of values with these counts, such as those of `consistent`.
 
@@ -72,18 +84,16 @@ NUMBERS: Final = Bins(
 )
 
 
-def extent(
-    bins: Bins, counts: NDArray[np.int64], *, total: float, stddev: float
-) -> tuple[float, float] | None:
+def extent(bins: Bins, counts: NDArray[np.float64], *, stddev: float) -> tuple[float, float] | None:
     """Return the ends of the bins that contain more than noise, or None without such a bin.
 
-    Counts outside the bulk are 0 (`consistent`), and three standard deviations count as noise. So a
-    few values may be outside the ends.
+    `counts` are those of `consistent`: 0 outside the bulk. Three standard deviations count as
+    noise. So a few values may be outside the ends.
 
-    >>> extent(Bins((0.0, 1.0, 2.0, 3.0)), np.array([3, 60, 40, -8]), total=100, stddev=5.0)
+    >>> extent(Bins((0.0, 1.0, 2.0, 3.0)), np.array([0.0, 60.0, 40.0, 0.0]), stddev=5.0)
     (1.0, 3.0)
     """
-    (inside,) = np.nonzero(consistent(counts, total=total, stddev=stddev) > 3 * stddev)
+    (inside,) = np.nonzero(counts > 3 * stddev)
     if not len(inside):
         return None
     return bins.edges[inside[0]], bins.edges[min(inside[-1] + 1, bins.size - 1)]

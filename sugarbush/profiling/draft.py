@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
@@ -26,7 +26,7 @@ from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import WORDS_OF
 from sugarbush.languages import ENGLISH, language_code
 from sugarbush.privacy.accounting import rounded_up
-from sugarbush.profiling.layout import DATE, EMPTY, INTEGER, KINDS, NESTED, NUMBER
+from sugarbush.profiling.layout import DATE, EMPTY, INTEGER, NESTED, NUMBER
 from sugarbush.profiling.release import (
     MOST_VALUES,
     Column,
@@ -221,12 +221,13 @@ def _typed(
     row.
     """
     ends = profile.extent(column)
-    if ends is None or not _has_only(profile, column, {INTEGER, NUMBER}):
+    if ends is None or not profile.has_only(column, {INTEGER, NUMBER}):
         return None
     low, high = ends
-    kind = Kind.INTEGER if _has_only(profile, column, {INTEGER}) else Kind.NUMBER
+    kind = Kind.INTEGER if profile.has_only(column, {INTEGER}) else Kind.NUMBER
     if kind is Kind.INTEGER:
-        edges, high = tuple(sorted(set(map(round, edges)))), math.ceil(high) - 1
+        edges = tuple(sorted(set(map(round, edges))))
+        low, high = math.ceil(low), math.ceil(high) - 1
     inside = tuple(edge for edge in edges if low < edge <= high)
     return _attribute_or_none(
         name=name, column=column.name, bins=inside, type=kind, span=(low, high)
@@ -236,7 +237,7 @@ def _typed(
 def _dates(profile: Profile, column: Column, name: str) -> Attribute | None:
     """Return an attribute with dates, from the first to the last year with more than noise."""
     ends = profile.extent(column)
-    if ends is None or not _has_only(profile, column, {DATE}):
+    if ends is None or not profile.has_only(column, {DATE}):
         return None
     first, end = map(int, ends)
     months = next((step for step, most in _MONTHS_OF_BINS if end - first <= most), 0)
@@ -246,16 +247,6 @@ def _dates(profile: Profile, column: Column, name: str) -> Attribute | None:
     ]
     span = (date(first, 1, 1), date(end - 1, 12, 31))
     return _attribute_or_none(name=name, column=column.name, bins=edges, span=span)
-
-
-def _has_only(profile: Profile, column: Column, kinds: Collection[str]) -> bool:
-    """Return whether all other kinds of cells, except empty ones, are within the noise of 0.
-
-    The limit is three standard deviations of the noise. So a column without such cells loses its
-    type in fewer than 1 of 150 profiles.
-    """
-    most = 3 * profile.stddev["columns"]
-    return all(column.kinds[kind] <= most for kind in set(KINDS) - {EMPTY, *kinds})
 
 
 def _attribute_or_none(**fields: Any) -> Attribute | None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, YEARS, consistent, extent
-from sugarbush.profiling.layout import DATE, INTEGER, NUMBER
+from sugarbush.profiling.layout import DATE, EMPTY, INTEGER, KINDS, NUMBER
 
 Z95: Final = 1.96
 FILE: Final = "profile.json"
@@ -164,12 +165,8 @@ class Profile:
 
     def number_quantiles(self, column: Column) -> tuple[float, ...]:
         """Return QUANTILES of the numbers in a column, or () if the noise is too large."""
-        total = column.kinds[INTEGER] + column.kinds[NUMBER]
-        noise = self.stddev["columns"]
-        if noise > _MOST_NOISE_OF_NUMBERS * max(total, 1):
-            return ()
-        counts = consistent(np.array(column.numbers), total=total, stddev=noise)
-        found = NUMBERS.quantiles(counts.tolist(), QUANTILES)
+        counts = self._counts(column, is_date=False)
+        found = () if counts is None else NUMBERS.quantiles(counts.tolist(), QUANTILES)
         return tuple(0.0 if abs(value) < _ZERO else value for value in found)
 
     def extent(self, column: Column) -> tuple[float, float] | None:
@@ -177,16 +174,40 @@ class Profile:
 
         The end of the last bin is excluded. None means that the noise is too large.
         """
-        is_date, noise = self.kind_share(column, DATE).low > 0.5, self.stddev["columns"]
-        total = column.kinds[DATE] if is_date else column.kinds[INTEGER] + column.kinds[NUMBER]
-        if noise > _MOST_NOISE_OF_NUMBERS * max(total, 1):
-            return None
-        bins, counts = (YEARS, column.years) if is_date else (NUMBERS, column.numbers)
-        ends = extent(bins, np.array(counts), total=total, stddev=noise)
+        is_date = self.kind_share(column, DATE).low > 0.5
+        counts = self._counts(column, is_date=is_date)
+        bins = YEARS if is_date else NUMBERS
+        ends = None if counts is None else extent(bins, counts, stddev=self.stddev["columns"])
         if ends is None:
             return None
         low, high = (0.0 if abs(end) < _ZERO else end for end in ends)
         return low, high
+
+    def _counts(self, column: Column, *, is_date: bool) -> NDArray[np.float64] | None:
+        """Return the `consistent` counts of NUMBERS or YEARS, or None if the noise is too large.
+
+        Bins without a whole number are left out if the column has whole numbers only. Otherwise
+        their noise hides a bin behind them: there are 18 of them between 0 and 1.
+        """
+        total = column.kinds[DATE] if is_date else column.kinds[INTEGER] + column.kinds[NUMBER]
+        noise = self.stddev["columns"]
+        if noise > _MOST_NOISE_OF_NUMBERS * max(total, 1):
+            return None
+        counts = np.array(column.years if is_date else column.numbers)
+        is_whole = not is_date and self.has_only(column, {INTEGER})
+        bins = NUMBERS.whole if is_whole else np.arange(len(counts))
+        nearest = np.zeros(len(counts))
+        nearest[bins] = consistent(counts[bins], total=total, stddev=noise)
+        return nearest
+
+    def has_only(self, column: Column, kinds: Collection[str]) -> bool:
+        """Return whether all other kinds of cells, except empty ones, are within the noise of 0.
+
+        The limit is three standard deviations of the noise. So a column without such cells has
+        another kind in fewer than 1 of 150 profiles.
+        """
+        most = 3 * self.stddev["columns"]
+        return all(column.kinds[kind] <= most for kind in set(KINDS) - {EMPTY, *kinds})
 
     def term_counts(self) -> dict[str, int]:
         """Return the noisy count of each released term, over all values."""

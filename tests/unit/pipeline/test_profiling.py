@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -359,14 +360,19 @@ def test_more_values_than_a_schema_lists_are_other(tmp_path: Path) -> None:
     profile = profile_of_project(project)
     assert len(profile.column("code").values) == 60
     assert profile.other(profile.column("code")).share == pytest.approx(0.5, abs=0.03)
+    # Without the noise of the other kinds of cells, which gives 1 of 150 columns another type.
+    kept = [
+        replace(column, kinds={kind: n if n > 999 else 0 for kind, n in column.kinds.items()})
+        for column in profile.columns
+    ]
+    profile = replace(profile, columns=tuple(kept))
     draft = draft_from_profile(profile, subject="letters")
     schema = draft.schema
     assert len(schema.attribute("code").values) == 30
     number = schema.attribute("number")
-    # The last bin ends at 70. The bin of 0 has 80 records, and may be within the noise.
-    assert number.type is Kind.INTEGER and number.span in ((0, 69), (1, 69))
-    text = schema_text(draft, profile)
-    assert "span: [0, 69]" in text or "span: [1, 69]" in text
+    # The last bin ends at 70. The bin of 0 has 80 records, 13 standard deviations of the noise.
+    assert number.type is Kind.INTEGER and number.span == (0, 69)
+    assert "span: [0, 69]" in schema_text(draft, profile)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, Bins, consistent
+from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, Bins, consistent, extent
 
 
 @pytest.mark.parametrize("bins", [LENGTHS, NUMBERS, RECORDS])
@@ -28,6 +28,22 @@ def test_zero_and_small_integers_have_their_own_bins() -> None:
     assert NUMBERS.edges[NUMBERS.of(0.0)] < 0 < NUMBERS.edges[NUMBERS.of(0.0) + 1]
     assert len({NUMBERS.of(number) for number in range(-10, 11)}) == 21
     assert len({LENGTHS.of(number) for number in range(11)}) == 11
+
+
+@given(st.integers(-(10**9), 10**9))
+def test_every_whole_number_is_in_a_bin_for_whole_numbers(value: int) -> None:
+    assert NUMBERS.of(value) in NUMBERS.whole
+
+
+def test_bins_without_a_whole_number_do_not_hide_a_small_bin_behind_them() -> None:
+    """18 bins between 0 and 1 contain noise alone, and 0 has 13 standard deviations."""
+    counts = np.zeros(NUMBERS.size)
+    np.add.at(counts, [NUMBERS.of(number) for number in np.arange(5000) % 60], 1)
+    whole = np.zeros(NUMBERS.size)
+    whole[NUMBERS.whole] = consistent(counts[NUMBERS.whole], total=5000, stddev=6.0)
+    assert extent(NUMBERS, whole, stddev=6.0) == (pytest.approx(0.0, abs=1e-9), 70.0)
+    every = extent(NUMBERS, consistent(counts, total=5000, stddev=6.0), stddev=6.0)
+    assert every == (1.0, 70.0)
 
 
 def test_quantiles_of_known_lengths() -> None:
