@@ -1,9 +1,10 @@
-"""Computes epsilon from events, with privacy loss distributions (PLDs).
+"""Computes epsilon from events: by a formula, or with privacy loss distributions (PLDs).
 
-Epsilon is an upper bound, because dp_accounting (google/differential-privacy) discretises PLDs
-pessimistically ("connect the dots"). The arithmetic is float64. Up to epsilon 25, rounding errors
-are smaller than discretisation errors. Above epsilon 25, the result can be too small by a relative
-error of 3e-10 (Gaussian DP with mu from 5.5 to 20, compared with 60-digit arithmetic).
+Mechanisms that are mu-Gaussian DP compose to a Gaussian mechanism, whose epsilon has a formula.
+Integer noise is Gaussian DP, too, and its exact mu is close to 1/stddev if the noise is wide.
+DP-SGD and narrow integer noise have PLDs. Epsilon is an upper bound, because dp_accounting
+(google/differential-privacy) discretises PLDs pessimistically ("connect the dots"). The arithmetic
+is float64. Up to epsilon 25, rounding errors are smaller than discretisation errors.
 
 Compose only events with the same privacy unit. The slow import of dp_accounting is inside
 functions.
@@ -42,9 +43,11 @@ if TYPE_CHECKING:
 # interval saves time for thousands of DP-SGD steps.
 _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
+_ROUGH = 10  # times this interval, where a search needs no exact value
 SLACK_SHARE = 0.01  # fraction of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
 _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
+_WIDER_NOISE = 16.0  # and from this stddev on, within 0.02%
 _FLOOR = 1e-11  # the divergence of DpSgdBound is at least this number
 # Rounding error of the divergence for each composed step. The library composes by FFT. Its absolute
 # error is at most 6.3e-17 for each step, compared with exact values (docs/log/attacks.md).
@@ -77,62 +80,87 @@ def epsilon(
     >>> epsilon([NonPrivate()], delta=1e-6)
     inf
     """
+    return _epsilon(tuple(events), delta, relation, grid=1)
+
+
+def rough_epsilon(events: Iterable[Event], *, delta: float) -> float:
+    """Compute `epsilon` with a grid ten times as coarse, for a search. Charges never use it."""
+    return _epsilon(tuple(events), delta, Relation.ADD_OR_REMOVE_ONE, grid=_ROUGH)
+
+
+def _epsilon(every: tuple[Event, ...], delta: float, relation: Relation, *, grid: int) -> float:
     if not 0 < delta < 1:
         raise InvariantError(f"delta={delta!r} is not between 0 and 1")
-    every = tuple(events)
     if any(
         isinstance(event, NonPrivate)
         or (isinstance(event, ConfidentialTraining) and relation is not Relation.REPLACE_ONE)
         for event in every
     ):
         return math.inf
-    return _composed_epsilon(_counted(every), delta, relation) if every else 0.0
+    return _composed_epsilon(_Composed.of(every), delta, relation, grid) if every else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Failure:
-    """A mechanism that is (0, delta)-DP: with probability delta, it shows everything."""
+class _Composed:
+    """Events, divided by how they are composed.
 
+    `mu` is that of all mechanisms that are Gaussian DP together. `others` are mechanisms with a
+    PLD, and how often they ran. `delta` is added to the divergence of these mechanisms: the deltas
+    of thresholds, and the rounding errors.
+    """
+
+    mu: float
+    others: tuple[tuple[Event, int], ...]
     delta: float
 
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> _Composed:
+        gaussian, others, delta = list[Event](), Counter[Event](), 0.0
+        for charged in events:
+            event = charged
+            if isinstance(charged, ThresholdedGaussian):
+                delta += charged.delta
+                event = charged.counts
+            if _is_gaussian(event):
+                gaussian.append(event)
+            else:
+                others[_one(event)] += getattr(event, "count", 1)
+        delta += sum(_rounding_error(event, count) for event, count in others.items())
+        return cls(mu=gaussian_mu(gaussian), others=tuple(others.items()), delta=delta)
 
-_Run = tuple[Event | _Failure, int]  # a mechanism, and how often it ran
+    def distribution(self, interval: float, relation: Relation) -> Any:
+        """Return the PLD of all mechanisms. There is at least one."""
+        if self.mu and relation is Relation.REPLACE_ONE:
+            raise InvariantError(f"epsilon cannot be computed for Gaussian DP under {relation}")
+        parts = [_distribution(event, times, interval, relation) for event, times in self.others]
+        return reduce(
+            lambda whole, part: whole.compose(part),
+            [*parts, *([_gaussian(self.mu, interval)] if self.mu else [])],
+        )
 
-
-def _counted(events: Iterable[Event]) -> tuple[_Run, ...]:
-    runs: Counter[Event | _Failure] = Counter()
-    for event in events:
-        if isinstance(event, ThresholdedGaussian):
-            runs[_Failure(delta=event.delta)] += 1
-            runs[_one(event.counts)] += event.count
-        else:
-            runs[_one(event)] += getattr(event, "count", 1)
-    return tuple(runs.items())
+    @property
+    def interval(self) -> float:
+        is_sampled = any(isinstance(e, PoissonGaussian | DpSgdBound) for e, _ in self.others)
+        return _COARSE_INTERVAL if is_sampled else _FINE_INTERVAL
 
 
 @lru_cache(maxsize=1024)  # because a ledger computes the same total before and after a charge
-def _composed_epsilon(runs: tuple[_Run, ...], delta: float, relation: Relation) -> float:
-    exact = delta - sum(_rounding_error(event, count) for event, count in runs)
+def _composed_epsilon(composed: _Composed, delta: float, relation: Relation, grid: int) -> float:
+    exact = delta - composed.delta
     if exact <= 0:
         return math.inf
-    total = _composed(runs, relation)
-    return max(0.0, float(total.get_epsilon_for_delta(exact)))
+    if not composed.others and relation is Relation.ADD_OR_REMOVE_ONE:
+        return gaussian_epsilon(composed.mu, delta=exact)
+    return _smallest_epsilon(composed.distribution(composed.interval * grid, relation), exact)
 
 
-def _rounding_error(event: Event | _Failure, count: int) -> float:
+def _rounding_error(event: Event, count: int) -> float:
     """Bound the rounding error of the divergence of `count` composed events.
 
     DpSgdBound contains the error of its steps. Other events are composed by a formula, or are few.
     """
     sampled = isinstance(event, PoissonGaussian) and count > 1
     return _ERROR_PER_STEP * count if sampled else 0.0
-
-
-def _composed(runs: Iterable[_Run], relation: Relation) -> Any:
-    runs = tuple(runs)
-    sampled = any(isinstance(event, PoissonGaussian | DpSgdBound) for event, _ in runs)
-    interval = _COARSE_INTERVAL if sampled else _FINE_INTERVAL
-    return _composition(runs, interval, relation)
 
 
 def delta(events: Iterable[Event], *, epsilon: float) -> float:
@@ -142,12 +170,13 @@ def delta(events: Iterable[Event], *, epsilon: float) -> float:
     >>> round(delta([GaussianDp(mu=1.0)], epsilon=1.0), 4)
     0.1269
     """
-    runs = _counted(events)
-    if not runs:
-        return 0.0
-    error = sum(_rounding_error(event, count) for event, count in runs)
-    whole = _composed(runs, Relation.ADD_OR_REMOVE_ONE)
-    return min(1.0, float(whole.get_delta_for_epsilon(epsilon)) + error)
+    composed = _Composed.of(events)
+    if composed.others:
+        whole = composed.distribution(composed.interval, Relation.ADD_OR_REMOVE_ONE)
+        divergence = float(whole.get_delta_for_epsilon(epsilon))
+    else:
+        divergence = float(_gaussian_delta(composed.mu, epsilon)) if composed.mu else 0.0
+    return min(1.0, divergence + composed.delta)
 
 
 def within(event: PoissonGaussian, bound: DpSgdBound) -> bool:
@@ -156,11 +185,20 @@ def within(event: PoissonGaussian, bound: DpSgdBound) -> bool:
     The check of the grid points covers all x, because the PLDs of both are linear in e^x between
     these points (proof: docs/decisions/adaptive-composition.md).
     """
+    return _is_within(event, bound, _COARSE_INTERVAL)
+
+
+def roughly_within(event: PoissonGaussian, bound: DpSgdBound) -> bool:
+    """Compute `within` with a grid ten times as coarse, for a search. No training relies on it."""
+    return _is_within(event, bound, _COARSE_INTERVAL * _ROUGH)
+
+
+def _is_within(event: PoissonGaussian, bound: DpSgdBound, interval: float) -> bool:
     import numpy as np
 
-    whole = _distribution(_one(event), event.count, _COARSE_INTERVAL, Relation.ADD_OR_REMOVE_ONE)
-    most = _profile(bound, _COARSE_INTERVAL)
-    x = np.arange(len(most)) * _COARSE_INTERVAL
+    whole = _distribution(_one(event), event.count, interval, Relation.ADD_OR_REMOVE_ONE)
+    most = _profile(bound, interval)
+    x = np.arange(len(most)) * interval
     error = _rounding_error(_one(event), event.count)
     return bool((_divergence(whole, x) + error <= most).all())
 
@@ -179,18 +217,13 @@ def _profile(bound: DpSgdBound, interval: float) -> NDArray[np.float64]:
     floor = max(_FLOOR, 1.1 * error)
     ends = (
         gaussian_epsilon(bound.mu, delta=floor),
-        float(whole.get_epsilon_for_delta(floor - error)),
+        _smallest_epsilon(whole, floor - error),
     )
     if math.isinf(max(ends)):
         return np.ones(2)  # no guarantee
     x = np.arange(math.ceil(max(ends) / interval) + 2) * interval
     gaussian: NDArray[np.float64] = _gaussian_delta(bound.mu, x)
     return np.maximum(np.maximum(gaussian, _divergence(whole, x) + error), floor)
-
-
-def _composition(runs: Iterable[_Run], interval: float, relation: Relation) -> Any:
-    parts = (_distribution(event, times, interval, relation) for event, times in runs)
-    return reduce(lambda whole, part: whole.compose(part), parts)
 
 
 def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
@@ -257,6 +290,18 @@ def needs_slack(event: Event) -> bool:
     return isinstance(event, ThresholdedGaussian | PoissonGaussian | DpSgdBound)
 
 
+def _is_gaussian(event: Event) -> bool:
+    """Return whether the event's exact mu is used in place of its PLD.
+
+    A PLD for integer noise supports sensitivity 1 only. For several records of a unit, mu comes
+    from group privacy (docs/decisions/user-as-the-unit.md).
+    """
+    match event:
+        case DiscreteGaussian():
+            return event.sensitivity > 1 or event.stddev >= _WIDER_NOISE
+    return isinstance(event, GaussianDp)
+
+
 def _mu_of_wide_noise(events: Sequence[Event], slack: float) -> float:
     """Return a mu for thresholded counts whose deltas are at most `slack` together, else inf.
 
@@ -301,12 +346,12 @@ def _mu_with_slack(events: tuple[Event, ...], slack: float) -> float:
     import numpy as np
     from scipy.special import ndtr
 
-    runs = _counted(events)
-    slack -= sum(_rounding_error(event, count) for event, count in runs)
+    composed = _Composed.of(events)
+    slack -= composed.delta
     if slack <= 0:
         return math.inf
-    whole = _composition(runs, _COARSE_INTERVAL, Relation.ADD_OR_REMOVE_ONE)
-    end = float(whole.get_epsilon_for_delta(slack))
+    whole = composed.distribution(_COARSE_INTERVAL, Relation.ADD_OR_REMOVE_ONE)
+    end = _smallest_epsilon(whole, slack)
     if math.isinf(end):
         return math.inf
     x = np.arange(math.ceil(end / _COARSE_INTERVAL) + 2) * _COARSE_INTERVAL
@@ -339,14 +384,61 @@ def _divergence(distribution: Any, x: NDArray[np.floating]) -> NDArray[np.float6
     import numpy as np
 
     worst = np.zeros(len(x))
-    for order in ("_pmf_remove", "_pmf_add"):
-        part = vars(vars(distribution)[order].to_dense_pmf())
-        losses = (np.arange(len(part["_probs"])) + part["_lower_loss"]) * part["_discretization"]
-        above = len(losses) - np.searchsorted(losses, x, side="right")
-        upper = np.cumsum(np.r_[part["_infinity_mass"], part["_probs"][::-1]])
-        lower = np.cumsum(np.r_[0.0, (part["_probs"] * np.exp(-losses))[::-1]])
+    for order in _orders(distribution):
+        above = len(order.losses) - np.searchsorted(order.losses, x, side="right")
+        upper = np.cumsum(np.r_[order.infinite, order.probs[::-1]])
+        lower = np.cumsum(np.r_[0.0, (order.probs * np.exp(-order.losses))[::-1]])
         worst = np.maximum(worst, upper[above] - np.exp(x) * lower[above])
     return worst
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Order:
+    """One order of the neighbours: increasing losses (n,), and the probability of each (n,)."""
+
+    losses: NDArray[np.float64]
+    probs: NDArray[np.float64]
+    infinite: float  # the probability of an infinite loss
+
+
+def _orders(distribution: Any) -> list[_Order]:
+    import numpy as np
+
+    orders = []
+    for name in ("_pmf_remove", "_pmf_add"):
+        part = vars(vars(distribution)[name])
+        if (sparse := part.get("_loss_probs")) is not None:
+            steps, probs = np.array(sorted(sparse.items())).T
+        else:
+            probs = np.asarray(part["_probs"])
+            steps = np.arange(len(probs)) + part["_lower_loss"]
+        losses = steps * part["_discretization"]
+        orders.append(_Order(losses=losses, probs=probs, infinite=float(part["_infinity_mass"])))
+    return orders
+
+
+def _smallest_epsilon(distribution: Any, delta: float) -> float:
+    """Compute `distribution.get_epsilon_for_delta`: vectorised, as in `_divergence`."""
+    return max(_smallest_epsilon_of(part, delta) for part in _orders(distribution))
+
+
+def _smallest_epsilon_of(order: _Order, delta: float) -> float:
+    import numpy as np
+
+    if order.infinite > delta:
+        return math.inf
+    losses, probs = order.losses[::-1], order.probs[::-1]
+    with np.errstate(over="ignore"):  # of losses below -700, which come after the end
+        weights = np.exp(-losses) * probs
+    # masses of the losses that are larger than each loss, then of all
+    upper, lower = np.cumsum(np.r_[order.infinite, probs]), np.cumsum(np.r_[0.0, weights])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossing = np.where(upper > delta, np.log((upper - delta) / lower), -math.inf)
+    if (early := np.flatnonzero((upper >= delta) & (lower == 0))).size:
+        return max(0.0, float(losses[max(int(early[0]) - 1, 0)]))  # exp(-loss) is 0 for floats
+    ends = np.flatnonzero(crossing[:-1] >= losses)
+    last = int(ends[0]) if len(ends) else len(losses)
+    return max(0.0, float(crossing[last]))
 
 
 def gaussian_mu(events: Iterable[Event]) -> float:
@@ -375,8 +467,6 @@ def _one(event: Event) -> Event:
     match event:
         case DiscreteGaussian():
             return DiscreteGaussian(stddev=event.stddev, sensitivity=event.sensitivity)
-        case GaussianDp():
-            return GaussianDp(mu=event.mu)
         case PoissonGaussian() | ConfidentialTraining():
             return PoissonGaussian(
                 noise_multiplier=event.noise_multiplier, rate=event.rate, count=1
@@ -396,31 +486,16 @@ def _sampled_once(noise_multiplier: float, rate: float, interval: float, relatio
 
 
 @lru_cache(maxsize=256)
-def _distribution(event: Event | _Failure, count: int, interval: float, relation: Relation) -> Any:
+def _distribution(event: Event, count: int, interval: float, relation: Relation) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    if isinstance(event, _Failure) and relation is Relation.ADD_OR_REMOVE_ONE:
-        distribution = _failure(event.delta, interval)
-        return distribution if count == 1 else distribution.self_compose(count)
-    if isinstance(event, _Failure) or (
-        relation is Relation.REPLACE_ONE and not isinstance(event, PoissonGaussian)
-    ):
-        kind = getattr(event, "kind", "a threshold")
-        raise InvariantError(f"epsilon cannot be computed for {kind} under {relation}")
+    if relation is Relation.REPLACE_ONE and not isinstance(event, PoissonGaussian):
+        raise InvariantError(f"epsilon cannot be computed for {event.kind} under {relation}")
     match event:
-        case DiscreteGaussian(sensitivity=1):
+        case DiscreteGaussian():
             distribution = pld.from_discrete_gaussian_mechanism(
                 event.stddev, 1, value_discretization_interval=interval
             )
-        case DiscreteGaussian():
-            from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
-
-            # A unit of several records may change several counts, so mu comes from group privacy
-            # (docs/decisions/user-as-the-unit.md).
-            mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
-            return _gaussian(mu, count, interval)
-        case GaussianDp():
-            return _gaussian(event.mu, count, interval)
         case PoissonGaussian():
             distribution = _sampled_once(event.noise_multiplier, event.rate, interval, relation)
         case DpSgdBound():
@@ -432,20 +507,12 @@ def _distribution(event: Event | _Failure, count: int, interval: float, relation
     return distribution if count == 1 else distribution.self_compose(count)
 
 
-def _failure(delta: float, interval: float) -> Any:
-    from dp_accounting.pld import common
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    return pld.from_privacy_parameters(
-        common.DifferentialPrivacyParameters(0.0, delta), value_discretization_interval=interval
-    )
-
-
-def _gaussian(mu: float, count: int, interval: float) -> Any:
-    """Compose `count` mu-GDP mechanisms, which equal one Gaussian mechanism with sqrt(count)*mu."""
+@lru_cache(maxsize=64)
+def _gaussian(mu: float, interval: float) -> Any:
+    """Compute the distribution of a mu-GDP mechanism."""
     from sugarbush.privacy.privacy_loss import gaussian
 
-    return gaussian(1.0 / (mu * math.sqrt(count)), interval)
+    return gaussian(1.0 / mu, interval)
 
 
 def rounded_up(value: float, figures: int = 4) -> str:

@@ -37,11 +37,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy.accounting import delta as delta_of
 from sugarbush.privacy.accounting import epsilon as epsilon_of
-from sugarbush.privacy.accounting import rounded_down, rounded_up, within
+from sugarbush.privacy.accounting import (
+    rough_epsilon,
+    roughly_within,
+    rounded_down,
+    rounded_up,
+    within,
+)
 from sugarbush.privacy.events import (
     DiscreteGaussian,
     DpSgdBound,
@@ -58,6 +65,12 @@ _PARTS_OF_DELTA = (0.65, 0.5, 0.4)
 _STEPS = 8
 _NOISE_TOLERANCE = 5e-4  # relative tolerance for the noise multipliers of subsampled mechanisms
 _FIGURES = 6  # significant digits of each mu and each noise
+
+
+class Accountant(Protocol):
+    """Computes epsilon from events."""
+
+    def __call__(self, events: Sequence[Event], *, delta: float) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,11 +223,14 @@ def with_subsampling(
             raise InvariantError(f"{name}: Poisson subsampling cannot be planned with {part}")
 
     def at(scale: float) -> BudgetPlan:
-        return _scaled(plan, parts, scale)
+        return _scaled(plan, parts, scale, epsilon_of)
 
-    if not at(1.0).epsilon:  # a unit is sampled with a probability below delta
-        return at(1.0)
-    scale = _smallest_scale(lambda scale: at(scale).epsilon <= epsilon)
+    if not _scaled(plan, parts, 1.0, rough_epsilon).epsilon and not at(1.0).epsilon:
+        return at(1.0)  # a unit is sampled with a probability below delta
+    scale = _smallest_scale(
+        lambda scale: at(scale).epsilon <= epsilon,
+        roughly=lambda scale: _scaled(plan, parts, scale, rough_epsilon).epsilon <= epsilon,
+    )
     if scale is None:
         raise ParamsError(
             f"privacy.epsilon={rounded_up(epsilon)} at delta={rounded_up(plan.delta)} cannot be "
@@ -247,7 +263,7 @@ def with_bound(plan: BudgetPlan, name: str, largest: Subsampling, *, epsilon: fl
             rate=many_steps.rate,
             steps=many_steps.count,
         )
-        bounded = _with_events(plan, {name: bound})
+        bounded = _with_events(plan, {name: bound}, epsilon_of)
         if bounded.epsilon <= epsilon:
             return bounded
     raise ParamsError(
@@ -266,18 +282,43 @@ def noise_within(bound: DpSgdBound, part: Subsampling) -> PoissonGaussian:
     def at(scale: float) -> PoissonGaussian:
         return _subsampled(bound.mu, part, scale)
 
-    scale = _smallest_scale(lambda scale: within(at(scale), bound))
+    scale = _smallest_scale(
+        lambda scale: within(at(scale), bound),
+        roughly=lambda scale: roughly_within(at(scale), bound),
+    )
     if scale is None:
         raise InvariantError(f"no noise keeps {part} within {bound}")
     return at(scale)
 
 
-def _smallest_scale(is_enough: Callable[[float], bool]) -> float | None:
+def _smallest_scale(
+    is_enough: Callable[[float], bool], *, roughly: Callable[[float], bool]
+) -> float | None:
     """Return the smallest scale that is enough, or None. It is too large by at most 0.05%.
 
-    Larger scales than the result are enough, too. Every CPU tries the same scales.
+    Larger scales than the result are enough, too. Every CPU tries the same scales. `roughly` is a
+    quick test that finds where to look. `is_enough` alone decides: it holds for the result, and not
+    for the next smaller scale that is tried.
     """
-    lower, upper = -0.1, 0.1  # logarithms
+    lower, upper = _smallest_cell(roughly) or (0.0, 0.0)
+    width = upper - lower
+    for _ in range(_STEPS if width else 0):
+        if not is_enough(math.exp(upper)):
+            lower, upper = upper, upper + width
+        elif is_enough(math.exp(lower)):
+            lower, upper = lower - width, lower
+        else:
+            return math.exp(upper)
+    cell = _smallest_cell(is_enough)
+    return None if cell is None else math.exp(cell[1])
+
+
+def _smallest_cell(is_enough: Callable[[float], bool]) -> tuple[float, float] | None:
+    """Return the logarithms of two neighbouring scales, of which only the second is enough.
+
+    The scales are those of one grid, so a test that holds in the same places has the same result.
+    """
+    lower, upper = -0.1, 0.1
     for _ in range(_STEPS):
         if is_enough(math.exp(upper)):
             break
@@ -291,7 +332,7 @@ def _smallest_scale(is_enough: Callable[[float], bool]) -> float | None:
     while upper - lower > _NOISE_TOLERANCE:
         middle = (lower + upper) / 2
         lower, upper = (lower, middle) if is_enough(math.exp(middle)) else (middle, upper)
-    return math.exp(upper)
+    return lower, upper
 
 
 def mu_downwards(mu: float) -> float:
@@ -312,19 +353,20 @@ def noise_upwards(noise: float) -> float:
     return float(rounded_up(noise, _FIGURES))
 
 
-def _scaled(plan: BudgetPlan, parts: Mapping[str, Subsampling], scale: float) -> BudgetPlan:
-    return _with_events(
-        plan, {name: _subsampled(plan.of(name).mu, part, scale) for name, part in parts.items()}
-    )
+def _scaled(
+    plan: BudgetPlan, parts: Mapping[str, Subsampling], scale: float, epsilon: Accountant
+) -> BudgetPlan:
+    events = {name: _subsampled(plan.of(name).mu, part, scale) for name, part in parts.items()}
+    return _with_events(plan, events, epsilon)
 
 
 def _with_events(
-    plan: BudgetPlan, events: Mapping[str, PoissonGaussian | DpSgdBound]
+    plan: BudgetPlan, events: Mapping[str, PoissonGaussian | DpSgdBound], epsilon: Accountant
 ) -> BudgetPlan:
     allocations = tuple(
         replace(a, subsampled=events.get(a.name, a.subsampled)) for a in plan.allocations
     )
-    spent = epsilon_of([a.event for a in allocations], delta=plan.delta)
+    spent = epsilon([a.event for a in allocations], delta=plan.delta)
     return replace(plan, epsilon=spent, allocations=allocations)
 
 

@@ -212,7 +212,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(dpft, "with_subsampling", with_subsampling)
     # This replacement skips the computation of epsilon. The noise of a plan still depends on all
     # its arguments, but is quick to compute.
-    monkeypatch.setattr(budget, "epsilon_of", lambda events, *, delta: 0.0)
+    for name in ("epsilon_of", "rough_epsilon"):
+        monkeypatch.setattr(budget, name, lambda events, *, delta: 0.0)
     return World(tmp_path)
 
 

@@ -232,7 +232,8 @@ def test_the_divergence_is_bounded_between_the_points_of_the_grid(
     slack = 1e-4
     for event in (PoissonGaussian(noise_multiplier=2.0, rate=1.0, count=1), GaussianDp(mu=1.5)):
         mu = accounting._mu_with_slack.__wrapped__((event,), slack)
-        whole = accounting._distribution(event, 1, 0.5, accounting.Relation.ADD_OR_REMOVE_ONE)
+        composed = accounting._Composed.of([event])
+        whole = composed.distribution(0.5, accounting.Relation.ADD_OR_REMOVE_ONE)
         x = np.linspace(0, 8, 4001)
         above = accounting._divergence(whole, x) - accounting._gaussian_delta(mu, x)
         assert above.max() <= slack + 1e-12
