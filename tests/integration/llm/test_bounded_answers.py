@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import itertools
 import json
+import struct
 import time
 import tracemalloc
 import zlib
@@ -33,10 +35,23 @@ MOST_MEMORY = 12 * MOST_BYTES
 
 
 def bomb(wbits: int) -> bytes:
-    """Return 256 MiB of spaces in 256 KiB."""
-    coder = zlib.compressobj(9, zlib.DEFLATED, wbits)
-    block = b" " * 2**20
-    return b"".join(coder.compress(block) for _ in range(MANY // len(block))) + coder.flush()
+    """Return 256 MiB of spaces in 256 KiB, as gzip (31), zlib (15) or raw deflate (-15).
+
+    Compressed blocks that are flushed in full can be repeated, so only one is compressed.
+    """
+    block, count = b" " * 2**20, MANY // 2**20
+    coder = zlib.compressobj(9, zlib.DEFLATED, -15)
+    body = (coder.compress(block) + coder.flush(zlib.Z_FULL_FLUSH)) * count + coder.flush()
+    check = zlib.crc32 if wbits == 31 else zlib.adler32
+    value = 0 if wbits == 31 else 1
+    for _ in range(count if wbits > 0 else 0):
+        value = check(block, value)
+    match wbits:
+        case 31:
+            return gzip.compress(b"")[:10] + body + struct.pack("<II", value, MANY)
+        case 15:
+            return b"\x78\xda" + body + struct.pack(">I", value)
+    return body
 
 
 def trickled(*, start: bytes, byte: bytes) -> Reply:
