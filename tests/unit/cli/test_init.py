@@ -361,3 +361,10 @@ def test_a_run_refuses_the_stages_of_another_version(folder: Path) -> None:
     (folder / "dvc.yaml").write_text(project_files()["dvc.yaml"])
     (folder / "tasks/prepare.py").unlink()
     assert "tasks/prepare.py: not found" in CliRunner().invoke(app, ["run"]).output
+
+
+@pytest.mark.parametrize("name", ["No", "on", "12:30", "2026"])
+def test_a_column_with_a_name_that_yaml_reads_as_another_type(folder: Path, name: str) -> None:
+    write_csv(folder / "t.csv", (name, "message", "product", "customer"))
+    init("own", "--from", "t.csv", "--text", "message", "--id", name)
+    assert load_params(folder / "own/params.yaml").prepare.id_column == name
