@@ -178,7 +178,10 @@ class Conversation(Shape):
 
     def _turn(self, item: Any, number: int, keys: tuple[str, str]) -> Turn:
         if not isinstance(item, Mapping) or any(key not in item for key in keys):
-            raise ShapeError(f"turn {number} is not an object with {keys[0]} and {keys[1]}")
+            raise ShapeError(
+                f"turn {number} is not an object with {keys[0]} and {keys[1]}. Rename the keys of "
+                "all turns"
+            )
         if any(value is not None for key, value in item.items() if key not in keys):
             raise ShapeError(
                 f"turn {number} has more than {keys[0]} and {keys[1]}, which no release contains. "
@@ -189,7 +192,8 @@ class Conversation(Shape):
             raise ShapeError(f"turn {number}: {keys[1]} is not a text")
         if role not in self._roles:
             raise ShapeError(
-                f"turn {number} has a role that is not in roles ({', '.join(self._roles)})"
+                f"turn {number} has a role that is not in roles ({', '.join(self._roles)}), which "
+                "--roles or the schema lists"
             )
         return role, content.strip()
 
