@@ -289,7 +289,7 @@ def _files_for(
             "schema": SCHEMA,
         },
         "release": {"texts": _TEXTS},
-        "profile": {"columns": list(user_data.declared) or None},
+        "profile": {"columns": None if user_data.columns is None else list(user_data.declared)},
         "privacy": {
             "dataset": dataset_name(local or user_data.file.partition("?")[0]),
             "unit": "record" if user_data.user_column is None else "user",

@@ -422,3 +422,12 @@ def test_a_column_with_a_name_that_yaml_reads_as_another_type(folder: Path, name
     write_csv(folder / "t.csv", (name, "message", "product", "customer"))
     init("own", "--from", "t.csv", "--text", "message", "--id", name)
     assert load_params(folder / "own/params.yaml").prepare.id_column == name
+
+
+@pytest.mark.parametrize(("option", "columns"), [([], None), (["--columns", ""], ())])
+def test_no_named_column_is_not_all_columns(
+    folder: Path, option: list[str], columns: tuple[str, ...] | None
+) -> None:
+    write_csv(folder / "t.csv")
+    init("own", "--from", "t.csv", "--text", "message", *option)
+    assert load_params(folder / "own/params.yaml").profile.columns == columns
