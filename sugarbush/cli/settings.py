@@ -33,8 +33,8 @@ class _Representer(RoundTripRepresenter):
 
 
 def _quoted(representer: RoundTripRepresenter, value: str) -> Any:
-    is_text = Resolver().resolve(ScalarNode, value, (True, False)) == _STRING
-    return representer.represent_scalar(_STRING, value, style=None if is_text else "'")
+    tag = Resolver().resolve(ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
+    return representer.represent_scalar(_STRING, value, style=None if tag == _STRING else "'")
 
 
 _Representer.add_representer(
