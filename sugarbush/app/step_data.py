@@ -20,7 +20,7 @@ from sugarbush.cli.drafts import is_unedited
 from sugarbush.cli.init import create_project, own_data
 from sugarbush.cli.profiles import PAGE
 from sugarbush.data.formats.rows import ReadOptions
-from sugarbush.data.reading import column_names, encoding_of_header
+from sugarbush.data.reading import column_names, encoding_of_header, reads_keys
 from sugarbush.data.remote import Source, source_of
 from sugarbush.data.settings import EXAMPLE_FILE
 from sugarbush.errors import ParamsError, SugarbushError
@@ -55,9 +55,13 @@ class DataStep(Step):
                 columns = _columns(_source(app, values(_FILE)), values(_TEXT) or "text")
             except SugarbushError as error:
                 problem = str(error)
+        counts_all = (
+            form is None and settings is not None and settings.profile.columns is None
+        ) and not (columns is None or reads_keys(_source(app, values(_FILE))))
         return {
             "value": values,
             "columns": columns,
+            "counts_all": counts_all,
             "problem": problem,
             "is_example": is_example,
             "unit": values("privacy.unit" if form is None else "unit") or Unit.RECORD.value,
@@ -106,8 +110,7 @@ class DataStep(Step):
         if unit is Unit.RECORD:
             privacy["records_per_user"] = 1
         prepare |= {} if encoding is None else {"encoding": encoding}
-        columns = form.all("profile.columns")
-        profile = {"columns": columns or None}
+        profile = {"columns": form.all("profile.columns")}
         save(app.base, {"prepare": prepare, "privacy": privacy, "profile": profile})
 
 
@@ -126,13 +129,12 @@ def _create(app: App, form: Form, user_column: str | None) -> None:
     donated = form.optional(_DONATED)
     if donated is not None and not Path(donated).exists():
         raise ParamsError(f"{_DONATED}: {donated} was not found")
-    columns = form.all("profile.columns")
     given = {
         "text_column": form.text(_TEXT) or "text",
         "id_column": form.optional(_ID),
         "user_column": user_column,
         "donated": None if donated is None else Path(donated),
-        "columns": ",".join(columns) or None,
+        "columns": ",".join(form.all("profile.columns")),  # "": a profile counts no column
     }
     create_project(app.base, own_data(form.text(_FILE), given), quiet_console())
 

@@ -119,12 +119,14 @@ def text_yaml(form: TextForm, *, json_schema: str | None = None) -> str:
     lines = ["text:  # the form of a record. Names of columns, roles and properties become public"]
     if form.conversation is not None:
         chat = form.conversation
+        format_ = chat.format if isinstance(chat.format, str) else _flow(list(chat.format))
         lines += [
             "  conversation:",
             f"    column: {_flow(chat.column)}",
-            f"    format: {chat.format.value}  # openai: a list of {{role, content}}; sharegpt: of "
+            f"    format: {format_}  # openai: a list of {{role, content}}; sharegpt: of "
             "{from, value};",
-            "                    # prefixes: a text with a label such as Agent: before each turn",
+            "                    # prefixes: a text with a label such as Agent: before each turn;",
+            "                    # [speaker, text]: a list of {speaker, text}, and so on",
             f"    roles: {_flow(list(chat.all_roles))}  # every role in the file, as it is spelled",
         ]
         first, alternate = chat.first or chat.all_roles[0], str(chat.alternate).lower()

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.attributes.draft import draft_schema, schema_yaml
-from sugarbush.attributes.placeholders import placeholders
+from sugarbush.attributes.placeholders import SUBJECT, placeholders
 from sugarbush.cli.profiles import read_profile, set_lengths, write_schema_of
 from sugarbush.data.reading import is_missing, read_rows
 from sugarbush.data.schema import load_schema
@@ -32,10 +32,11 @@ def write_draft(
     ParamsError, InputError or SchemaError."""
     settings, profile = project.settings.prepare, read_profile(project.base)
     unedited = project.find(settings.schema_)
+    if profile is not None:
+        subject = subject or _subject_of(unedited) or subject_of_file(Path(settings.file).stem)
     if output is None and profile is not None and is_unedited(unedited):
-        named = subject or subject_of_file(Path(settings.file).stem)
         draft = write_schema_of(
-            profile, unedited, subject=named, console=console, shape_of=unedited
+            profile, unedited, subject=subject, console=console, shape_of=unedited
         )
         set_lengths(project, profile, draft.schema.shape)
         return
@@ -79,6 +80,12 @@ def write_draft(
         "its path. Everything in the file becomes public.",
         markup=False,
     )
+
+
+def _subject_of(schema: Path) -> str | None:
+    """Return the subject that somebody wrote into the schema, or None."""
+    subject = load_schema(schema).subject if schema.exists() else SUBJECT
+    return None if subject == SUBJECT else subject
 
 
 def is_unedited(schema: Path) -> bool:

@@ -40,7 +40,7 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import CONVERSATIONS_FILE, EXAMPLE_FOLDER, PrepareSettings
 from sugarbush.data.shapes.conversation import KEYS, Format
 from sugarbush.data.shapes.declaration import TextForm
-from sugarbush.errors import FailureError, ParamsError, SchemaError
+from sugarbush.errors import FailureError, ParamsError, SchemaError, SugarbushError
 from sugarbush.languages import ENGLISH, language_code
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.project_in_folder import open_project
@@ -112,7 +112,7 @@ class OwnData:
     def required(self) -> dict[str, str]:
         """Maps each required column to the option that names the column."""
         if self.form is None:
-            texts = {self.column: "--text"}
+            texts = {self.column: "--text" if self.text_column else "the default of --text"}
         else:
             texts = dict.fromkeys(self.form.shape.columns, _OPTION_OF_FORM[self.form.kind])
         options = texts | {self.id_column: "--id", self.user_column: "--user"}
@@ -145,8 +145,15 @@ def create_project(
             setting=_FROM,
             options=options,
         )
+        keys = _further_keys(user_data, columns)
+        if profile and keys and user_data.columns is None:
+            raise ParamsError(
+                f"--profile: the first record also has the keys {', '.join(keys)}. A key may be "
+                "private, so a profile counts only columns that --columns names, and a second "
+                f"profile costs again. Name the public ones that matter: --columns "
+                f"{','.join(keys)}, or none: --columns ''. Nothing was spent"
+            )
         project |= _files_for(folder, user_data, columns, encoding)
-        keys = columns if user_data.has_keys else ()
     if (folder / ".dvc").exists():
         project = {name: text for name, text in project.items() if not name.startswith(".dvc/")}
     new = {name: text for name, text in project.items() if not _has(folder / name, text)}
@@ -164,7 +171,18 @@ def create_project(
     if profile and user_data is not None and new:
         from sugarbush.cli.profiles import use_profile  # slow
 
-        use_profile(folder, folder / SCHEMA, subject=user_data.subject, console=console)
+        try:
+            use_profile(folder, folder / SCHEMA, subject=user_data.subject, console=console)
+        except SugarbushError:
+            lines = (
+                f"{folder}: the project is written, but its profile is not. Correct what the "
+                f"error below names, in the file, in {FILE} or in {SCHEMA}. Then, in the folder:",
+                "  sugarbush profile          says if something was charged",
+                "  sugarbush schema draft     writes the schema",
+            )
+            for line in lines:
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+            raise
     _print_next_steps(folder, user_data, console, new=bool(new), keys=keys, profile=profile)
     if new and encoding is not None:
         console.print(_ENCODING.format(encoding), markup=False, highlight=False, soft_wrap=True)
@@ -212,6 +230,15 @@ def with_form(user_data: OwnData, options: ReadOptions) -> OwnData:
 
 def _names_in(option: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (option or "").split(",") if name.strip())
+
+
+def _further_keys(user_data: OwnData, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys of the first record that no option names, without objects of other keys."""
+    if not user_data.has_keys:
+        return ()
+    public = {*user_data.required, *user_data.declared}
+    parents = {name for name in names if any(n.startswith(f"{name}.") for n in (*names, *public))}
+    return tuple(name for name in names if name not in public | parents)
 
 
 def _profiled(user_data: OwnData, profile: bool) -> dict[str, str]:
@@ -262,7 +289,7 @@ def _files_for(
             "schema": SCHEMA,
         },
         "release": {"texts": _TEXTS},
-        "profile": {"columns": list(user_data.declared) or None},
+        "profile": {"columns": None if user_data.columns is None else list(user_data.declared)},
         "privacy": {
             "dataset": dataset_name(local or user_data.file.partition("?")[0]),
             "unit": "record" if user_data.user_column is None else "user",
@@ -441,11 +468,10 @@ def _print_next_steps(
         say("  sugarbush run              the embedded example; then see `sugarbush report --open`")
         say("For your own texts: sugarbush init --from FILE --text COLUMN, in another folder.")
         return
-    public_names = {*user_data.required, *user_data.declared}
-    if other := [name for name in keys if name not in public_names]:
-        say(f"  The first record also has the keys {', '.join(other)}.")
+    if keys:
+        say(f"  The first record also has the keys {', '.join(keys)}.")
         say("  No file of the project contains these names, because a key may be private.")
-        say(f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(other)}")
+        say(f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(keys)}")
     subject = "" if user_data.subject else "say in `subject` what the texts are, "
     if profile:
         say(f"  look at {SCHEMA}: {subject}remove attributes that do not matter")

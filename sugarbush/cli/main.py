@@ -149,7 +149,7 @@ def init(
         typer.Option(
             help=(
                 "Public names of further columns for the schema, such as: product,stars. A jsonl "
-                "file needs them; of another file, --profile then counts only these."
+                "file needs them; of another file, --profile then counts only these. '': none."
             )
         ),
     ] = None,

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sugarbush.attributes.placeholders import TONE
 from sugarbush.cli.local_model import tokens_for_words
 from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.data.schema import json_schema_file, load_schema
@@ -34,10 +35,11 @@ _DAMAGED = "Run `sugarbush profile` again; a finished profile costs nothing"
 
 
 def make_profile(project: Project, console: Console, *, force: bool = False) -> Profile:
-    """Draw or restore the profile, write its page, and print both."""
+    """Draw or restore the profile, write its page, and print both and the next command."""
     before = len(project.profile_charges)
     profile = profile_of_project(project, forced=force)
     _show(project, profile, console, charged=len(project.profile_charges) > before)
+    say(console, "next: sugarbush schema draft   writes a schema from the profile")
     return profile
 
 
@@ -114,7 +116,14 @@ def write_schema_of(
         say(console, f"  {attribute.name}: {' | '.join(attribute.domain)}")
     for name, why in draft.left_out:
         say(console, f"  no attribute from column {name}: {why}")
-    say(console, f"{output}: a schema from the profile alone. Edit it if you know better")
+    if draft.schema.attributes == (TONE,):
+        say(
+            console,
+            f"{output}: the profile found no attribute, so 'tone' is the only one. List other "
+            "attributes with their values, from public knowledge",
+        )
+    else:
+        say(console, f"{output}: a schema from the profile alone. Edit it if you know better")
     return draft
 
 

@@ -55,7 +55,7 @@ def _figure_lines(figures: Figures) -> list[str]:
         kinds = sorted(counts.items(), key=lambda kind: kind[1])
         listing = ", ".join(f"{value} {count:,}" for value, count in kinds[:_MOST_KINDS])
         more = f", and {len(kinds) - _MOST_KINDS} with more" if len(kinds) > _MOST_KINDS else ""
-        lines.append(f"different public texts by {name}, as donated texts tell it: {listing}{more}")
+        lines.append(f"different public texts by {name}: {listing}{more}")
     return lines
 
 

@@ -16,9 +16,10 @@ from sugarbush.cli.checks import example_is_made, would_spend
 from sugarbush.cli.rehearsals import show_rehearsal
 from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.cli.shows import print_dropped_rows
-from sugarbush.errors import ParamsError
+from sugarbush.errors import LedgerError, ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point, run_with_parent
+from sugarbush.pipeline.corpus_findings import corpus_findings, known_corpus
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
@@ -79,7 +80,9 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
         project.require_usable_inputs()
         for notice in notices(project):
             print(f"sugarbush: {notice}", file=sys.stderr, flush=True)
-        rehearse_before_run(project, Console(), force=force, accept_poor=accept_poor)
+        rehearse_before_run(
+            project, Console(), force=force, accept_poor=accept_poor, reads_corpus=True
+        )
     last_error = Roots(base).internal / entry_point.LAST
     last_error.unlink(missing_ok=True)
     try:
@@ -104,12 +107,20 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
 
 
 def rehearse_before_run(
-    project: Project, console: Console, *, force: bool, accept_poor: bool
+    project: Project,
+    console: Console,
+    *,
+    force: bool,
+    accept_poor: bool,
+    reads_corpus: bool = False,
 ) -> None:
     """Rehearse if the run would spend budget and its first texts are not judged yet. Print the
     verdict, and write the settings that gave better texts to params.yaml.
 
-    Raises PoorRehearsalError for a poor verdict, unless `accept_poor` is true.
+    Raises PoorRehearsalError for a poor verdict, unless `accept_poor` is true. With
+    `reads_corpus`, raises InputError or LedgerError before the first request for a corpus that the
+    run would refuse. Such an error names private rows, so a flow, whose errors Prefect stores, must
+    leave this to stage prepare.
     """
     if not example_is_made(project) or not is_rehearsed(project):
         return
@@ -123,6 +134,8 @@ def rehearse_before_run(
     )
     if judged or not (force or would_spend(project)):
         return
+    if reads_corpus and (reason := known_corpus(project, corpus_findings(project))) is not None:
+        raise LedgerError(reason)
     rehearsal = require_good_rehearsal(project, accept=accept_poor)
     if rehearsal is None:
         return

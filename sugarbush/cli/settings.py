@@ -13,6 +13,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.representer import RoundTripRepresenter
+from yaml.nodes import ScalarNode
+from yaml.resolver import Resolver
 
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
@@ -22,14 +24,24 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, p
 METHODS = "methods"
 
 
+_STRING = "tag:yaml.org,2002:str"
+
+
 class _Representer(RoundTripRepresenter):
-    """Writes null as `null`, because ruamel.yaml's default is an empty value."""
+    """Writes null as `null`, because ruamel.yaml's default is an empty value. Writes texts such as
+    `no` and `12:30` with quotes, because PyYAML reads other types (YAML 1.1)."""
+
+
+def _quoted(representer: RoundTripRepresenter, value: str) -> Any:
+    tag = Resolver().resolve(ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
+    return representer.represent_scalar(_STRING, value, style=None if tag == _STRING else "'")
 
 
 _Representer.add_representer(
     type(None),
     lambda representer, _: representer.represent_scalar("tag:yaml.org,2002:null", "null"),
 )
+_Representer.add_representer(str, _quoted)
 
 
 @dataclass(frozen=True, kw_only=True)

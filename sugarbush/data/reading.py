@@ -91,7 +91,11 @@ __all__ = [
 ]
 
 _FORMATS = ".csv, .jsonl, .json, .parquet, .arrow or .xlsx, or a folder of them"
-_COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/-]{0,63}")
+_PLAIN_TEXTS = (
+    '. Write plain texts as JSON lines, such as {"text": "My lamp is broken."}. In Python: '
+    'pandas.DataFrame({"text": texts}).to_json("texts.jsonl", orient="records", lines=True)'
+)
+_COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/#%$€£&-]{0,63}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}")  # a cell with a text does not match
 _MOST_COLUMNS = 20
 _SPAN_BYTES = 2**25  # of csv and json lines: a public constant, so workers do not change the parts
@@ -361,7 +365,8 @@ def _format_of(path: File, setting: str) -> _Format:
     for ending, form in _BY_ENDING.items():
         if name.endswith(ending):
             return form
-    raise InputError(f"{path}: expected {_FORMATS} (setting {setting})")
+    advice = _PLAIN_TEXTS if name.endswith(".txt") else ""
+    raise InputError(f"{path}: expected {_FORMATS} (setting {setting}){advice}")
 
 
 def column_names(

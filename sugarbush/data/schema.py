@@ -569,6 +569,8 @@ def _explain(source: str, fields: dict[str, Any], error: ValidationError) -> str
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             message = "is not a known setting" + _meant(str(location[-1]))
+        if problem["type"] == "string_pattern_mismatch" and location[-1] == "name":
+            message = "a name has letters without accents, digits and _, and begins with no digit"
         lines.append(f"{source}: {'.'.join(map(str, location))}: {message}".replace(": :", ":"))
     return "\n".join(lines)
 

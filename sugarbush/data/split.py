@@ -265,7 +265,10 @@ class Ids:
         where = f"{names[0]}, rows {first} and {second}"
         if file != other:
             where = f"{names[0]}, row {first}, and {names[1]}, row {second}"
-        raise InputError(f"{where}: have the same id (setting prepare.id_column)")
+        raise InputError(
+            f"{where}: have the same id (setting prepare.id_column). Name a column without "
+            "repeated values, or none: then the id is a hash of the text"
+        )
 
 
 def private_frame(

@@ -157,8 +157,11 @@ def word_counts(profile: Profile) -> tuple[int, ...]:
 def style_of(profile: Profile) -> str:
     """Describe the form of the texts in one or two sentences, from the DP shares of the rules.
 
-    A rule is named if its whole interval is above 50% ("most texts") or 15% ("some texts").
+    A rule is named if its whole interval is above 50% ("most texts") or 15% ("some texts"). The
+    description is empty if the noise is too large for the form of the texts.
     """
+    if not profile.is_measured("style"):
+        return ""
     shares = {rule: profile.share(count, group="style") for rule, count in profile.style.items()}
     sentences = []
     spoken = _language(profile)
@@ -174,6 +177,8 @@ def style_of(profile: Profile) -> str:
 
 
 def _language(profile: Profile) -> str | None:
+    if not profile.is_measured("style"):
+        return None
     name = max(profile.languages, key=profile.languages.__getitem__)
     share = profile.share(profile.languages[name], group="style")
     return name if share.low > _MOST and name != UNKNOWN else None

@@ -10,7 +10,7 @@ import pandas as pd
 
 from sugarbush.profiling.bins import YEARS
 from sugarbush.profiling.layout import DATE, EMPTY, INTEGER, NESTED, NUMBER, TEXT
-from sugarbush.profiling.release import QUANTILES, Column, Profile, Share, percent
+from sugarbush.profiling.release import QUANTILES, Column, Profile, Share, interval, percent
 
 _MONTHS: Final = (
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -92,7 +92,7 @@ def _of_column(profile: Profile, column: Column) -> Iterator[ShareTable]:
     rare = f"Values of fewer than {share} of the {profile.unit}s stay unknown."
     shares = [*_shares(profile, profile.listed(column), "values")]
     kinds = _shares(profile, column.kinds, "columns") if profile.is_measured("columns") else ()
-    found = [f"{_SHOWN_KINDS[name]} {s.share:.0%}" for name, s in kinds if s.low > 0.02]
+    found = [f"{_SHOWN_KINDS[name]} {interval(s)}" for name, s in kinds if s.low > 0.02]
     is_numeric = profile.number_share(column).low > 0.5
     quantiles = profile.number_quantiles(column) if is_numeric else ()
     if not quantiles and not _mostly_dates(profile, column):

@@ -158,7 +158,10 @@ def _column(name: str, schema: Schema) -> Column:
             attribute = schema.attribute(attribute_name)
             if prefix == _REQUESTED:
                 return _of_attribute(name, attribute, f"the requested value of {attribute_name}")
-            description = f"confidence of the reader of {attribute_name}, from 0 to 1"
+            description = (
+                f"confidence of the reader of {attribute_name}, from 0 to 1, if the text has a "
+                "listed value"
+            )
             return Column(name=name, type="float64", description=description)
     raise PrivacyError(
         "the released texts have a column that is no attribute of the schema, so the card does not "

@@ -494,6 +494,25 @@ def test_the_unit_changes_in_both_directions(server: AppServer) -> None:
     assert params(base)["prepare"]["user_column"] is None
 
 
+def test_a_profile_counts_the_ticked_columns_and_no_others(server: AppServer) -> None:
+    """Without a tick, all columns of the header would be counted and published."""
+    base = make_project(server)
+    fields: dict[str, str | list[str]] = {
+        "prepare.file": "../letters.csv",
+        "prepare.text_column": "text",
+        "unit": "record",
+        "action": "create",
+    }
+    assert params(base)["profile"]["columns"] == ["product"]
+    assert "Counted columns: product" in page_of(server, "profile").text
+    assert submit(server, "data", fields).status == 303
+    assert params(base)["profile"]["columns"] == []
+    assert "Counted columns: none, so the texts alone" in page_of(server, "profile").text
+    write_settings(base, changed_settings(base, changes={"profile": {"columns": None}}))
+    assert "Counted columns: all columns in the header" in page_of(server, "profile").text
+    assert 'value="product" checked' in page_of(server, "data").text
+
+
 def test_without_a_name_of_the_dataset_no_run_can_start(server: AppServer) -> None:
     make_project(server)
     fields: dict[str, str | list[str]] = {

@@ -46,13 +46,15 @@ class Conversation(Shape):
         *,
         column: str,
         roles: Sequence[str],
-        format: Format = Format.OPENAI,
+        format: Format | tuple[str, str] = Format.OPENAI,
         first: str | None = None,
         alternate: bool = False,
         max_turns: int = 100,
         requested: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         self._column, self._roles, self._format = column, tuple(roles), format
+        # The keys of a turn; None means that the conversation is one text with labels
+        self._keys = KEYS.get(format) if isinstance(format, Format) else format
         self._requested = dict(requested or {})
         self._first, self._alternate, self._max_turns = first, alternate, max_turns
 
@@ -75,8 +77,10 @@ class Conversation(Shape):
 
     @property
     def description(self) -> str:
+        named = isinstance(self._format, Format)
+        form = self._format if named else " and ".join(self._format)
         return (
-            f"conversations in column {self._column} (format {self._format.value}, roles "
+            f"conversations in column {self._column} (format {form}, roles "
             f"{', '.join(self._roles)})"
         )
 
@@ -84,9 +88,9 @@ class Conversation(Shape):
     def types(self) -> Mapping[str, pa.DataType]:
         import pyarrow as pa
 
-        if self._format is Format.PREFIXES:
+        if self._keys is None:
             return {self._column: pa.string()}
-        turn = pa.struct([(key, pa.string()) for key in KEYS[self._format]])
+        turn = pa.struct([(key, pa.string()) for key in self._keys])
         return {self._column: pa.list_(turn)}
 
     def text_of(self, fields: Mapping[str, Any]) -> str:
@@ -98,9 +102,9 @@ class Conversation(Shape):
 
     def parse(self, text: str) -> dict[str, Any]:
         turns = self._checked(sections_of(text, self._roles))
-        if self._format is Format.PREFIXES:
+        if self._keys is None:
             return {self._column: joined(turns, self._roles, plain=True)}
-        role_key, text_key = KEYS[self._format]
+        role_key, text_key = self._keys
         return {self._column: [{role_key: role, text_key: content} for role, content in turns]}
 
     @property
@@ -161,15 +165,15 @@ class Conversation(Shape):
 
         if is_missing(cell):
             raise ShapeError("has no conversation")
-        if self._format is Format.PREFIXES:
+        if self._keys is None:
             if not isinstance(cell, str):
-                raise ShapeError(f"is not a text, as format: {self._format.value} says")
+                raise ShapeError(f"is not a text, as format: {Format.PREFIXES} says")
             return sections_of(cell, self._roles)
         if isinstance(cell, str):  # csv has no lists
             cell = _from_json(cell)
         if hasattr(cell, "tolist"):  # a frame from a parquet file contains arrays
             cell = cell.tolist()
-        keys = KEYS[self._format]
+        keys = self._keys
         if not isinstance(cell, list | tuple):
             raise ShapeError(f"is not a list of objects with {keys[0]} and {keys[1]}")
         if len(cell) > self._max_turns:
@@ -178,7 +182,10 @@ class Conversation(Shape):
 
     def _turn(self, item: Any, number: int, keys: tuple[str, str]) -> Turn:
         if not isinstance(item, Mapping) or any(key not in item for key in keys):
-            raise ShapeError(f"turn {number} is not an object with {keys[0]} and {keys[1]}")
+            raise ShapeError(
+                f"turn {number} is not an object with {keys[0]} and {keys[1]}. If turns have other "
+                "keys, list them in the schema: format: [speaker, text]"
+            )
         if any(value is not None for key, value in item.items() if key not in keys):
             raise ShapeError(
                 f"turn {number} has more than {keys[0]} and {keys[1]}, which no release contains. "
@@ -189,7 +196,8 @@ class Conversation(Shape):
             raise ShapeError(f"turn {number}: {keys[1]} is not a text")
         if role not in self._roles:
             raise ShapeError(
-                f"turn {number} has a role that is not in roles ({', '.join(self._roles)})"
+                f"turn {number} has a role that is not in roles ({', '.join(self._roles)}), which "
+                "--roles or the schema lists"
             )
         return role, content.strip()
 

@@ -8,7 +8,7 @@
     text:
       conversation:
         column: messages
-        format: openai                   # or sharegpt, or prefixes
+        format: openai                   # or sharegpt, prefixes, or the keys [speaker, text]
         roles: [customer, agent]
         first: customer                  # optional: who begins
         alternate: true                  # optional: two turns in a row have different roles
@@ -61,9 +61,10 @@ class ConversationForm(BaseModel):
 
     column: _Column = "messages"
     """The column with the conversations."""
-    format: Format = Format.OPENAI
+    format: Format | tuple[str, str] = Format.OPENAI
     """openai: a list of {role, content}; sharegpt: a list of {from, value}; prefixes: a text with a
-    label such as `Agent:` before each turn."""
+    label such as `Agent:` before each turn. Two names are other keys of a turn: of its role and its
+    text."""
     roles: tuple[_Name, ...] = ()
     """The public names of the speakers; empty: the usual names of the format."""
     first: str | None = None
@@ -76,6 +77,20 @@ class ConversationForm(BaseModel):
     """The numbers of turns that prompts request; empty: any number."""
     words_per_turn: tuple[_Count, ...] = ()
     """The numbers of words of a turn that prompts request; empty: any number."""
+
+    @field_validator("format", mode="before")
+    @classmethod
+    def _is_format_or_keys(cls, given: object) -> object:
+        if isinstance(given, list | tuple):
+            are_names = all(isinstance(key, str) and key for key in given)
+            is_valid = len(given) == 2 and are_names and given[0] != given[1]
+        else:
+            is_valid = given in list(Format)
+        if not is_valid:
+            raise ValueError(
+                f"expected {', '.join(Format)}, or the two keys of a turn, such as [speaker, text]"
+            )
+        return given
 
     @model_validator(mode="after")
     def _roles_are_known(self) -> ConversationForm:
@@ -91,7 +106,7 @@ class ConversationForm(BaseModel):
 
     @property
     def all_roles(self) -> tuple[str, ...]:
-        return self.roles or ROLES.get(self.format, ())
+        return self.roles or (ROLES.get(self.format, ()) if isinstance(self.format, Format) else ())
 
 
 class TextForm(BaseModel):

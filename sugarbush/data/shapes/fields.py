@@ -77,7 +77,10 @@ class Fields(Shape):
     def _checked(self, texts: Mapping[str, str]) -> Mapping[str, str]:
         for name, content in texts.items():
             if not content and name not in self._optional:
-                raise ShapeError(f"has no text in column '{name}'")
+                raise ShapeError(
+                    f"has no text in column '{name}', which text.optional of the schema does not "
+                    "list"
+                )
         if not any(texts.values()):
             raise ShapeError("the text is empty")
         return texts

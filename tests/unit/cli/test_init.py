@@ -361,3 +361,73 @@ def test_a_run_refuses_the_stages_of_another_version(folder: Path) -> None:
     (folder / "dvc.yaml").write_text(project_files()["dvc.yaml"])
     (folder / "tasks/prepare.py").unlink()
     assert "tasks/prepare.py: not found" in CliRunner().invoke(app, ["run"]).output
+
+
+def test_a_profile_of_json_lines_is_refused_before_it_costs_if_keys_are_not_named(
+    folder: Path,
+) -> None:
+    """A stranger who names the keys afterwards would pay for two profiles."""
+    record = {"review": {"text": "fine", "stars": 2}, "shop": "north", "id": 1}
+    (folder / "r.jsonl").write_text(json.dumps(record) + "\n")
+    said = init("own", "--from", "r.jsonl", "--text", "review.text", "--profile", code=2).output
+    assert "--columns shop,id,review.stars, or none: --columns ''. Nothing was spent" in said
+    assert not (folder / "own").exists()
+
+
+def test_the_proposed_columns_can_be_named(folder: Path) -> None:
+    """An object is no column: its fields are."""
+    record = {"review": {"text": "fine", "stars": 2}, "shop": "north"}
+    (folder / "r.jsonl").write_text(json.dumps(record) + "\n")
+    said = init("own", "--from", "r.jsonl", "--text", "review.text").output
+    named = next(line for line in said.splitlines() if "--columns" in line)
+    assert named.endswith("--columns shop,review.stars")
+    said = init("other", "--from", "r.jsonl", "--text", "review.text", "--columns", "shop").output
+    assert "review.stars" in said and "shop," not in said
+
+
+def test_a_profile_that_fails_says_how_to_go_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(folder / "state"))
+    pd.DataFrame({"message": ["late", "late"] * 9, "no": [1, 1] * 9}).to_csv("t.csv")
+    options = ["--from", "t.csv", "--text", "message", "--id", "no", "--profile"]
+    said = init("own", *options, code=2).output
+    assert "sugarbush profile" in said and "sugarbush schema draft" in said
+    assert "then the id is a hash of the text" in said.replace("\n", " ")
+    assert (folder / "own/params.yaml").exists()
+
+
+def test_without_text_the_error_says_that_the_default_is_missing(folder: Path) -> None:
+    write_csv(folder / "tickets.csv")
+    said = init("own", "--from", "tickets.csv", code=2).output
+    assert "has no column 'text', which the default of --text names" in said
+
+
+def test_a_folder_of_plain_texts_is_refused_with_a_way_to_convert_it(folder: Path) -> None:
+    (folder / "notes").mkdir()
+    (folder / "notes/a.txt").write_text("late")
+    said = init("own", "--from", "notes", code=2).output
+    assert 'such as {"text": "My lamp is broken."}' in said.replace("\n", " ")
+
+
+def test_signs_of_currencies_and_units_are_in_names_of_columns(folder: Path) -> None:
+    write_csv(folder / "t.csv", ("Ticket #", "message", "Gebühr (€)", "Rate %"))
+    init("own", "--from", "t.csv", "--text", "message")
+    drafted = (folder / "own/data/public/schema.yaml").read_text(encoding="utf-8")
+    assert all(f"column: {name}" in drafted.replace("'", "") for name in ("Gebühr (€)", "Rate %"))
+
+
+@pytest.mark.parametrize("name", ["No", "on", "12:30", "2026"])
+def test_a_column_with_a_name_that_yaml_reads_as_another_type(folder: Path, name: str) -> None:
+    write_csv(folder / "t.csv", (name, "message", "product", "customer"))
+    init("own", "--from", "t.csv", "--text", "message", "--id", name)
+    assert load_params(folder / "own/params.yaml").prepare.id_column == name
+
+
+@pytest.mark.parametrize(("option", "columns"), [([], None), (["--columns", ""], ())])
+def test_no_named_column_is_not_all_columns(
+    folder: Path, option: list[str], columns: tuple[str, ...] | None
+) -> None:
+    write_csv(folder / "t.csv")
+    init("own", "--from", "t.csv", "--text", "message", *option)
+    assert load_params(folder / "own/params.yaml").profile.columns == columns

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ruamel.yaml import YAML
 
+from sugarbush.attributes.draft import text_yaml
 from sugarbush.data.reading import Row
 from sugarbush.data.records import usable, wanted_columns
 from sugarbush.data.schema import Schema, load_schema
@@ -86,6 +88,11 @@ def test_each_format_comes_back() -> None:
     text = sharegpt.text_of({"conversations": cell})
     assert text == "Customer: Hi.\nAgent: Hello."
     assert sharegpt.parse(text) == {"conversations": cell}
+    named = chat(format=["speaker", "text"], column="turns")
+    cell = [{"speaker": "customer", "text": "Hi."}, {"speaker": "agent", "text": "Hello."}]
+    assert named.text_of({"turns": cell}) == text
+    assert named.parse(text) == {"turns": cell}
+    assert [field.name for field in named.types["turns"].value_type] == ["speaker", "text"]
     prefixes = chat(format="prefixes", column="dialogue")
     assert prefixes.text_of({"dialogue": "customer: Hi.\n\nAGENT : Hello."}) == text
     assert prefixes.parse(text) == {"dialogue": "customer: Hi.\nagent: Hello."}
@@ -98,6 +105,7 @@ def test_each_format_comes_back() -> None:
         (SECRET, "is not JSON. If it is a text with labels, set format: prefixes", {}),
         ({"role": SECRET}, "is not a list of objects with role and content", {}),
         ([SECRET], "turn 1 is not an object with role and content", {}),
+        (turns("Hi."), "not an object with speaker and text", {"format": ["speaker", "text"]}),
         ([{"role": "agent"}], "turn 1 is not an object", {}),
         ([{"role": SECRET, "content": "x"}], "role that is not in roles (customer, agent)", {}),
         ([{"role": "agent", "content": [SECRET]}], "turn 1: content is not a text", {}),
@@ -368,3 +376,17 @@ def test_json_that_is_nested_too_deeply_is_no_record() -> None:
     own = JsonRecord({"type": "object", "properties": {"a": items}}, column="record")
     with pytest.raises(ShapeError):
         own.text_of({"record": '{"a": ' + "[" * 700 + "]" * 700 + "}"})
+
+
+@pytest.mark.parametrize("format_", ["sharegpt", ["speaker", "text"], ["from", "no"]])
+def test_the_format_of_a_conversation_is_the_same_in_a_drafted_schema(format_: Any) -> None:
+    form = TextForm.model_validate({"conversation": {"format": format_, "roles": ["a", "b"]}})
+    drafted = YAML(typ="safe").load(text_yaml(form))["text"]
+    assert TextForm.model_validate(drafted) == form
+
+
+@pytest.mark.parametrize("format_", ["openAI", ["a"], ["a", "a"], ["a", ""], ["a", "b", "c"], 3])
+def test_another_format_is_refused_in_one_sentence(format_: Any) -> None:
+    with pytest.raises(ValueError, match="or the two keys of a turn") as error:
+        chat(format=format_)
+    assert str(error.value).count("expected") == 1

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import sugarbush as sb
-from sugarbush.cli import budgets, checks
+from sugarbush.cli import budgets, checks, runs
 from sugarbush.cli.shows import print_dropped_rows
 from sugarbush.errors import InputError, LedgerError
 from sugarbush.pipeline import dvc
@@ -107,6 +107,30 @@ def test_budget_finds_private_records_in_a_pool_and_bad_rows(tmp_path: Path) -> 
     assert "A run would be refused: generator.pool: contains copies" in budget_of(own)
     bad = project(tmp_path / "bad", rows=[*ROWS, {"text": " ", "who": "a"}])
     assert "A run would be refused: " in budget_of(bad) and "row 201" in budget_of(bad)
+
+
+def test_a_run_refuses_the_corpus_before_it_requests_first_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def requested(project: Project, *, accept: bool) -> None:
+        raise AssertionError("a request before the corpus was read")
+
+    monkeypatch.setattr(runs, "would_spend", lambda project: True)
+    monkeypatch.setattr(runs, "require_good_rehearsal", requested)
+    (tmp_path / "pool.jsonl").write_text(json.dumps({"text": "a public text"}) + "\n")
+    pool = [{"file": str(tmp_path / "pool.jsonl"), "text_column": "text"}]
+    changes = {"generator__provider": "pool", "generator__pool__sources": pool}
+    console = Console(file=io.StringIO())
+    options: dict[str, Any] = {"force": False, "accept_poor": False, "reads_corpus": True}
+    bad = project(tmp_path / "bad", rows=[*ROWS, {"text": " ", "who": "a"}], **changes)
+    with pytest.raises(InputError, match="row 201"):
+        runs.rehearse_before_run(bad, console, **options)
+    charged(project(tmp_path / "first"))
+    other = project(tmp_path / "second", privacy__dataset="post", **changes)
+    with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
+        runs.rehearse_before_run(other, console, **options)
+    with pytest.raises(AssertionError, match="a request"):  # Prefect stores the errors of a flow
+        runs.rehearse_before_run(bad, console, force=False, accept_poor=False)
 
 
 def test_budget_finds_stages_of_another_version(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -331,6 +332,28 @@ def test_a_small_corpus_says_what_it_cannot_see(tmp_path: Path) -> None:
     assert len(draft.left_out) == 4
     page = render_profile(profile, title="letters")
     assert "too small" in page
+
+
+def test_a_style_within_the_noise_is_not_in_the_schema(project: Project) -> None:
+    """The page says that there are too few records for the form, so prompts must not state one."""
+    profile = profile_of_project(project)
+    noise = {**profile.stddev, "style": 12.0, "sizes": 1.0}
+    few = replace(
+        profile,
+        records=40,
+        stddev=noise,
+        style=dict.fromkeys(profile.style, 40),
+        languages={"German": 40},
+    )
+    assert any(t.note.startswith("Too few records for the form") for t in share_tables(few))
+    draft = draft_from_profile(few, subject="letters").schema
+    assert (draft.style, draft.language) == ("", "en")
+
+
+def test_the_share_of_each_kind_of_cell_has_its_interval(project: Project) -> None:
+    profile = profile_of_project(project)
+    note = next(t.note for t in share_tables(profile) if t.title == "shop")
+    assert re.search(r"Cells: texts [\d.]+% \([\d.]+% to [\d.]+%\)", note)
 
 
 @pytest.mark.parametrize(
