@@ -4,7 +4,8 @@ A text has the number or the date that it says, in this order:
 
     1. the value that the prompt showed, if the text says it, and it is in the bin that was read
     2. the only value in the text that is in this bin
-    3. the value that the prompt showed, if it is in this bin
+    3. the value that the prompt showed, if it is in this bin, and no earlier text was requested
+       with the same values: texts that were varied from one text share its values
     4. a value that is drawn in this bin
 
 Values of 3 and 4 are drawn again in rows that break a rule.
@@ -63,6 +64,7 @@ def released_values(
                 stated[row, place] = requested_values[row]
             elif len(numbers) == 1:
                 stated[row, place] = numbers[0]
+    in_bin[_repeated(requested)] = np.nan
     preferred = np.where(np.isnan(stated), in_bin, stated)
 
     def shares(attempt: int, rows: NDArray[np.intp]) -> Floats:
@@ -91,6 +93,14 @@ def states_value(quantity: Quantity, texts: Sequence[str], values: Floats) -> ND
         ],
         dtype=bool,
     )
+
+
+def _repeated(rows: Floats) -> NDArray[np.bool_]:
+    """Return whether each row (n, d) equals an earlier one, with NaN equal to NaN."""
+    repeated = np.ones(len(rows), dtype=bool)
+    comparable = np.where(np.isnan(rows), np.inf, rows)
+    repeated[np.unique(comparable, axis=0, return_index=True)[1]] = False
+    return repeated
 
 
 def _share(number: int, name: str, attempt: int) -> float:

@@ -48,6 +48,21 @@ def test_the_requested_value_counts_among_several_numbers_and_without_one() -> N
     assert stars("Just 2 stars", code=1, requested=3) == (2, False), "the text decides"
 
 
+def test_texts_that_share_a_request_do_not_share_its_values() -> None:
+    """Texts that were varied from one text have its requested row."""
+    fee = {"name": "fee", "column": "f", "type": "number", "bins": [50], "span": [0, 100]}
+    requested = np.array([[3, 44.23]] * 39 + [[3, 12.5]])
+    texts = ["It was fine."] * 38 + ["It was fine, for 44.23."] + ["It was fine."]
+    values, _ = released_values(
+        schema(fee), texts, np.array([[1, 0]] * 40), requested=requested, ids=np.arange(40)
+    )
+    assert values[0].tolist() == [3, 44.23], "the first one has the values of the prompt"
+    assert values[38, 1] == 44.23, "what a text says counts"
+    assert values[39].tolist() == [3, 12.5], "another request"
+    others = values[1:38, 1]
+    assert len(set(others)) > 30 and (others < 50).all() and 44.23 not in others
+
+
 def test_a_requested_value_of_another_bin_is_not_released() -> None:
     drawn = {stars("It was fine.", code=0, requested=3, number=n)[0] for n in range(20)}
     assert drawn == {1}
