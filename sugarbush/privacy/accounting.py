@@ -115,18 +115,18 @@ class _Composed:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> _Composed:
-        gaussian, others, delta = list[Event](), Counter[Event](), 0.0
+        gaussian, others, deltas = list[Event](), Counter[Event](), list[float]()
         for charged in events:
             event = charged
             if isinstance(charged, ThresholdedGaussian):
-                delta += charged.delta
+                deltas.append(charged.delta)
                 event = charged.counts
             if _is_gaussian(event):
                 gaussian.append(event)
             else:
                 others[_one(event)] += getattr(event, "count", 1)
-        delta += sum(_rounding_error(event, count) for event, count in others.items())
-        return cls(mu=gaussian_mu(gaussian), others=tuple(others.items()), delta=delta)
+        deltas += [_rounding_error(event, count) for event, count in others.items()]
+        return cls(mu=gaussian_mu(gaussian), others=tuple(others.items()), delta=math.fsum(deltas))
 
     def distribution(self, interval: float, relation: Relation) -> Any:
         """Return the PLD of all mechanisms. There is at least one."""
@@ -450,17 +450,17 @@ def gaussian_mu(events: Iterable[Event]) -> float:
     """
     from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
-    squares = 0.0
+    counts = Counter[float]()  # of each mu, so that one event with a count has the same result
     for event in events:
         match event:
             case DiscreteGaussian():
                 mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
-                squares += event.count * mu**2
+                counts[mu] += event.count
             case GaussianDp():
-                squares += event.count * event.mu**2
+                counts[event.mu] += event.count
             case _:
                 return math.inf
-    return math.sqrt(squares)
+    return math.sqrt(math.fsum(count * mu**2 for mu, count in counts.items()))
 
 
 def _one(event: Event) -> Event:

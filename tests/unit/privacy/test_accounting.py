@@ -18,7 +18,9 @@ from sugarbush.privacy.events import (
     GaussianDp,
     NonPrivate,
     PoissonGaussian,
+    ThresholdedGaussian,
     event_from_dict,
+    single_events,
 )
 from sugarbush.privacy.privacy_loss import gaussian, sampled_gaussian
 
@@ -88,6 +90,24 @@ def test_count_means_as_many_equal_events() -> None:
     assert epsilon([one] * 3, delta=1e-6) == epsilon(
         [DiscreteGaussian(stddev=5.0, count=3)], delta=1e-6
     )
+
+
+def test_neither_order_nor_single_charges_change_any_digit_of_epsilon() -> None:
+    """Otherwise a run whose plan has exactly the cap is refused at its last charge."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        kinds = [
+            DiscreteGaussian(stddev=rng.uniform(16, 90), count=int(rng.integers(2, 12))),
+            DiscreteGaussian(stddev=rng.uniform(1, 9), sensitivity=3, count=12),
+            GaussianDp(mu=rng.uniform(0.01, 0.4), count=int(rng.integers(2, 12))),
+            ThresholdedGaussian(stddev=40.0, delta=rng.uniform(1e-8, 1e-7)),
+            ThresholdedGaussian(stddev=40.0, delta=rng.uniform(1e-8, 1e-7)),
+            ThresholdedGaussian(stddev=40.0, delta=rng.uniform(1e-8, 1e-7)),
+        ]
+        planned = epsilon(kinds, delta=1e-6)
+        singles = [single for event in kinds for single in single_events(event)]
+        rng.shuffle(singles)  # type: ignore[arg-type]
+        assert epsilon(singles, delta=1e-6) == planned
 
 
 def test_epsilon_along_one_training_discretises_its_step_once(monkeypatch) -> None:
