@@ -91,13 +91,18 @@ def rough_epsilon(events: Iterable[Event], *, delta: float) -> float:
 def _epsilon(every: tuple[Event, ...], delta: float, relation: Relation, *, grid: int) -> float:
     if not 0 < delta < 1:
         raise InvariantError(f"delta={delta!r} is not between 0 and 1")
-    if any(
-        isinstance(event, NonPrivate)
-        or (isinstance(event, ConfidentialTraining) and relation is not Relation.REPLACE_ONE)
-        for event in every
-    ):
+    if _is_unbounded(every, relation):
         return math.inf
     return _composed_epsilon(_Composed.of(every), delta, relation, grid) if every else 0.0
+
+
+def _is_unbounded(events: Iterable[Event], relation: Relation = Relation.ADD_OR_REMOVE_ONE) -> bool:
+    """Return whether an event has no finite epsilon, whatever delta is."""
+    return any(
+        isinstance(event, NonPrivate)
+        or (isinstance(event, ConfidentialTraining) and relation is not Relation.REPLACE_ONE)
+        for event in events
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,10 +171,15 @@ def _rounding_error(event: Event, count: int) -> float:
 def delta(events: Iterable[Event], *, epsilon: float) -> float:
     """Compute the smallest delta for which the composition of `events` is (epsilon, delta)-DP.
 
+    Delta is 1 if an event is not private under add/remove.
+
     >>> from sugarbush.privacy.events import GaussianDp
     >>> round(delta([GaussianDp(mu=1.0)], epsilon=1.0), 4)
     0.1269
     """
+    events = tuple(events)
+    if _is_unbounded(events):
+        return 1.0
     composed = _Composed.of(events)
     if composed.others:
         whole = composed.distribution(composed.interval, Relation.ADD_OR_REMOVE_ONE)
@@ -346,6 +356,8 @@ def _mu_with_slack(events: tuple[Event, ...], slack: float) -> float:
     import numpy as np
     from scipy.special import ndtr
 
+    if _is_unbounded(events):
+        return math.inf
     composed = _Composed.of(events)
     slack -= composed.delta
     if slack <= 0:
