@@ -225,7 +225,7 @@ def with_subsampling(
     def at(scale: float) -> BudgetPlan:
         return _scaled(plan, parts, scale, epsilon_of)
 
-    if not _scaled(plan, parts, 1.0, rough_epsilon).epsilon and not at(1.0).epsilon:
+    if not _scaled(plan, parts, 1.0, rough_epsilon).epsilon < epsilon / 2 and not at(1.0).epsilon:
         return at(1.0)  # a unit is sampled with a probability below delta
     scale = _smallest_scale(
         lambda scale: at(scale).epsilon <= epsilon,
