@@ -239,7 +239,7 @@ def _profile(bound: DpSgdBound, interval: float) -> NDArray[np.float64]:
 def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
     """Bound the epsilon of `events`, even if earlier results decided which events came later.
 
-    Composed PLDs assume that all settings are fixed in advance. This function bounds each event by
+    `epsilon` assumes that all settings are fixed in advance. This function bounds each event by
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
     noise on integers are not exactly Gaussian, so each such event gets a mu and a slack. At every
     epsilon, the event's hockey-stick divergence is at most the divergence of N(mu, 1) from N(0, 1),
