@@ -440,11 +440,10 @@ def _smallest_epsilon_of(order: _Order, delta: float) -> float:
     if order.infinite > delta:
         return math.inf
     losses, probs = order.losses[::-1], order.probs[::-1]
-    with np.errstate(over="ignore"):  # of losses below -700, which come after the end
-        weights = np.exp(-losses) * probs
     # masses of the losses that are larger than each loss, then of all
-    upper, lower = np.cumsum(np.r_[order.infinite, probs]), np.cumsum(np.r_[0.0, weights])
-    with np.errstate(divide="ignore", invalid="ignore"):
+    upper = np.cumsum(np.r_[order.infinite, probs])
+    with np.errstate(all="ignore"):  # overflows of losses below -700, which come after the end
+        lower = np.cumsum(np.r_[0.0, np.exp(-losses) * probs])
         crossing = np.where(upper > delta, np.log((upper - delta) / lower), -math.inf)
     if (early := np.flatnonzero((upper >= delta) & (lower == 0))).size:
         return max(0.0, float(losses[max(int(early[0]) - 1, 0)]))  # exp(-loss) is 0 for floats

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, get_epsilon_gaussian
 from dp_accounting.pld import privacy_loss_distribution as pld
+from dp_accounting.pld.pld_pmf import DensePLDPmf, SparsePLDPmf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.errors import InvariantError, ParamsError
-from sugarbush.privacy import privacy_loss
+from sugarbush.privacy import accounting, privacy_loss
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.events import (
@@ -108,6 +109,31 @@ def test_neither_order_nor_single_charges_change_any_digit_of_epsilon() -> None:
         singles = [single for event in kinds for single in single_events(event)]
         rng.shuffle(singles)  # type: ignore[arg-type]
         assert epsilon(singles, delta=1e-6) == planned
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("interval", [1e-3, 0.1, 2.0, 50.0])
+@pytest.mark.parametrize("is_dense", [True, False])
+def test_epsilon_of_a_distribution_is_that_of_the_library(interval: float, is_dense: bool) -> None:
+    """Also with losses whose exponential is 0 or infinite as a float."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        lowest, size = int(rng.integers(-60, 20)), int(rng.choice([1, 2, 5, 60]))
+        probs = rng.dirichlet(np.ones(size)) * (rng.random(size) < 0.7)
+        infinite, at = rng.choice([0.0, 1e-9, 1e-4]), rng.choice([1e-12, 1e-6, 1e-3, 0.2])
+        part: Any = (
+            DensePLDPmf(interval, lowest, probs, infinite, pessimistic_estimate=True)
+            if is_dense
+            else SparsePLDPmf(
+                {lowest + n: p for n, p in enumerate(probs)}, interval, infinite, True
+            )
+        )
+        whole = pld.PrivacyLossDistribution(part)
+        try:
+            expected = whole.get_epsilon_for_delta(at)
+        except (OverflowError, ValueError):  # only the library raises, where epsilon is 0
+            expected = 0.0
+        assert accounting._smallest_epsilon(whole, at) == pytest.approx(expected, abs=1e-9)
 
 
 def test_epsilon_along_one_training_discretises_its_step_once(monkeypatch) -> None:
