@@ -46,6 +46,7 @@ _COARSE_INTERVAL = 1e-4
 _ROUGH = 10  # times this interval, where a search needs no exact value
 SLACK_SHARE = 0.01  # fraction of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
+_MU_OF_EXACT_EPSILON = 1e4  # above it, floats have too few digits for the formula
 _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
 _WIDER_NOISE = 16.0  # and from this stddev on, within 0.02%
 _FLOOR = 1e-11  # the divergence of DpSgdBound is at least this number
@@ -326,7 +327,10 @@ def _mu_of_wide_noise(events: Sequence[Event], slack: float) -> float:
 
 
 def gaussian_epsilon(mu: float, *, delta: float) -> float:
-    """Compute epsilon of mu-GDP at `delta` (Balle and Wang 2018, Theorem 8), rounded up."""
+    """Compute epsilon of mu-GDP at `delta` (Balle and Wang 2018, Theorem 8), rounded up.
+
+    Above mu 10,000, the result is the bound from zCDP, which is larger.
+    """
     from scipy.optimize import brentq
 
     if math.isinf(mu):
@@ -334,6 +338,8 @@ def gaussian_epsilon(mu: float, *, delta: float) -> float:
     if mu == 0 or _gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # a bound from zCDP
+    if mu > _MU_OF_EXACT_EPSILON:
+        return upper
     root = float(brentq(lambda x: _gaussian_delta(mu, x) - delta, 0.0, upper, xtol=1e-12))
     return root + 1e-9
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy import accounting, privacy_loss
+from sugarbush.privacy.accounting import delta as delta_of
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.events import (
@@ -245,6 +246,17 @@ def test_epsilon_of_a_gaussian_is_that_of_many_digits() -> None:
                 found = epsilon([GaussianDp(mu=mu)], delta=delta)
                 assert exact(mu, found) <= delta
                 assert found < 2e-9 or exact(mu, found - 2e-9) > delta
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("mu", [5e3, 2e4, 1e6, 1e9, 1e12])
+def test_epsilon_of_any_event_that_a_ledger_may_contain_is_a_number(mu: float) -> None:
+    """It was too small by 6e-5 for mu 1e6, and an error of the root finder above 1e12."""
+    for count in (1, 10**12):
+        whole = mu * math.sqrt(count)
+        least = whole**2 / 2 + 4 * whole  # the divergence there is almost Phi(-4) > 1e-6
+        assert least <= epsilon([GaussianDp(mu=mu, count=count)], delta=1e-6) < math.inf
+        assert delta_of([GaussianDp(mu=mu, count=count)], epsilon=1.0) == 1.0
 
 
 def test_a_run_without_private_methods_spends_nothing() -> None:
