@@ -108,7 +108,7 @@ def test_neither_order_nor_single_charges_change_any_digit_of_epsilon() -> None:
         ]
         planned = epsilon(kinds, delta=1e-6)
         singles = [single for event in kinds for single in single_events(event)]
-        rng.shuffle(singles)  # type: ignore[arg-type]
+        rng.shuffle(singles)
         assert epsilon(singles, delta=1e-6) == planned
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sugarbush.data.schema import Kind
+from sugarbush.data.quantities import Kind
 from sugarbush.profiling.bins import NUMBERS, YEARS
 from sugarbush.profiling.draft import draft_from_profile, schema_text
 from sugarbush.profiling.layout import INTEGER, KINDS, NUMBER
