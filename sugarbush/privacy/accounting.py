@@ -46,6 +46,7 @@ _COARSE_INTERVAL = 1e-4
 _ROUGH = 10  # times this interval, where a search needs no exact value
 SLACK_SHARE = 0.01  # fraction of delta reserved for events that are not exactly Gaussian
 _LARGEST_MU = 64.0
+_MU_OF_EXACT_EPSILON = 1e4  # above it, floats have too few digits for the formula
 _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
 _WIDER_NOISE = 16.0  # and from this stddev on, within 0.02%
 _FLOOR = 1e-11  # the divergence of DpSgdBound is at least this number
@@ -91,13 +92,18 @@ def rough_epsilon(events: Iterable[Event], *, delta: float) -> float:
 def _epsilon(every: tuple[Event, ...], delta: float, relation: Relation, *, grid: int) -> float:
     if not 0 < delta < 1:
         raise InvariantError(f"delta={delta!r} is not between 0 and 1")
-    if any(
-        isinstance(event, NonPrivate)
-        or (isinstance(event, ConfidentialTraining) and relation is not Relation.REPLACE_ONE)
-        for event in every
-    ):
+    if _is_unbounded(every, relation):
         return math.inf
     return _composed_epsilon(_Composed.of(every), delta, relation, grid) if every else 0.0
+
+
+def _is_unbounded(events: Iterable[Event], relation: Relation = Relation.ADD_OR_REMOVE_ONE) -> bool:
+    """Return whether an event has no finite epsilon, whatever delta is."""
+    return any(
+        isinstance(event, NonPrivate)
+        or (isinstance(event, ConfidentialTraining) and relation is not Relation.REPLACE_ONE)
+        for event in events
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,18 +121,18 @@ class _Composed:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> _Composed:
-        gaussian, others, delta = list[Event](), Counter[Event](), 0.0
+        gaussian, others, deltas = list[Event](), Counter[Event](), list[float]()
         for charged in events:
             event = charged
             if isinstance(charged, ThresholdedGaussian):
-                delta += charged.delta
+                deltas.append(charged.delta)
                 event = charged.counts
             if _is_gaussian(event):
                 gaussian.append(event)
             else:
                 others[_one(event)] += getattr(event, "count", 1)
-        delta += sum(_rounding_error(event, count) for event, count in others.items())
-        return cls(mu=gaussian_mu(gaussian), others=tuple(others.items()), delta=delta)
+        deltas += [_rounding_error(event, count) for event, count in others.items()]
+        return cls(mu=gaussian_mu(gaussian), others=tuple(others.items()), delta=math.fsum(deltas))
 
     def distribution(self, interval: float, relation: Relation) -> Any:
         """Return the PLD of all mechanisms. There is at least one."""
@@ -166,10 +172,15 @@ def _rounding_error(event: Event, count: int) -> float:
 def delta(events: Iterable[Event], *, epsilon: float) -> float:
     """Compute the smallest delta for which the composition of `events` is (epsilon, delta)-DP.
 
+    Delta is 1 if an event is not private under add/remove.
+
     >>> from sugarbush.privacy.events import GaussianDp
     >>> round(delta([GaussianDp(mu=1.0)], epsilon=1.0), 4)
     0.1269
     """
+    events = tuple(events)
+    if _is_unbounded(events):
+        return 1.0
     composed = _Composed.of(events)
     if composed.others:
         whole = composed.distribution(composed.interval, Relation.ADD_OR_REMOVE_ONE)
@@ -229,7 +240,7 @@ def _profile(bound: DpSgdBound, interval: float) -> NDArray[np.float64]:
 def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
     """Bound the epsilon of `events`, even if earlier results decided which events came later.
 
-    Composed PLDs assume that all settings are fixed in advance. This function bounds each event by
+    `epsilon` assumes that all settings are fixed in advance. This function bounds each event by
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
     noise on integers are not exactly Gaussian, so each such event gets a mu and a slack. At every
     epsilon, the event's hockey-stick divergence is at most the divergence of N(mu, 1) from N(0, 1),
@@ -316,7 +327,10 @@ def _mu_of_wide_noise(events: Sequence[Event], slack: float) -> float:
 
 
 def gaussian_epsilon(mu: float, *, delta: float) -> float:
-    """Compute epsilon of mu-GDP at `delta` (Balle and Wang 2018, Theorem 8), rounded up."""
+    """Compute epsilon of mu-GDP at `delta` (Balle and Wang 2018, Theorem 8), rounded up.
+
+    Above mu 10,000, the result is the bound from zCDP, which is larger.
+    """
     from scipy.optimize import brentq
 
     if math.isinf(mu):
@@ -324,6 +338,8 @@ def gaussian_epsilon(mu: float, *, delta: float) -> float:
     if mu == 0 or _gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # a bound from zCDP
+    if mu > _MU_OF_EXACT_EPSILON:
+        return upper
     root = float(brentq(lambda x: _gaussian_delta(mu, x) - delta, 0.0, upper, xtol=1e-12))
     return root + 1e-9
 
@@ -346,6 +362,8 @@ def _mu_with_slack(events: tuple[Event, ...], slack: float) -> float:
     import numpy as np
     from scipy.special import ndtr
 
+    if _is_unbounded(events):
+        return math.inf
     composed = _Composed.of(events)
     slack -= composed.delta
     if slack <= 0:
@@ -428,11 +446,10 @@ def _smallest_epsilon_of(order: _Order, delta: float) -> float:
     if order.infinite > delta:
         return math.inf
     losses, probs = order.losses[::-1], order.probs[::-1]
-    with np.errstate(over="ignore"):  # of losses below -700, which come after the end
-        weights = np.exp(-losses) * probs
     # masses of the losses that are larger than each loss, then of all
-    upper, lower = np.cumsum(np.r_[order.infinite, probs]), np.cumsum(np.r_[0.0, weights])
-    with np.errstate(divide="ignore", invalid="ignore"):
+    upper = np.cumsum(np.r_[order.infinite, probs])
+    with np.errstate(all="ignore"):  # overflows of losses below -700, which come after the end
+        lower = np.cumsum(np.r_[0.0, np.exp(-losses) * probs])
         crossing = np.where(upper > delta, np.log((upper - delta) / lower), -math.inf)
     if (early := np.flatnonzero((upper >= delta) & (lower == 0))).size:
         return max(0.0, float(losses[max(int(early[0]) - 1, 0)]))  # exp(-loss) is 0 for floats
@@ -450,17 +467,17 @@ def gaussian_mu(events: Iterable[Event]) -> float:
     """
     from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
-    squares = 0.0
+    counts = Counter[float]()  # of each mu, so that one event with a count has the same result
     for event in events:
         match event:
             case DiscreteGaussian():
                 mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
-                squares += event.count * mu**2
+                counts[mu] += event.count
             case GaussianDp():
-                squares += event.count * event.mu**2
+                counts[event.mu] += event.count
             case _:
                 return math.inf
-    return math.sqrt(squares)
+    return math.sqrt(math.fsum(count * mu**2 for mu, count in counts.items()))
 
 
 def _one(event: Event) -> Event:

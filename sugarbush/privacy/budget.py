@@ -1,10 +1,9 @@
 """Divides a budget among mechanisms, before the first mechanism runs.
 
 The plan uses Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(sum mu_i^2)-GDP (Dong, Roth,
-Su 2022, Corollary 3.3). A share of the budget is a share of mu^2. The reported epsilon comes from
-the privacy loss distributions (PLDs) of the mechanisms. The discrete Gaussian is not exactly
-Gaussian, so this epsilon can exceed the target. Every mu is then scaled down until epsilon is at
-most the target.
+Su 2022, Corollary 3.3). A share of the budget is a share of mu^2. The reported epsilon is that of
+`accounting.epsilon`. The discrete Gaussian is not exactly Gaussian, so this epsilon can exceed the
+target. Every mu is then scaled down until epsilon is at most the target.
 
 The plan first gives DP-SGD only a share of mu^2. If the sampling rate and the number of steps are
 known, `with_subsampling` then chooses the noise of DP-SGD. If a DP count decides them,
@@ -173,7 +172,7 @@ def make_plan(
     return _plan(tuple(parts), epsilon, delta, records_per_unit)
 
 
-@lru_cache(maxsize=64)  # the composition takes a fraction of a second
+@lru_cache(maxsize=64)  # the composition of narrow integer noise takes a fraction of a second
 def _plan(
     parts: tuple[BudgetRequest, ...], epsilon: float, delta: float, records_per_unit: int
 ) -> BudgetPlan:
@@ -225,7 +224,7 @@ def with_subsampling(
     def at(scale: float) -> BudgetPlan:
         return _scaled(plan, parts, scale, epsilon_of)
 
-    if not _scaled(plan, parts, 1.0, rough_epsilon).epsilon and not at(1.0).epsilon:
+    if _scaled(plan, parts, 1.0, rough_epsilon).epsilon < epsilon / 2 and not at(1.0).epsilon:
         return at(1.0)  # a unit is sampled with a probability below delta
     scale = _smallest_scale(
         lambda scale: at(scale).epsilon <= epsilon,

@@ -160,8 +160,8 @@ class CapRaise:
 def composed_epsilon(entries: Sequence[Entry], *, delta: float) -> float:
     """Compute the epsilon of `entries` together at `delta`.
 
-    If all entries belong to one group, this is the epsilon of the composed PLDs. Otherwise it is
-    the bound for adaptive choices.
+    If all entries belong to one group, this is `accounting.epsilon`. Otherwise it is the bound for
+    adaptive choices.
     """
     if len({entry.group for entry in entries}) <= 1:
         return epsilon([entry.event for entry in entries], delta=delta)

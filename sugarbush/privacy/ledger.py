@@ -24,7 +24,7 @@ valid seals, so the ledger also checks the results. If a released folder or a fi
 a charge that the ledger lacks, the ledger accepts no new charge.
 
 Entries of one plan form a group: their events were fixed before the first of them was drawn. The
-total of one group is the epsilon of the composed PLDs. The total of several groups is the bound for
+total of one group is the epsilon of its composition. The total of several groups is the bound for
 adaptive choices (docs/decisions/adaptive-composition.md). Lines of another kind raise the cap.
 """
 

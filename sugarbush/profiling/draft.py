@@ -233,6 +233,8 @@ def _typed(
     if kind is Kind.INTEGER:
         edges = tuple(sorted(set(map(round, edges))))
         low, high = math.ceil(low), math.ceil(high) - 1
+    else:
+        high = round(high, 9) + 0.0  # the end of the bin of 0 is a tiny number
     inside = tuple(edge for edge in edges if low < edge <= high)
     return _attribute_or_none(
         name=name, column=column.name, bins=inside, type=kind, span=(low, high)

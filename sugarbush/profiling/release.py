@@ -172,7 +172,8 @@ class Profile:
     def extent(self, column: Column) -> tuple[float, float] | None:
         """Return the ends of the numbers in a column, or of the years of its dates.
 
-        The end of the last bin is excluded. None means that the noise is too large.
+        The end of the last bin is excluded, so it is above 0 if the last value is 0. None means
+        that the noise is too large.
         """
         is_date = self.kind_share(column, DATE).low > 0.5
         counts = self._counts(column, is_date=is_date)
@@ -180,8 +181,8 @@ class Profile:
         ends = None if counts is None else extent(bins, counts, stddev=self.stddev["columns"])
         if ends is None:
             return None
-        low, high = (0.0 if abs(end) < _ZERO else end for end in ends)
-        return low, high
+        low, high = ends
+        return (0.0 if abs(low) < _ZERO else low), high
 
     def _counts(self, column: Column, *, is_date: bool) -> NDArray[np.float64] | None:
         """Return the `consistent` counts of NUMBERS or YEARS, or None if the noise is too large.

@@ -21,11 +21,12 @@ from sugarbush.privacy.unit import Unit
 from sugarbush.report.model import ReleaseFacts
 
 COMPOSITION = (
-    "Each mechanism has a privacy loss distribution. It is rounded so that epsilon is never too "
-    "small. The distributions of all mechanisms of a run are composed (dp_accounting). If the DP "
-    "record count decides the steps of DP-SGD, the distribution covers every count. For several "
-    "runs, epsilon is a bound for fully adaptive choices, because the settings of a run may depend "
-    "on an earlier release."
+    "The mechanisms of a run are composed. Mechanisms that are Gaussian DP compose by a formula. "
+    "DP-SGD and integer noise with a small standard deviation have privacy loss distributions "
+    "(dp_accounting). They are rounded so that epsilon is never too small. If the DP record count "
+    "decides the steps of DP-SGD, the distribution covers every count. For several runs, epsilon "
+    "is a bound for fully adaptive choices, because the settings of a run may depend on an earlier "
+    "release."
 )
 
 
@@ -334,10 +335,7 @@ def remarks(release: ReleaseFacts) -> list[str]:
             "release may have been chosen by the figures of all of them."
         )
     if release.entries:
-        items.append(
-            "Epsilon is computed in floating point from privacy loss distributions, which are "
-            "rounded towards a larger epsilon."
-        )
+        items.append("Epsilon is computed in floating point and rounded towards a larger epsilon.")
     if release.accepted_charges or release.cancelled_charges:
         items.append(
             "The user accepted charges that a repair of the ledger found without a valid seal: "

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, get_epsilon_gaussian
 from dp_accounting.pld import privacy_loss_distribution as pld
+from dp_accounting.pld.pld_pmf import DensePLDPmf, SparsePLDPmf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.errors import InvariantError, ParamsError
-from sugarbush.privacy import privacy_loss
+from sugarbush.privacy import accounting, privacy_loss
+from sugarbush.privacy.accounting import delta as delta_of
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.events import (
@@ -18,7 +20,9 @@ from sugarbush.privacy.events import (
     GaussianDp,
     NonPrivate,
     PoissonGaussian,
+    ThresholdedGaussian,
     event_from_dict,
+    single_events,
 )
 from sugarbush.privacy.privacy_loss import gaussian, sampled_gaussian
 
@@ -88,6 +92,49 @@ def test_count_means_as_many_equal_events() -> None:
     assert epsilon([one] * 3, delta=1e-6) == epsilon(
         [DiscreteGaussian(stddev=5.0, count=3)], delta=1e-6
     )
+
+
+def test_neither_order_nor_single_charges_change_any_digit_of_epsilon() -> None:
+    """Otherwise a run whose plan has exactly the cap is refused at its last charge."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        kinds = [
+            DiscreteGaussian(stddev=rng.uniform(16, 90), count=int(rng.integers(2, 12))),
+            DiscreteGaussian(stddev=rng.uniform(1, 9), sensitivity=3, count=12),
+            GaussianDp(mu=rng.uniform(0.01, 0.4), count=int(rng.integers(2, 12))),
+            ThresholdedGaussian(stddev=40.0, delta=rng.uniform(1e-8, 1e-7)),
+            ThresholdedGaussian(stddev=40.0, delta=rng.uniform(1e-8, 1e-7)),
+            ThresholdedGaussian(stddev=40.0, delta=rng.uniform(1e-8, 1e-7)),
+        ]
+        planned = epsilon(kinds, delta=1e-6)
+        singles = [single for event in kinds for single in single_events(event)]
+        rng.shuffle(singles)
+        assert epsilon(singles, delta=1e-6) == planned
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("interval", [1e-3, 0.1, 2.0, 50.0])
+@pytest.mark.parametrize("is_dense", [True, False])
+def test_epsilon_of_a_distribution_is_that_of_the_library(interval: float, is_dense: bool) -> None:
+    """Also with losses whose exponential is 0 or infinite as a float."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        lowest, size = int(rng.integers(-60, 20)), int(rng.choice([1, 2, 5, 60]))
+        probs = rng.dirichlet(np.ones(size)) * (rng.random(size) < 0.7)
+        infinite, at = rng.choice([0.0, 1e-9, 1e-4]), rng.choice([1e-12, 1e-6, 1e-3, 0.2])
+        part: Any = (
+            DensePLDPmf(interval, lowest, probs, infinite, pessimistic_estimate=True)
+            if is_dense
+            else SparsePLDPmf(
+                {lowest + n: p for n, p in enumerate(probs)}, interval, infinite, True
+            )
+        )
+        whole = pld.PrivacyLossDistribution(part)
+        try:
+            expected = whole.get_epsilon_for_delta(at)
+        except (OverflowError, ValueError):  # only the library raises, where epsilon is 0
+            expected = 0.0
+        assert accounting._smallest_epsilon(whole, at) == pytest.approx(expected, abs=1e-9)
 
 
 def test_epsilon_along_one_training_discretises_its_step_once(monkeypatch) -> None:
@@ -199,6 +246,17 @@ def test_epsilon_of_a_gaussian_is_that_of_many_digits() -> None:
                 found = epsilon([GaussianDp(mu=mu)], delta=delta)
                 assert exact(mu, found) <= delta
                 assert found < 2e-9 or exact(mu, found - 2e-9) > delta
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("mu", [5e3, 2e4, 1e6, 1e9, 1e12])
+def test_epsilon_of_any_event_that_a_ledger_may_contain_is_a_number(mu: float) -> None:
+    """It was too small by 6e-5 for mu 1e6, and an error of the root finder above 1e12."""
+    for count in (1, 10**12):
+        whole = mu * math.sqrt(count)
+        least = whole**2 / 2 + 4 * whole  # the divergence there is almost Phi(-4) > 1e-6
+        assert least <= epsilon([GaussianDp(mu=mu, count=count)], delta=1e-6) < math.inf
+        assert delta_of([GaussianDp(mu=mu, count=count)], epsilon=1.0) == 1.0
 
 
 def test_a_run_without_private_methods_spends_nothing() -> None:

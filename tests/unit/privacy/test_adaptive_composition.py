@@ -17,8 +17,10 @@ from sugarbush.privacy.accounting import (
     _mu_with_slack,
     adaptive_epsilon,
     epsilon,
+    filtered_epsilon,
     gaussian_epsilon,
 )
+from sugarbush.privacy.accounting import delta as delta_of
 from sugarbush.privacy.budget import BudgetRequest, Subsampling, make_plan, with_subsampling
 from sugarbush.privacy.events import (
     ConfidentialTraining,
@@ -151,4 +153,7 @@ def test_gaussian_epsilon_inverts_the_divergence() -> None:
 )
 def test_without_dp_the_bound_is_infinite(event: Event) -> None:
     assert math.isinf(adaptive_epsilon([GaussianDp(mu=0.1), event], delta=DELTA))
+    narrow = DiscreteGaussian(stddev=2.0)  # an event that needs a slack, in the same part
+    assert math.isinf(filtered_epsilon([((narrow, event), 1)], delta=DELTA))
+    assert delta_of([GaussianDp(mu=0.1), event], epsilon=50.0) == 1
     assert adaptive_epsilon([], delta=DELTA) == 0.0

@@ -8,7 +8,7 @@ from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 
 from sugarbush.errors import InvariantError, ParamsError
-from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.accounting import epsilon, rough_epsilon
 from sugarbush.privacy.budget import BudgetRequest, Subsampling, make_plan, with_subsampling
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PoissonGaussian
 
@@ -117,6 +117,14 @@ def test_a_unit_that_is_sampled_with_a_probability_below_delta_costs_nothing():
     found = with_subsampling(plan, {"dpft": Subsampling(rate=1e-8, steps=1)}, epsilon=1.0)
     assert found.epsilon == 0
     assert noise_of(found) > 0
+
+
+def test_the_fine_grid_decides_whether_training_costs_nothing() -> None:
+    """The coarse grid has an epsilon of 5e-7, and a search would take less noise."""
+    plan = plan_of(("dpft", 1, 0), subsampled={})
+    found = with_subsampling(plan, {"dpft": Subsampling(rate=5.0602e-7, steps=2)}, epsilon=1.0)
+    assert found.epsilon == 0
+    assert rough_epsilon([a.event for a in found.allocations], delta=1e-6) > 0
 
 
 def test_everyone_in_every_step_costs_what_plain_gaussians_cost():

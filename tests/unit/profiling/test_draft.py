@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from sugarbush.data.quantities import Kind
+from sugarbush.profiling.bins import NUMBERS, YEARS
+from sugarbush.profiling.draft import draft_from_profile, schema_text
+from sugarbush.profiling.layout import INTEGER, KINDS, NUMBER
+from sugarbush.profiling.release import Column, Profile
+
+STDDEV = 1.0
+
+
+def profile_of(values: list[float]) -> Profile:
+    """A profile of one column of numbers, whose counts are exact."""
+    numbers = np.bincount([NUMBERS.of(value) for value in values], minlength=NUMBERS.size)
+    whole = sum(float(value).is_integer() for value in values)
+    kinds = dict.fromkeys(KINDS, 0) | {INTEGER: whole, NUMBER: len(values) - whole}
+    column = Column(
+        name="number", kinds=kinds, numbers=tuple(numbers.tolist()), months=(0,) * 12,
+        years=(0,) * YEARS.size, values={},
+    )  # fmt: skip
+    return Profile(
+        records=len(values), lengths={}, records_per_user=None, style={}, languages={"English": 0},
+        columns=(column,), terms={}, terms_column=None,
+        stddev=dict.fromkeys(("sizes", "style", "columns", "values", "terms"), STDDEV),
+        threshold={"values": 9, "terms": 9}, epsilon=1.0, delta=1e-6, unit="record", dataset="x",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "span"),
+    [
+        ([-3.0, -2.0, -1.0, 0.0], Kind.INTEGER, [-3, 0]),
+        ([0.0, 1.0, 2.0], Kind.INTEGER, [0, 2]),
+        ([-3.0, -2.0, -1.0], Kind.INTEGER, [-3, -1]),
+        ([-1.0, -0.75, -0.5, -0.25, 0.0], Kind.NUMBER, [-1, 0]),
+    ],
+)
+def test_the_span_of_a_column_contains_its_zeros(
+    values: list[float], kind: Kind, span: list[int]
+) -> None:
+    draft = draft_from_profile(profile_of(values * 300), subject="letters")
+    attribute = draft.schema.attribute("number")
+    assert attribute.type is kind and attribute.span == tuple(span)
+    assert f"span: {span}" in schema_text(draft, profile_of(values * 300))
