@@ -240,6 +240,10 @@ def _mean(values: pd.Series) -> str:
 
 def averaged(rows: pd.DataFrame) -> pd.DataFrame:
     """Return means over seeds with intervals, in the columns of a sweep page."""
+    order = {arm: number for number, arm in enumerate(dict.fromkeys(rows["arm"]))}
+    # a resumed grid has its runs in another order
+    rows = rows.assign(order=rows["arm"].map(order))
+    rows = rows.sort_values(["order", "epsilon"], kind="stable").drop(columns="order")
     keys = ["set", "arm", "method", "epsilon", "round", "metric", "space"]
     if "options" in rows:
         keys.append("options")
