@@ -11,7 +11,7 @@
     python -m benchmarks.aim --table adult.csv --domain adult-domain.json --dpsda CHECKOUT PYTHON \\
         --ordered age education-num --engines sugarbush tab-pe real --epsilons 0.3 1 4 --seeds 1
 
-    python -m benchmarks.aim --table airline_tweets.parquet --attributes airline sentiment weekday \\
+    python -m benchmarks.aim --table airline_tweets.parquet --attributes airline sentiment hour \\
         --epsilons 0.3 1 4 --seeds 3
 
 With `--table`, the table is a csv or parquet file. It has codes, and a JSON file `--domain` has the

@@ -71,8 +71,20 @@ class _Subset:
     spread: tuple[int, ...]  # shape of the smaller array with length 1 at these axes
 
     def sum(self, whole: Floats) -> Floats:
-        """Sum over the axes. They stay, with length 1."""
-        return np.asarray(np.add.reduce(whole, axis=self.axes, keepdims=True))
+        return _sum_axes(whole, self.axes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Member:
+    """A clique in its node, as one step of sums to all cliques of the node.
+
+    An array over this clique and the members before it has length 1 along the other axes. A sum
+    over `left`, the axes that this clique alone has, is an array over the members before it.
+    """
+
+    clique: int
+    subset: _Subset
+    left: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,9 +208,9 @@ class MarkovRandomField:
             for separator, parent in zip(self._separators, parents, strict=True)
         ]
         homes = [_first_within(clique, nodes) for clique in self.cliques]
-        self._homes = [
-            (home, self.subset(clique, nodes[home]))
-            for clique, home in zip(self.cliques, homes, strict=True)
+        self._members = [
+            self._order_members(node, [i for i, home in enumerate(homes) if home == node])
+            for node in range(len(nodes))
         ]
         sizes = [_cells(self.domain, clique) for clique in self.cliques]
         ends = list(itertools.accumulate(sizes))
@@ -243,17 +255,47 @@ class MarkovRandomField:
             spread=tuple(self.domain[name] if name in part else 1 for name in whole),
         )
 
+    def _order_members(self, node: int, cliques: list[int]) -> list[_Member]:
+        """Order the cliques of a node so that few sums and products are over large arrays."""
+        members: list[_Member] = []
+        left, whole = list(cliques), self.tree.nodes[node]
+        while left:
+            rest = {
+                last: {name for i in left if i != last for name in self.cliques[i]} for last in left
+            }
+            last = min(left, key=lambda i: _cells(self.domain, rest[i]))
+            alone = set(self.cliques[last]) - rest[last]
+            members.append(
+                _Member(
+                    clique=last,
+                    subset=self.subset(self.cliques[last], whole),
+                    left=tuple(axis for axis, name in enumerate(whole) if name in alone),
+                )
+            )
+            left.remove(last)
+        return members[::-1]
+
     def _to_nodes(self, vector: Floats) -> list[Floats]:
-        """Add the blocks of a vector to arrays of zeros, one per node."""
-        arrays = [np.zeros(shape) for shape in self._node_shapes]
-        for part, (home, subset) in zip(self.slices, self._homes, strict=True):
-            arrays[home] += vector[part].reshape(subset.spread)
+        """Add the blocks of a vector for each node."""
+        arrays = []
+        for members, shape in zip(self._members, self._node_shapes, strict=True):
+            added = np.zeros([1] * len(shape))
+            for member in members:
+                added = added + vector[self.slices[member.clique]].reshape(member.subset.spread)
+            arrays.append(added if added.shape == shape else added + np.zeros(shape))
         return arrays
 
     def _to_cliques(self, arrays: Sequence[Floats]) -> Floats:
         """Sum arrays, one per node, to the maximal cliques, and multiply by the total."""
-        sums = [subset.sum(arrays[home]).ravel() for home, subset in self._homes]
-        return np.asarray(self.total * np.concatenate([np.zeros(0), *sums]))
+        vector = np.zeros(self.slices[-1].stop if self.slices else 0)
+        for members, array in zip(self._members, arrays, strict=True):
+            summed = array
+            for member in reversed(members):
+                block = _sum_axes(summed, member.subset.axes)
+                vector[self.slices[member.clique]] = block.ravel()
+                summed = _sum_axes(summed, member.left)
+        vector *= self.total
+        return vector
 
     def _collect(self, factors: list[Floats]) -> None:
         """Change factors into P(node | separator) in place, from the leaves to the roots.
@@ -645,6 +687,11 @@ def _sum_to(factor: Floats, attributes: AttributeNames, kept: AttributeNames) ->
         return factor
     axes = tuple(axis for axis, name in enumerate(attributes) if name not in kept)
     return np.asarray(np.add.reduce(factor, axis=axes))
+
+
+def _sum_axes(factor: Floats, axes: tuple[int, ...]) -> Floats:
+    """Sum over axes, which stay with length 1."""
+    return np.asarray(np.add.reduce(factor, axis=axes, keepdims=True)) if axes else factor
 
 
 def _flat(
