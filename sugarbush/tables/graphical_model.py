@@ -196,6 +196,10 @@ class MarkovRandomField:
         self.tree = junction_tree(self.domain, self.cliques)
         nodes, parents = self.tree.nodes, self.tree.parents
         self._separators = tuple(map(self.tree.separator, range(len(nodes))))
+        self._children = [
+            [child for child, parent in enumerate(parents) if parent == node]
+            for node in range(len(nodes))
+        ]
         self._below = _subtree_attributes(self.tree)
         self._node_shapes = [self._shape(node) for node in nodes]
         self._clique_shapes = [self._shape(clique) for clique in self.cliques]
@@ -369,12 +373,23 @@ class MarkovRandomField:
             if all(name in node for name in attributes):
                 return _sum_to(belief, node, attributes)
         requested = frozenset(attributes)
-        trees = [
-            self._message(node, requested)
-            for node, parent in enumerate(self.tree.parents)
-            if parent is None and self._below[node] & requested
-        ]
+        trees = []
+        for node, parent in enumerate(self.tree.parents):
+            if parent is None and (of_tree := self._below[node] & requested):
+                lowest, result = self._lowest(node, of_tree), self.ordered(of_tree)
+                belief = self.calibration.beliefs[lowest]
+                trees.append((result, self._eliminate(lowest, belief, of_tree, result)))
         return self._product(trees, attributes)
+
+    def _lowest(self, node: int, requested: frozenset[str]) -> int:
+        """Return the lowest node of which the subtree has all requested attributes.
+
+        P(node) contains all that the rest of the tree says about this subtree.
+        """
+        for child in self._children[node]:
+            if requested <= self._below[child].union(self._separators[child]):
+                return self._lowest(child, requested)
+        return node
 
     def _message(self, node: int, requested: frozenset[str]) -> tuple[AttributeNames, Floats]:
         """Compute P(below | separator) by variable elimination.
@@ -385,18 +400,24 @@ class MarkovRandomField:
         below = requested & self._below[node]
         key, messages = (node, below), self.calibration.messages
         if key not in messages:
-            attributes, separator = self.tree.nodes[node], self._separators[node]
-            parts = [
-                self._message(child, below)
-                for child, parent in enumerate(self.tree.parents)
-                if parent == node and below & self._below[child]
-            ]
-            needed = {*below, *separator, *(name for names, _ in parts for name in names)}
-            scope = tuple(name for name in attributes if name in needed)
-            conditional = _sum_to(self.calibration.conditionals[node], attributes, scope)
-            result = self.ordered((*below, *separator))
-            messages[key] = (result, self._product([(scope, conditional), *parts], result))
+            result = self.ordered((*below, *self._separators[node]))
+            conditional = self.calibration.conditionals[node]
+            messages[key] = (result, self._eliminate(node, conditional, below, result))
         return messages[key]
+
+    def _eliminate(
+        self, node: int, factor: Floats, requested: frozenset[str], result: AttributeNames
+    ) -> Floats:
+        """Multiply a factor of the node with its children's messages, and sum to `result`."""
+        parts = [
+            self._message(child, requested)
+            for child in self._children[node]
+            if requested & self._below[child]
+        ]
+        needed = {*result, *(name for names, _ in parts for name in names)}
+        scope = tuple(name for name in self.tree.nodes[node] if name in needed)
+        summed = _sum_to(factor, self.tree.nodes[node], scope)
+        return self._product([(scope, summed), *parts], result)
 
     def _product(
         self, parts: Sequence[tuple[AttributeNames, Floats]], result: AttributeNames
