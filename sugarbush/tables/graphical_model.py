@@ -369,9 +369,9 @@ class MarkovRandomField:
         return np.transpose(self.total * self._probabilities(names), axes)
 
     def _probabilities(self, attributes: AttributeNames) -> Floats:
-        for node, belief in zip(self.tree.nodes, self.calibration.beliefs, strict=True):
-            if all(name in node for name in attributes):
-                return _sum_to(belief, node, attributes)
+        for names, belief in zip(self.tree.nodes, self.calibration.beliefs, strict=True):
+            if all(name in names for name in attributes):
+                return _sum_to(belief, names, attributes)
         requested = frozenset(attributes)
         trees = []
         for node, parent in enumerate(self.tree.parents):
@@ -759,4 +759,4 @@ def _lattice_steps(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     steps = np.maximum(np.rint(sizes * _GOLDEN), 1).astype(np.int64)
     while (shared := np.gcd(steps, sizes) > 1).any():
         steps += shared
-    return steps
+    return np.asarray(steps)
