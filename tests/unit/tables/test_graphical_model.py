@@ -12,12 +12,11 @@ from scipy.optimize import minimize
 from sugarbush.randomness import public_rng
 from sugarbush.tables.graphical_model import (
     MarkovRandomField,
-    NoisyMarginal,
     elimination_cliques,
-    fit_model,
     junction_tree,
     model_megabytes,
 )
+from sugarbush.tables.model_fit import NoisyMarginal, fit_model
 
 NAMES = "abcdefgh"
 
