@@ -1,8 +1,8 @@
 """A graphical model of a table. All code here is post-processing.
 
 The model is a Markov random field with one log-potential per measured clique, on a junction tree.
-`sugarbush.tables.model_fit` fits it to noisy marginals. Calibration passes logarithms of messages up
-the tree, and then probabilities down the tree. This order prevents underflow and overflow of
+`sugarbush.tables.model_fit` fits it to noisy marginals. Calibration passes logarithms of messages
+up the tree, and then probabilities down the tree. This order prevents underflow and overflow of
 beliefs.
 
 Source: Koller & Friedman 2009, chapter 10.
@@ -190,7 +190,7 @@ class MarkovRandomField:
             for separator, node in zip(self._separators, nodes, strict=True)
         ]
         self._in_parent = [
-            None if parent is None else self.subset(separator, nodes[parent])
+            None if parent is None else (parent, self.subset(separator, nodes[parent]))
             for separator, parent in zip(self._separators, parents, strict=True)
         ]
         homes = [first_within(clique, nodes) for clique in self.cliques]
@@ -295,9 +295,9 @@ class MarkovRandomField:
             np.exp(factor, out=factor)
             mass = self._in_node[node].sum(factor)
             factor /= mass
-            parent, in_parent = self.tree.parents[node], self._in_parent[node]
-            if parent is not None and in_parent is not None:
-                factors[parent] += (peak + np.log(mass)).reshape(in_parent.spread)
+            if in_parent := self._in_parent[node]:
+                parent, separator = in_parent
+                factors[parent] += (peak + np.log(mass)).reshape(separator.spread)
 
     def _distribute(self, conditionals: list[Floats]) -> tuple[list[Floats], list[Floats]]:
         """Compute P(node) and P(separator) of every node, from the roots to the leaves."""
@@ -310,11 +310,11 @@ class MarkovRandomField:
 
     def _separator_sum(self, node: int, arrays: Sequence[Floats]) -> Floats:
         """Sum the parent's array to the separator. A root has the probability 1."""
-        parent, in_parent = self.tree.parents[node], self._in_parent[node]
         spread = self._in_node[node].spread
-        if parent is None or in_parent is None:
+        if not (in_parent := self._in_parent[node]):
             return np.ones(spread)
-        return in_parent.sum(arrays[parent]).reshape(spread)
+        parent, separator = in_parent
+        return separator.sum(arrays[parent]).reshape(spread)
 
     def derivative(self, direction: Floats) -> Floats:
         """Return the derivative of `clique_marginals` if the potentials move in a direction.
@@ -327,9 +327,9 @@ class MarkovRandomField:
         for node in reversed(range(len(changes))):
             mean = self._in_node[node].sum(now.conditionals[node] * changes[node])
             changes[node] -= mean
-            parent, in_parent = self.tree.parents[node], self._in_parent[node]
-            if parent is not None and in_parent is not None:
-                changes[parent] += mean.reshape(in_parent.spread)
+            if in_parent := self._in_parent[node]:
+                parent, separator = in_parent
+                changes[parent] += mean.reshape(separator.spread)
         for node in range(len(changes)):
             changes[node] *= now.separators[node]
             if self.tree.parents[node] is not None:
