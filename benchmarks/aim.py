@@ -11,17 +11,24 @@
     python -m benchmarks.aim --table adult.csv --domain adult-domain.json --dpsda CHECKOUT PYTHON \\
         --ordered age education-num --engines sugarbush tab-pe real --epsilons 0.3 1 4 --seeds 1
 
-With `--table`, the table is a csv file of codes, and a JSON file has the size of each column. The
-engines `aim-gdp` and `swift` are those of google/dpsynth, in the environment of the interpreter
-`--dpsynth`. `tab-pe` is Tab-PE of microsoft/DPSDA: its checkout and an interpreter with its
-dependencies follow `--dpsda`, and `--ordered` names the columns that it treats as numbers. `real`
-is as many random private rows as Tab-PE releases, at no epsilon. The engine `smartnoise` is the AIM
-loop of smartnoise-synth with our measurer. The engine `peer` is unchanged smartnoise-synth, with
-its own domains, noise, sampler and model size. Each run is a separate process, which is forked
-after the table is made. Wall and CPU seconds include all of `synthesize` except the ledger. The
-seconds of smartnoise and dpsynth include importing mbi and compiling, and the memory of dpsynth and
-DPSDA is not measured. Peak memory (on Linux) is the highest memory use of the process minus its
-memory use at the fork. TVD1 to TVD3 are the mean total variation over all 1-, 2- and 3-way
+    python -m benchmarks.aim --table airline_tweets.parquet --attributes airline sentiment hour \\
+        --epsilons 0.3 1 4 --seeds 3
+
+With `--table`, the table is a csv or parquet file. It has codes, and a JSON file `--domain` has the
+size of each column; or `--attributes` names columns, and the values in each are its domain (so the
+benchmark treats the values as public). `--degree 3` asks for three-way workloads where an engine
+has a workload. The engines `aim-gdp` and `swift` are those of google/dpsynth, in the environment of
+the interpreter `--dpsynth`. `private-pgm` is mechanisms/aim.py of ryan112358/mbi: `--pgm` names its
+checkout, and it runs in the environment of dpsynth. `tab-pe` is Tab-PE of microsoft/DPSDA: its
+checkout and an interpreter with its dependencies follow `--dpsda`, and `--ordered` names the
+columns that it treats as numbers. `real` is as many random private rows as Tab-PE releases, at no
+epsilon. The engine `smartnoise` is the AIM loop of smartnoise-synth with our measurer. The engine
+`peer` is unchanged smartnoise-synth, with its own domains, noise, sampler and model size. Each run
+is a separate process, which is forked after the table is made. Wall and CPU seconds include all of
+`synthesize` except the ledger and the conversion of epsilon to mu. The seconds of smartnoise,
+dpsynth and private-pgm include importing mbi and compiling, and the memory of programs of other
+interpreters is not measured. Peak memory (on Linux) is the highest memory use of the process minus
+its memory use at the fork. TVD1 to TVD3 are the mean total variation over all 1-, 2- and 3-way
 marginals between the private and the synthetic table. Delta is 1e-9. `adult_like` draws the tables.
 The columns have the domain sizes of adult.csv, and each column depends on up to two earlier
 columns. Each seed gives one table. The noise of each run is independent.
@@ -41,7 +48,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -62,6 +69,7 @@ from sugarbush.tables.synthesis import draw_rows
 DELTA = 1e-9
 MST, PEER = "mst", "peer"
 DPSYNTH = ("aim-gdp", "swift")
+PRIVATE_PGM = "private-pgm"
 TAB_PE, REAL = "tab-pe", "real"
 TAB_PE_ROWS = 1_000
 WAYS = (1, 2, 3)
@@ -76,9 +84,12 @@ _FORK = multiprocessing.get_context("fork")
 class AimJob:
     engine: str
     epsilon: float
+    mu: float
     seed: int
+    degree: int
     max_model_mb: float
     dpsynth: str | None
+    pgm: str
     dpsda: tuple[str, str] | None
 
 
@@ -148,10 +159,23 @@ def make_table(rows: int, sizes: tuple[int, ...], seed: int) -> Table:
     return Table(codes=codes, sizes=sizes, ordered=ordered, shares=shares_of(codes, sizes))
 
 
-def read_table(codes: Path, domain: Path, ordered: Collection[str]) -> Table:
-    """Read a csv file of codes, and a JSON object with the size of each column."""
-    size_of: dict[str, int] = json.loads(domain.read_text())
-    rows = pd.read_csv(codes, dtype=np.int64)[list(size_of)].to_numpy()
+def read_table(
+    file: Path, domain: Path | None, attributes: Sequence[str], ordered: Collection[str]
+) -> Table:
+    """Read a table. With a JSON object of sizes, its columns are codes.
+
+    Without it, the values of each column of `attributes` in ascending order are the codes 0, 1, ...
+    """
+    frame = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file)
+    if domain is not None:
+        size_of: dict[str, int] = json.loads(domain.read_text())
+        rows = frame[list(size_of)].to_numpy(dtype=np.int64)
+    else:
+        coded = {
+            name: pd.factorize(frame[name], sort=True, use_na_sentinel=False) for name in attributes
+        }
+        size_of = {name: len(values) for name, (_, values) in coded.items()}
+        rows = np.stack([codes for codes, _ in coded.values()], axis=1).astype(np.int64)
     sizes = tuple(size_of.values())
     if unknown := set(ordered) - set(size_of):
         raise SystemExit(f"--ordered: no columns of the table: {sorted(unknown)}")
@@ -170,15 +194,13 @@ def _synthesize(job: AimJob, table: Table) -> NDArray[np.int64]:
         return _by_smartnoise_itself(pd.DataFrame(table.codes, columns=list(domain)), job.epsilon)
     if job.engine == REAL:
         return public_rng(job.seed, "real").choice(table.codes, size=TAB_PE_ROWS, replace=False)
-    if job.engine in (*DPSYNTH, TAB_PE):
+    if job.engine in (*DPSYNTH, PRIVATE_PGM, TAB_PE):
         return _by_program(job, table)
-    measurer = MarginalMeasurer(
-        Private(table.codes), domain, mu=mu_of(epsilon=job.epsilon, delta=DELTA)
-    )
+    measurer = MarginalMeasurer(Private(table.codes), domain, mu=job.mu)
     if job.engine == MST:
         made = mst(measurer, max_cells=10_000)
     else:
-        settings = SynthesizeMetadataSettings(engine=Engine(job.engine))
+        settings = SynthesizeMetadataSettings(engine=Engine(job.engine), degree=job.degree)
         made = run_engine(measurer, settings, max_model_mb=job.max_model_mb)
     return draw_rows(made, public_rng(job.seed, "rows"))
 
@@ -204,8 +226,9 @@ def _by_program(job: AimJob, table: Table) -> NDArray[np.int64]:
     else:
         assert job.dpsynth is not None, "name the interpreter of dpsynth: --dpsynth"
         program = [job.dpsynth, str(here / "dpsynth_engine.py"), job.engine]
-        rho = mu_of(epsilon=job.epsilon, delta=DELTA) ** 2 / 2
-        numbers = {"rho": rho, "mb": job.max_model_mb}
+        numbers = {"rho": job.mu**2 / 2, "mb": job.max_model_mb, "degree": job.degree}
+        if job.engine == PRIVATE_PGM:  # converts epsilon and delta to rho by itself
+            program += ["--pgm", job.pgm, "--epsilon", str(job.epsilon), "--delta", str(DELTA)]
     options = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
     with tempfile.TemporaryDirectory() as folder:
         codes, rows = Path(folder) / "table.npz", Path(folder) / "rows.npy"
@@ -254,11 +277,13 @@ def _isolated(job: AimJob, table: Table) -> Result:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     own = [Engine.SUGARBUSH.value, MST, Engine.INDEPENDENT.value]
-    choices = [*Engine, MST, PEER, *DPSYNTH, TAB_PE, REAL]
+    choices = [*Engine, MST, PEER, *DPSYNTH, PRIVATE_PGM, TAB_PE, REAL]
     parser.add_argument("--engines", nargs="+", choices=choices, default=own)
-    parser.add_argument("--table", type=Path, help="a csv file of codes; default: drawn tables")
+    parser.add_argument("--table", type=Path, help="csv or parquet; default: drawn tables")
     parser.add_argument("--domain", type=Path, help="the sizes of the columns of --table, as JSON")
+    parser.add_argument("--attributes", nargs="+", default=[], help="columns, without --domain")
     parser.add_argument("--dpsynth", help="a Python interpreter that has dpsynth")
+    parser.add_argument("--pgm", default="", help="a checkout of ryan112358/mbi")
     parser.add_argument(
         "--dpsda", nargs=2, metavar=("CHECKOUT", "PYTHON"), help="DPSDA, and its interpreter"
     )
@@ -267,6 +292,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--columns", nargs="+", type=int, default=[5, 9, 15])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1, 10])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--degree", type=int, default=2, help="attributes in a marginal")
     parser.add_argument("--max-model-mb", type=float, default=4)
     return parser.parse_args()
 
@@ -280,8 +306,9 @@ def _measure(
         table = make(seed)
         for epsilon, name in itertools.product(asked.epsilons, asked.engines):
             job = AimJob(
-                engine=name, epsilon=epsilon, seed=seed, max_model_mb=asked.max_model_mb,
-                dpsynth=asked.dpsynth, dpsda=asked.dpsda,
+                engine=name, epsilon=epsilon, mu=mu_of(epsilon=epsilon, delta=DELTA), seed=seed,
+                degree=asked.degree, max_model_mb=asked.max_model_mb,
+                dpsynth=asked.dpsynth, pgm=asked.pgm, dpsda=asked.dpsda,
             )  # fmt: skip
             found.setdefault((epsilon, name), []).append(_isolated(job, table))
     return found
@@ -308,7 +335,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     if asked.table is not None:
-        table = read_table(asked.table, asked.domain, asked.ordered)
+        table = read_table(asked.table, asked.domain, asked.attributes, asked.ordered)
         makers = {table.codes.shape: lambda seed: table}
     else:
         makers = {

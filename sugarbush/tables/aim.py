@@ -4,6 +4,7 @@
     repeat    select the marginal for which the model has the largest error
               measure this marginal
               fit the model to all measurements so far
+    measure   the marginals that changed the model again, with the rest of the budget
 
 Every private answer comes from the measurer, and the measurer's filter limits the total cost. All
 code in this module is post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -66,7 +67,9 @@ def aim(
     Until the dependences above the noise form a tree, the model contains only these dependences.
     The search ends when it finds no more dependences. The rest of the budget is then divided evenly
     among the found dependences and the one-way marginals. With few records, the table is therefore
-    no worse than independent marginals (docs/decisions/aim-search-and-model.md).
+    no worse than independent marginals. With more records, the search ends when a round costs more
+    than the mean share of the rest for each marginal that changed the model. The rest is then spent
+    on all these marginals (docs/decisions/aim-search-and-model.md).
     """
     whole = measurer.mu_squared_left
     measurements = measure_singles(measurer, mu_squared=_SINGLES * whole)
@@ -80,6 +83,7 @@ def aim(
     singles_stddev = measurements[0].stddev
     edges = len(measurer.domain) - 1
     dependences: list[AttributeNames] = []
+    gains: dict[AttributeNames, None] = {}  # the marginals that changed the model, in order
     model = fit(measurer.domain, measurements, rare=rare)
     budget = whole / (_ROUNDS_PER_ATTRIBUTE * len(measurer.domain))
     for number in itertools.count(1):
@@ -103,7 +107,14 @@ def aim(
             dependences.append(measurement.attributes)
         believed = only(measurements, dependences) if len(dependences) < edges else measurements
         model = fit(measurer.domain, believed, rare=rare, start=before)
-        if shows or (not searching and _learned(measurement, before, model)):
+        gained = shows or (not searching and _learned(measurement, before, model))
+        again = measurement.attributes in gains
+        if gained and len(measurement.attributes) > 1:
+            gains[measurement.attributes] = None
+        if again and not searching and measurer.mu_squared_left <= budget * len(gains):
+            measurements += _measure_again(measurer, gains, round=number + 1)
+            return finish(measurer.domain, measurements, rare=rare, start=model)
+        if gained:
             continue
         budget *= _ANNEALING
         if searching and measurer.mu_squared_left < budget * _rounds_to_try(edges, dependences):
@@ -165,6 +176,22 @@ def _measure_worst(
         round=round,
         selection_mu=selection_mu,
     )
+
+
+def _measure_again(
+    measurer: MarginalMeasurer, marginals: Collection[AttributeNames], *, round: int
+) -> list[Measurement]:
+    """Spend the rest of the budget on marginals.
+
+    The L1 noise of a marginal is proportional to its cells and to its standard deviation. The sum
+    of all L1 noise is least if the share of mu^2 is proportional to cells^(2/3).
+    """
+    shares = {m: math.prod(measurer.shape(m)) ** (2 / 3) for m in marginals}
+    left, whole = measurer.mu_squared_left, sum(shares.values())
+    return [
+        measurer.measure(marginal, mu=all_of(left * share / whole), round=round)
+        for marginal, share in shares.items()
+    ]
 
 
 def _learned(measurement: Measurement, before: MarkovRandomField, after: MarkovRandomField) -> bool:

@@ -1,18 +1,20 @@
-"""Private-PGM: fits a graphical model to noisy marginals. All code here is post-processing.
+"""A graphical model of a table. All code here is post-processing.
 
 The model is a Markov random field with one log-potential per measured clique, on a junction tree.
-Calibration passes logarithms of messages up the tree, and then probabilities down the tree. This
-order prevents underflow and overflow of beliefs.
+`sugarbush.tables.model_fit` fits it to noisy marginals. Calibration passes logarithms of messages
+up the tree, and then probabilities down the tree. This order prevents underflow and overflow of
+beliefs.
 
-Sources: McKenna, Sheldon, Miklau 2019 (Private-PGM); Koller & Friedman 2009, chapter 10.
+Source: Koller & Friedman 2009, chapter 10.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,28 +24,9 @@ from sugarbush.tables.dp_table import AttributeNames
 
 Domain = Mapping[str, int]
 Floats = NDArray[np.float64]
-_Blocks = dict[AttributeNames, Floats]  # one array per clique
 
-_CONJUGATE_STEPS = 8  # maximum number of conjugate-gradient steps in a Levenberg-Marquardt step
-_TRUNCATION = 1e-2  # conjugate gradients stop at this fraction of the first squared residual
-_DIFFERENCE = 1e-5  # largest change of a potential in a forward difference
-# If an estimation starts from an earlier model, its first damping is this number in place of 1.
-# With a larger damping, a nearly correct model would hardly change.
-_STARTED_DAMPING = 4.0**-5
-# Largest change of a potential in one step. For a larger step the linear model is wrong: all mass
-# may move to one cell, where the gradient vanishes.
-_LARGEST_MOVE = 10.0
-# An estimation ends when the next step would decrease the loss by a smaller fraction.
-_LEAST_PROGRESS = 1e-9
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoisyMarginal:
-    """A noisy marginal. Counts and variances have one axis per attribute."""
-
-    attributes: AttributeNames
-    counts: Floats
-    variance: Floats
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_LARGEST_STRATUM = 2**62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,38 +45,82 @@ class JunctionTree:
         return tuple(name for name in self.nodes[node] if name in shared)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Subset:
+    """An array inside a larger array: a clique inside a node, or a separator inside a node."""
+
+    axes: tuple[int, ...]  # axes of the larger array that the smaller array lacks
+    spread: tuple[int, ...]  # shape of the smaller array with length 1 at these axes
+
+    def sum(self, whole: Floats) -> Floats:
+        return _sum_axes(whole, self.axes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Member:
+    """A clique in its node, as one step of sums to all cliques of the node.
+
+    An array over this clique and the members before it has length 1 along the other axes. A sum
+    over `left`, the axes that this clique alone has, is an array over the members before it.
+    """
+
+    clique: int
+    subset: Subset
+    left: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """The potentials, and the probabilities that follow from them, one array per node.
+
+    `conditionals` has P(node | separator), and `separators` has P(separator). `messages` caches the
+    messages of `MarkovRandomField.marginal`.
+    """
+
+    potentials: Floats
+    conditionals: list[Floats]
+    separators: list[Floats]
+    beliefs: list[Floats]
+    messages: dict[tuple[int, frozenset[str]], tuple[AttributeNames, Floats]]
+
+
 def elimination_cliques(domain: Domain, cliques: Iterable[AttributeNames]) -> list[frozenset[str]]:
     """Triangulate by greedy elimination of the lightest attribute, and return the maximal cliques.
 
     Eliminating an attribute creates a clique. The weight of the attribute is the number of cells of
     this clique (min-weight heuristic; Koller & Friedman 2009, section 9.4.3.2).
     """
-    neighbours: dict[str, set[str]] = {name: set() for name in domain}
+    names = list(domain)
+    bit = {name: 1 << i for i, name in enumerate(names)}
+    neighbours = dict.fromkeys(bit.values(), 0)
     for clique in cliques:
+        mask = sum(map(bit.__getitem__, set(clique)))
         for name in clique:
-            neighbours[name].update(clique)
-    for name, near in neighbours.items():
-        near.discard(name)
-    weight = {name: _cells(domain, (name, *near)) for name, near in neighbours.items()}
-    nodes: list[frozenset[str]] = []
+            neighbours[bit[name]] |= mask
+    sizes = tuple(domain.values())
+    weight = {b: _cells_of(sizes, near | b) for b, near in neighbours.items()}
+    nodes: list[int] = []
     while neighbours:
         lightest = min(weight, key=weight.__getitem__)
-        near = neighbours.pop(lightest)
+        joined = neighbours.pop(lightest) | lightest
         del weight[lightest]
-        joined = frozenset((lightest, *near))
-        if not any(joined <= node for node in nodes):
+        if not any(joined & node == joined for node in nodes):
             nodes.append(joined)
-        for name in near:
-            neighbours[name] |= near
-            neighbours[name] -= {name, lightest}
-        for name in near:
-            weight[name] = _cells(domain, (name, *neighbours[name]))
-    return nodes
+        for other in [b for b in neighbours if b & joined]:
+            neighbours[other] = (neighbours[other] | joined) & ~lightest
+            weight[other] = _cells_of(sizes, neighbours[other] | other)
+    return [frozenset(name for name in names if bit[name] & node) for node in nodes]
 
 
 def model_megabytes(domain: Domain, cliques: Iterable[AttributeNames]) -> float:
     """Compute the size of a model's beliefs: 8 bytes for each cell of the junction tree's nodes."""
-    return sum(_cells(domain, c) for c in elimination_cliques(domain, cliques)) * 8 / 2**20
+    return _model_cells(tuple(domain.items()), tuple(cliques)) * 8 / 2**20
+
+
+@lru_cache(maxsize=1_000)
+def _model_cells(domain: tuple[tuple[str, int], ...], cliques: tuple[AttributeNames, ...]) -> int:
+    sizes = dict(domain)
+    return sum(_cells(sizes, clique) for clique in elimination_cliques(sizes, cliques))
 
 
 def axis_order(domain: Domain) -> dict[str, int]:
@@ -133,7 +160,7 @@ class MarkovRandomField:
 
     Each array of the argument `potentials` has one axis per attribute of its key, in the order of
     the key. The attribute `potentials` has one array per maximal clique, in axis order. Without
-    potentials, the distribution is uniform. Call `calibrate` after a change of potentials.
+    potentials, the distribution is uniform.
     """
 
     def __init__(
@@ -147,77 +174,175 @@ class MarkovRandomField:
         self.domain: Domain = dict(domain)
         self.total = float(total)
         self._order = axis_order(self.domain)
-        given = {self.ordered(clique) for clique in cliques}
-        self.cliques = _maximal(given)
+        self.cliques = _maximal({self.ordered(clique) for clique in cliques})
         self.tree = junction_tree(self.domain, self.cliques)
-        self._separators = tuple(map(self.tree.separator, range(len(self.tree.nodes))))
+        nodes, parents = self.tree.nodes, self.tree.parents
+        self._separators = tuple(map(self.tree.separator, range(len(nodes))))
+        self._children = [
+            [child for child, parent in enumerate(parents) if parent == node]
+            for node in range(len(nodes))
+        ]
         self._below = _subtree_attributes(self.tree)
-        self._home = {c: _first_within(c, self.tree.nodes) for c in self.cliques}
-        self.potentials = {c: np.zeros(self._shape(c)) for c in self.cliques}
+        self._node_shapes = [self._shape(node) for node in nodes]
+        self._clique_shapes = [self._shape(clique) for clique in self.cliques]
+        self._in_node = [
+            self.subset(separator, node)
+            for separator, node in zip(self._separators, nodes, strict=True)
+        ]
+        self._in_parent = [
+            None if parent is None else (parent, self.subset(separator, nodes[parent]))
+            for separator, parent in zip(self._separators, parents, strict=True)
+        ]
+        homes = [first_within(clique, nodes) for clique in self.cliques]
+        self._members = [
+            self._order_members(node, [i for i, home in enumerate(homes) if home == node])
+            for node in range(len(nodes))
+        ]
+        sizes = [_cells(self.domain, clique) for clique in self.cliques]
+        ends = list(itertools.accumulate(sizes))
+        self.slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        vector = np.zeros(sum(sizes))
+        blocks = self.blocks(vector)
         for clique, potential in (potentials or {}).items():
             names = self.ordered(clique)
-            whole = self.cliques[_first_within(clique, self.cliques)]
+            whole = first_within(clique, self.cliques)
             values = np.transpose(potential, [clique.index(name) for name in names])
-            self.potentials[whole] += _spread(values, names, whole)
-        self.calibrate()
+            blocks[whole] += values.reshape(self.subset(names, self.cliques[whole]).spread)
+        self.calibrate(vector)
 
-    def calibrate(self, potentials: Mapping[AttributeNames, Floats] | None = None) -> None:
-        """Recompute the beliefs from the potentials."""
-        if potentials is not None:
-            self.potentials = dict(potentials)
-        factors = [np.zeros(self._shape(node)) for node in self.tree.nodes]
-        for clique, potential in self.potentials.items():
-            home = self._home[clique]
-            factors[home] += _spread(potential, clique, self.tree.nodes[home])
-        self._conditionals = self._collect(factors)
-        self._beliefs = self._distribute(self._conditionals)
-        self._messages: dict[tuple[int, frozenset[str]], tuple[AttributeNames, Floats]] = {}
+    @property
+    def potentials(self) -> dict[AttributeNames, Floats]:
+        blocks = self.blocks(self.calibration.potentials)
+        return dict(zip(self.cliques, blocks, strict=True))
 
-    def _collect(self, factors: list[Floats]) -> list[Floats]:
-        """Compute P(node | separator) of every node, from the leaves to the roots.
+    def blocks(self, vector: Floats) -> list[Floats]:
+        """Return a view of the vector for each maximal clique, with one axis per attribute."""
+        return [
+            vector[part].reshape(shape)
+            for part, shape in zip(self.slices, self._clique_shapes, strict=True)
+        ]
 
-        Messages are logarithms. The method overwrites `factors`.
+    def calibrate(self, potentials: Floats) -> None:
+        """Compute the beliefs from the potentials of all maximal cliques, one after the other."""
+        conditionals = self._to_nodes(potentials)
+        self._collect(conditionals)
+        beliefs, separators = self._distribute(conditionals)
+        self.calibration = Calibration(
+            potentials=potentials,
+            conditionals=conditionals,
+            separators=separators,
+            beliefs=beliefs,
+            messages={},
+        )
+
+    def subset(self, part: AttributeNames, whole: AttributeNames) -> Subset:
+        return Subset(
+            axes=tuple(axis for axis, name in enumerate(whole) if name not in part),
+            spread=tuple(self.domain[name] if name in part else 1 for name in whole),
+        )
+
+    def _order_members(self, node: int, cliques: list[int]) -> list[_Member]:
+        """Order the cliques of a node so that few sums and products are over large arrays."""
+        members: list[_Member] = []
+        left, whole = list(cliques), self.tree.nodes[node]
+        while left:
+            rest = {
+                last: {name for i in left if i != last for name in self.cliques[i]} for last in left
+            }
+            last = min(left, key=lambda i: _cells(self.domain, rest[i]))
+            alone = set(self.cliques[last]) - rest[last]
+            members.append(
+                _Member(
+                    clique=last,
+                    subset=self.subset(self.cliques[last], whole),
+                    left=tuple(axis for axis, name in enumerate(whole) if name in alone),
+                )
+            )
+            left.remove(last)
+        return members[::-1]
+
+    def _to_nodes(self, vector: Floats) -> list[Floats]:
+        """Add the blocks of a vector for each node."""
+        arrays = []
+        for members, shape in zip(self._members, self._node_shapes, strict=True):
+            added = np.zeros([1] * len(shape))
+            for member in members:
+                added = added + vector[self.slices[member.clique]].reshape(member.subset.spread)
+            arrays.append(added if added.shape == shape else added + np.zeros(shape))
+        return arrays
+
+    def _to_cliques(self, arrays: Sequence[Floats]) -> Floats:
+        """Sum arrays, one per node, to the maximal cliques, and multiply by the total."""
+        vector = np.zeros(self.slices[-1].stop if self.slices else 0)
+        for members, array in zip(self._members, arrays, strict=True):
+            summed = array
+            for member in reversed(members):
+                block = _sum_axes(summed, member.subset.axes)
+                vector[self.slices[member.clique]] = block.ravel()
+                summed = _sum_axes(summed, member.left)
+        vector *= self.total
+        return vector
+
+    def _collect(self, factors: list[Floats]) -> None:
+        """Change factors into P(node | separator) in place, from the leaves to the roots.
+
+        Messages are logarithms.
         """
-        conditionals: list[Floats] = [np.zeros(())] * len(factors)
         for node in reversed(range(len(factors))):
-            attributes, separator = self.tree.nodes[node], self._separators[node]
-            axes = _axes(attributes, set(attributes) - set(separator))
-            factor = factors[node]
-            peak = factor.max(axis=axes, keepdims=True)
+            factor, axes = factors[node], self._in_node[node].axes
+            peak = np.maximum.reduce(factor, axis=axes, keepdims=True)
             factor -= peak
             np.exp(factor, out=factor)
-            mass = factor.sum(axis=axes, keepdims=True)
+            mass = self._in_node[node].sum(factor)
             factor /= mass
-            conditionals[node] = factor
-            parent = self.tree.parents[node]
-            if parent is not None:
-                message = (peak + np.log(mass)).reshape(self._shape(separator))
-                factors[parent] += _spread(message, separator, self.tree.nodes[parent])
-        return conditionals
+            if in_parent := self._in_parent[node]:
+                parent, separator = in_parent
+                factors[parent] += (peak + np.log(mass)).reshape(separator.spread)
 
-    def _distribute(self, conditionals: list[Floats]) -> list[Floats]:
-        """Compute P(node) of every node, from the roots to the leaves."""
+    def _distribute(self, conditionals: list[Floats]) -> tuple[list[Floats], list[Floats]]:
+        """Compute P(node) and P(separator) of every node, from the roots to the leaves."""
         beliefs: list[Floats] = []
+        separators: list[Floats] = []
         for node, conditional in enumerate(conditionals):
-            parent, separator = self.tree.parents[node], self._separators[node]
-            if parent is None:
-                beliefs.append(conditional)
-            else:
-                separator_belief = _sum_to(beliefs[parent], self.tree.nodes[parent], separator)
-                beliefs.append(
-                    conditional * _spread(separator_belief, separator, self.tree.nodes[node])
-                )
-        return beliefs
+            separators.append(self._separator_sum(node, beliefs))
+            beliefs.append(conditional * separators[node])
+        return beliefs, separators
+
+    def _separator_sum(self, node: int, arrays: Sequence[Floats]) -> Floats:
+        """Sum the parent's array to the separator. A root has the probability 1."""
+        spread = self._in_node[node].spread
+        if not (in_parent := self._in_parent[node]):
+            return np.ones(spread)
+        parent, separator = in_parent
+        return separator.sum(arrays[parent]).reshape(spread)
+
+    def derivative(self, direction: Floats) -> Floats:
+        """Return the derivative of `clique_marginals` if the potentials move in a direction.
+
+        The derivative of log P(node | separator) is the change of the node's factor minus its
+        conditional mean, and this mean is the message to the parent. Then P(node) = P(node |
+        separator) P(separator) is differentiated, from the roots to the leaves.
+        """
+        now, changes = self.calibration, self._to_nodes(direction)
+        for node in reversed(range(len(changes))):
+            mean = self._in_node[node].sum(now.conditionals[node] * changes[node])
+            changes[node] -= mean
+            if in_parent := self._in_parent[node]:
+                parent, separator = in_parent
+                changes[parent] += mean.reshape(separator.spread)
+        for node in range(len(changes)):
+            changes[node] *= now.separators[node]
+            if self.tree.parents[node] is not None:
+                changes[node] += self._separator_sum(node, changes)
+            changes[node] *= now.conditionals[node]
+        return self._to_cliques(changes)
 
     def ordered(self, attributes: Iterable[str]) -> AttributeNames:
         return tuple(sorted(set(attributes), key=self._order.__getitem__))
 
-    def clique_marginals(self) -> dict[AttributeNames, Floats]:
-        """Return the expected counts of each clique that has a potential."""
-        return {
-            clique: self.total * _sum_to(self._beliefs[home], self.tree.nodes[home], clique)
-            for clique, home in self._home.items()
-        }
+    def clique_marginals(self) -> Floats:
+        """Return the expected counts of all maximal cliques, one after the other."""
+        return self._to_cliques(self.calibration.beliefs)
 
     def marginal(self, attributes: AttributeNames) -> Floats:
         """Return the expected counts of `attributes`, with one axis per attribute."""
@@ -226,15 +351,27 @@ class MarkovRandomField:
         return np.transpose(self.total * self._probabilities(names), axes)
 
     def _probabilities(self, attributes: AttributeNames) -> Floats:
-        for node, belief in zip(self.tree.nodes, self._beliefs, strict=True):
-            if set(attributes) <= set(node):
-                return _sum_to(belief, node, attributes)
-        trees = [
-            self._message(node, frozenset(attributes))
-            for node, parent in enumerate(self.tree.parents)
-            if parent is None and self._below[node] & set(attributes)
-        ]
+        for names, belief in zip(self.tree.nodes, self.calibration.beliefs, strict=True):
+            if all(name in names for name in attributes):
+                return _sum_to(belief, names, attributes)
+        requested = frozenset(attributes)
+        trees = []
+        for node, parent in enumerate(self.tree.parents):
+            if parent is None and (of_tree := self._below[node] & requested):
+                lowest, result = self._lowest(node, of_tree), self.ordered(of_tree)
+                belief = self.calibration.beliefs[lowest]
+                trees.append((result, self._eliminate(lowest, belief, of_tree, result)))
         return self._product(trees, attributes)
+
+    def _lowest(self, node: int, requested: frozenset[str]) -> int:
+        """Return the lowest node of which the subtree has all requested attributes.
+
+        P(node) contains all that the rest of the tree says about this subtree.
+        """
+        for child in self._children[node]:
+            if requested <= self._below[child].union(self._separators[child]):
+                return self._lowest(child, requested)
+        return node
 
     def _message(self, node: int, requested: frozenset[str]) -> tuple[AttributeNames, Floats]:
         """Compute P(below | separator) by variable elimination.
@@ -243,215 +380,109 @@ class MarkovRandomField:
         separator. The array has one axis per attribute of `below` and of the separator.
         """
         below = requested & self._below[node]
-        key = (node, below)
-        if key not in self._messages:
-            attributes, separator = self.tree.nodes[node], self._separators[node]
-            parts = [
-                self._message(child, below)
-                for child, parent in enumerate(self.tree.parents)
-                if parent == node and below & self._below[child]
-            ]
-            needed = below | set(separator) | {name for names, _ in parts for name in names}
-            scope = tuple(name for name in attributes if name in needed)
-            parts.append((scope, _sum_to(self._conditionals[node], attributes, scope)))
-            result = self.ordered((*below, *separator))
-            self._messages[key] = (result, self._product(parts, result))
-        return self._messages[key]
+        key, messages = (node, below), self.calibration.messages
+        if key not in messages:
+            result = self.ordered((*below, *self._separators[node]))
+            conditional = self.calibration.conditionals[node]
+            messages[key] = (result, self._eliminate(node, conditional, below, result))
+        return messages[key]
+
+    def _eliminate(
+        self, node: int, factor: Floats, requested: frozenset[str], result: AttributeNames
+    ) -> Floats:
+        """Multiply a factor of the node with its children's messages, and sum to `result`."""
+        parts = [
+            self._message(child, requested)
+            for child in self._children[node]
+            if requested & self._below[child]
+        ]
+        needed = {*result, *(name for names, _ in parts for name in names)}
+        scope = tuple(name for name in self.tree.nodes[node] if name in needed)
+        summed = _sum_to(factor, self.tree.nodes[node], scope)
+        return self._product([(scope, summed), *parts], result)
 
     def _product(
         self, parts: Sequence[tuple[AttributeNames, Floats]], result: AttributeNames
     ) -> Floats:
-        """Multiply factors, and sum over every attribute that is not in `result`."""
-        operands: list[Any] = []
-        for names, factor in parts:
-            operands += [factor, [self._order[name] for name in names]]
-        out = [self._order[name] for name in result]
-        return np.asarray(np.einsum(*operands, out, optimize="greedy"))
+        """Multiply factors, one after the other, and sum over attributes that are not needed."""
+        names, product = parts[0]
+        for i, (others, factor) in enumerate(parts[1:], start=2):
+            needed = {*result, *(name for later, _ in parts[i:] for name in later)}
+            names, product = _contract(names, product, others, factor, needed)
+        kept = tuple(name for name in names if name in result)
+        return np.transpose(_sum_to(product, names, kept), [kept.index(name) for name in result])
 
     def sample(self, rows: int, rng: Rng) -> NDArray[np.int64]:
         """Sample `(rows, d)` codes along the junction tree, with columns in the domain's order.
 
         Among rows with equal separator values, the count of each code is the expected count, up to
-        rounding. The order of the rows is random.
+        rounding. Among those that are also equal in earlier columns, it is nearly the expected
+        count. Independent draws would add their sampling noise to every marginal. The order of the
+        rows is random.
         """
         columns: dict[str, NDArray[np.int64]] = {}
         for node, attributes in enumerate(self.tree.nodes):
             separator = self._separators[node]
             fresh = tuple(name for name in attributes if name not in separator)
-            table = np.transpose(
-                self._conditionals[node], [attributes.index(n) for n in (*separator, *fresh)]
-            ).reshape(_cells(self.domain, separator), -1)
+            axes = [attributes.index(name) for name in (*separator, *fresh)]
+            conditional = np.transpose(self.calibration.conditionals[node], axes)
+            table = conditional.reshape(_cells(self.domain, separator), -1)
             group = _flat([columns[n] for n in separator], self._shape(separator), rows)
-            drawn = _systematic(table, group, rng)
+            drawn = _systematic(table, group, self._strata(group, columns, separator), rng)
             for name, codes in zip(fresh, np.unravel_index(drawn, self._shape(fresh)), strict=True):
                 columns[name] = codes.astype(np.int64)
         return np.stack([columns[name] for name in self.domain], axis=1)
+
+    def _strata(
+        self,
+        group: NDArray[np.int64],
+        columns: Mapping[str, NDArray[np.int64]],
+        separator: AttributeNames,
+    ) -> NDArray[np.int64]:
+        """Return a number for each row that sorts rows by group, and then by the other columns.
+
+        Columns with many values are first. Columns beyond the range of an integer are left out.
+        """
+        strata, largest = group, _cells(self.domain, separator)
+        for name in sorted(columns.keys() - set(separator), key=self._order.__getitem__)[::-1]:
+            largest *= self.domain[name]
+            if largest > _LARGEST_STRATUM:
+                break
+            strata = strata * self.domain[name] + columns[name]
+        return strata
 
     def _shape(self, attributes: AttributeNames) -> tuple[int, ...]:
         return tuple(self.domain[name] for name in attributes)
 
 
-def fit_model(
-    domain: Domain,
-    observations: Sequence[NoisyMarginal],
-    *,
-    total: float,
-    enough: float,
-    calibrations: int,
-    start: MarkovRandomField | None = None,
-) -> MarkovRandomField:
-    """Fit the marginals of a model to the observations by least squares.
+def _contract(
+    names: AttributeNames, one: Floats, others: AttributeNames, two: Floats, needed: Set[str]
+) -> tuple[AttributeNames, Floats]:
+    """Multiply two factors, and sum over shared attributes that are not needed: a matrix product.
 
-    The loss is the sum of (marginal - count)^2 / (2 variance). The fit stops when the loss per
-    count is `enough`; noise alone gives 0.5. The fit also stops after about `calibrations`
-    evaluations of the model. `start` provides the initial potentials.
+    Source: einsum. Its search for a path takes longer than the product itself.
     """
-    model = MarkovRandomField(
-        domain,
-        [observation.attributes for observation in observations],
-        total=total,
-        potentials=start.potentials if start else None,
-    )
-    damping = _STARTED_DAMPING if start else 1.0
-    _LeastSquares(model, observations).solve(
-        enough=enough, calibrations=calibrations, first_damping=damping
-    )
-    return model
+    shared = [name for name in names if name in others]
+    batch, summed = [n for n in shared if n in needed], [n for n in shared if n not in needed]
+    left, right = [n for n in names if n not in shared], [n for n in others if n not in shared]
+    sizes = dict(zip((*names, *others), (*one.shape, *two.shape), strict=True))
+
+    def matrix(
+        factor: Floats, order: AttributeNames, rows: Sequence[str], columns: Sequence[str]
+    ) -> Floats:
+        axes = [order.index(name) for name in (*batch, *rows, *columns)]
+        shape = [math.prod(sizes[n] for n in part) for part in (batch, rows, columns)]
+        return factor.transpose(axes).reshape(shape)
+
+    product = matrix(one, names, left, summed) @ matrix(two, others, summed, right)
+    result = (*batch, *left, *right)
+    return result, product.reshape([sizes[name] for name in result])
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Point:
-    """The potentials of an estimation with their marginals, loss and gradient."""
-
-    potentials: _Blocks
-    marginals: _Blocks
-    loss: float
-    gradient: _Blocks
-
-
-class _LeastSquares:
-    """Fits by the Levenberg-Marquardt method, in the metric of the Fisher information.
-
-    F is the covariance of the marginals (the Fisher information). A change D of the potentials
-    changes the marginals by about F D. A step minimises the loss of this linear model plus
-    damping/2 * <D, F D>. With large damping, the step is mirror descent, D = -gradient/damping
-    (Private-PGM, Algorithm 2). With small damping, the step is Gauss-Newton. At epsilon 10, this
-    method needs 300 calibrations, and mirror descent needs 3,600.
-
-    Conjugate gradients, preconditioned by F, find the step from products of F with a direction.
-    Each product costs one calibration at slightly changed potentials (Nocedal & Wright 2006,
-    Algorithms 5.3 and 7.1).
-    """
-
-    def __init__(self, model: MarkovRandomField, observations: Sequence[NoisyMarginal]) -> None:
-        self.model = model
-        self.precision: dict[AttributeNames, Floats] = {}
-        weighted: dict[AttributeNames, Floats] = {}
-        for observation in observations:  # averages observations of the same clique, by precision
-            names = model.ordered(observation.attributes)
-            axes = [observation.attributes.index(name) for name in names]
-            precision = 1 / np.transpose(observation.variance, axes)
-            weight = np.transpose(observation.counts, axes) * precision
-            self.precision[names] = self.precision.get(names, 0.0) + precision
-            weighted[names] = weighted.get(names, 0.0) + weight
-        self.targets = {c: weighted[c] / p for c, p in self.precision.items()}
-        self.holder = {c: model.cliques[_first_within(c, model.cliques)] for c in self.targets}
-        self.left = 0  # remaining calibrations
-
-    def solve(self, *, enough: float, calibrations: int, first_damping: float) -> None:
-        """Fit until the loss reaches its target or no calibration is left.
-
-        `first_damping` is relative to the damping in the first step of mirror descent.
-        """
-        self.left = calibrations
-        goal = enough * sum(target.size for target in self.targets.values())
-        here = self._at(self.model.potentials)
-        largest = max(float(precision.max()) for precision in self.precision.values())
-        damping = first_damping * self.model.total * largest * len(self.precision)
-        while self.left > 0 and here.loss > goal:
-            step, promised = self._step(here, damping)
-            if promised <= _LEAST_PROGRESS * here.loss:
-                break
-            if _largest(step) > _LARGEST_MOVE:
-                damping *= 4
-                continue
-            there = self._at(_plus(here.potentials, 1.0, step))
-            kept = (here.loss - there.loss) / promised
-            if kept < 0.25:
-                damping *= 4
-            elif kept > 0.75:
-                damping /= 4
-            if kept > 0:
-                here = there
-        self.model.calibrate(here.potentials)
-
-    def _step(self, here: _Point, damping: float) -> tuple[_Blocks, float]:
-        """Compute the step, and the decrease of the loss that the linear model predicts."""
-        step = moved = {clique: np.zeros_like(v) for clique, v in here.gradient.items()}
-        residual = {clique: -slope for clique, slope in here.gradient.items()}
-        direction = residual
-        moves = response = self._response(here, residual)
-        square = first = _dot(residual, response)
-        for _ in range(_CONJUGATE_STEPS):
-            if square <= _TRUNCATION * first:
-                break
-            bent = _plus(self._curvature(moves), damping, direction)
-            length = square / _dot(moves, bent)
-            step, moved = _plus(step, length, direction), _plus(moved, length, moves)
-            residual = _plus(residual, -length, bent)
-            response = self._response(here, residual)
-            square, before = _dot(residual, response), square
-            direction = _plus(residual, square / before, direction)
-            moves = _plus(response, square / before, moves)
-        promised = -_dot(here.gradient, moved) - _dot(moved, self._curvature(moved)) / 2
-        return step, promised
-
-    def _response(self, here: _Point, direction: _Blocks) -> _Blocks:
-        """Compute F * `direction`, the change of the marginals, by a forward difference."""
-        largest = _largest(direction)
-        if largest == 0:
-            return {clique: np.zeros_like(block) for clique, block in direction.items()}
-        small = _DIFFERENCE / largest
-        self.left -= 1
-        self.model.calibrate(_plus(here.potentials, small, direction))
-        return {
-            clique: (counts - here.marginals[clique]) / small
-            for clique, counts in self.model.clique_marginals().items()
-        }
-
-    def _at(self, potentials: _Blocks) -> _Point:
-        self.left -= 1
-        self.model.calibrate(potentials)
-        marginals = self.model.clique_marginals()
-        loss, gradient = 0.0, {clique: np.zeros_like(v) for clique, v in marginals.items()}
-        for clique, target in self.targets.items():
-            holder = self.holder[clique]
-            residual = _sum_to(marginals[holder], holder, clique) - target
-            slope = self.precision[clique] * residual
-            loss += 0.5 * float(np.vdot(slope, residual))
-            gradient[holder] += _spread(slope, clique, holder)
-        return _Point(potentials=potentials, marginals=marginals, loss=loss, gradient=gradient)
-
-    def _curvature(self, moves: _Blocks) -> _Blocks:
-        """Compute the change of the gradient that a change of the marginals causes."""
-        change = {clique: np.zeros_like(block) for clique, block in moves.items()}
-        for clique, precision in self.precision.items():
-            holder = self.holder[clique]
-            slope = precision * _sum_to(moves[holder], holder, clique)
-            change[holder] += _spread(slope, clique, holder)
-        return change
-
-
-def _plus(blocks: _Blocks, factor: float, more: _Blocks) -> _Blocks:
-    return {clique: block + factor * more[clique] for clique, block in blocks.items()}
-
-
-def _dot(blocks: _Blocks, other: _Blocks) -> float:
-    return math.fsum(float(np.vdot(block, other[clique])) for clique, block in blocks.items())
-
-
-def _largest(blocks: _Blocks) -> float:
-    return max(float(np.abs(block).max()) for block in blocks.values())
+@lru_cache(maxsize=100_000)
+def _cells_of(sizes: tuple[int, ...], mask: int) -> int:
+    """Return the number of cells of the attributes in a bit mask."""
+    return math.prod(size for i, size in enumerate(sizes) if mask >> i & 1)
 
 
 def _cells(domain: Domain, attributes: Iterable[str]) -> int:
@@ -475,25 +506,22 @@ def _subtree_attributes(tree: JunctionTree) -> tuple[frozenset[str], ...]:
     return tuple(map(frozenset, added))
 
 
-def _first_within(clique: AttributeNames, nodes: Sequence[AttributeNames]) -> int:
+def first_within(clique: AttributeNames, nodes: Sequence[AttributeNames]) -> int:
+    """Return the index of the first node that has all attributes of the clique."""
     return next(i for i, node in enumerate(nodes) if set(clique) <= set(node))
 
 
-def _axes(attributes: AttributeNames, dropped: Iterable[str]) -> tuple[int, ...]:
-    return tuple(sorted(attributes.index(name) for name in dropped))
-
-
 def _sum_to(factor: Floats, attributes: AttributeNames, kept: AttributeNames) -> Floats:
-    """Sum a factor over every attribute outside `kept`. Attributes are in axis order."""
-    if attributes == kept:
+    """Sum a factor over every attribute outside `kept`. Attributes keep their order."""
+    if len(attributes) == len(kept):
         return factor
-    return np.asarray(factor.sum(axis=_axes(attributes, set(attributes) - set(kept))))
+    axes = tuple(axis for axis, name in enumerate(attributes) if name not in kept)
+    return np.asarray(np.add.reduce(factor, axis=axes))
 
 
-def _spread(factor: Floats, attributes: AttributeNames, onto: AttributeNames) -> Floats:
-    """Return a view that broadcasts over the attributes of `onto`. Attributes are in axis order."""
-    sizes = dict(zip(attributes, factor.shape, strict=True))
-    return factor.reshape([sizes.get(name, 1) for name in onto])
+def _sum_axes(factor: Floats, axes: tuple[int, ...]) -> Floats:
+    """Sum over axes, which stay with length 1."""
+    return np.asarray(np.add.reduce(factor, axis=axes, keepdims=True)) if axes else factor
 
 
 def _flat(
@@ -504,22 +532,40 @@ def _flat(
     return np.asarray(np.ravel_multi_index(tuple(columns), shape), dtype=np.int64)
 
 
-def _systematic(table: Floats, group: NDArray[np.int64], rng: Rng) -> NDArray[np.int64]:
+def _systematic(
+    table: Floats, group: NDArray[np.int64], strata: NDArray[np.int64], rng: Rng
+) -> NDArray[np.int64]:
     """For each entry g of `group`, sample a column from the distribution in row g of `table`.
 
-    The members of a group use the quantiles (i + u_i) / size in random order. The count of each
-    column is therefore nearly the expected count.
+    The members of a group use the quantiles (i + u_i) / size, so the count of each column is nearly
+    the expected count. Members are sorted by `strata`, where group is the first criterion. Member r
+    has i = step * r + offset, modulo size. With step / size near the golden ratio, the quantiles of
+    successive members are spread evenly, so the same is nearly true in each stratum. u_i and the
+    offset are random, and so is the order within a stratum. Source: rank-1 lattice rules, Dick,
+    Kuo, Sloan 2013, section 5.
     """
     groups, columns = table.shape
     sizes = np.bincount(group, minlength=groups)
     shuffled = rng.permutation(len(group))
-    order = shuffled[np.argsort(group[shuffled], kind="stable")]
-    rank = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    quantile = (rank + rng.random(len(group))) / np.repeat(sizes, sizes)
+    order = shuffled[np.argsort(strata[shuffled], kind="stable")]
+    ordered = group[order]
+    rank = np.arange(len(group)) - (np.cumsum(sizes) - sizes)[ordered]
+    offset = np.floor(rng.random(groups) * sizes).astype(np.int64)
+    size = sizes[ordered]
+    index = (rank * _lattice_steps(sizes)[ordered] + offset[ordered]) % size
+    quantile = (index + rng.random(len(group))) / size
     cumulative = np.cumsum(table, axis=1)
     cumulative /= cumulative[:, -1:]
     ascending = (cumulative + np.arange(groups)[:, None]).ravel()
-    indices = np.searchsorted(ascending, group[order] + quantile, side="right")
+    indices = np.searchsorted(ascending, ordered + quantile, side="right")
     drawn = np.empty(len(group), dtype=np.int64)
-    drawn[order] = np.minimum(indices - group[order] * columns, columns - 1)
+    drawn[order] = np.minimum(indices - ordered * columns, columns - 1)
     return drawn
+
+
+def _lattice_steps(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a step for each size: the first number coprime to it from size / golden ratio on."""
+    steps = np.maximum(np.rint(sizes * _GOLDEN), 1).astype(np.int64)
+    while (shared := np.gcd(steps, sizes) > 1).any():
+        steps += shared
+    return np.asarray(steps)

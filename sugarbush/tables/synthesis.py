@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
 from sugarbush.tables.dp_table import AttributeNames, Measurement
-from sugarbush.tables.graphical_model import Floats, MarkovRandomField, NoisyMarginal, fit_model
+from sugarbush.tables.graphical_model import Floats, MarkovRandomField
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
+from sugarbush.tables.model_fit import NoisyMarginal, fit_model
 
 # Each step leaves the fraction 1e-12 of its budget, so that rounding cannot exceed the budget.
 _ALL = 1 - 1e-12

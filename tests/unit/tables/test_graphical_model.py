@@ -12,12 +12,11 @@ from scipy.optimize import minimize
 from sugarbush.randomness import public_rng
 from sugarbush.tables.graphical_model import (
     MarkovRandomField,
-    NoisyMarginal,
     elimination_cliques,
-    fit_model,
     junction_tree,
     model_megabytes,
 )
+from sugarbush.tables.model_fit import NoisyMarginal, fit_model
 
 NAMES = "abcdefgh"
 
@@ -177,6 +176,35 @@ def test_one_way_counts_of_a_sample_are_as_expected_but_for_the_rounding():
     )
     counts = np.bincount(model.sample(1000, public_rng(1, "s"))[:, 0], minlength=7)
     assert np.abs(counts - 1000 * model.marginal(("a",))).max() <= 2
+
+
+def test_a_sample_follows_pairs_without_a_clique_better_than_independent_draws():
+    """For independent draws, the sum of (count - expected)^2 / expected is about the number of
+    cells. Rows are spread over the values of earlier columns, so the sum is far smaller."""
+    domain = {"a": 8, "b": 9, "c": 5}
+    rng = public_rng(6, "strata")
+    potentials = {(name,): rng.normal(0, 0.5, size) for name, size in domain.items()}
+    model = MarkovRandomField(domain, list(potentials), total=1.0, potentials=potentials)
+    rows = model.sample(5000, rng)
+    for pair in itertools.combinations(domain, 2):
+        shape = [domain[name] for name in pair]
+        cells = np.ravel_multi_index([rows[:, "abc".index(name)] for name in pair], shape)
+        counts = np.bincount(cells, minlength=math.prod(shape))
+        expected = 5000 * model.marginal(pair).ravel()
+        assert ((counts - expected) ** 2 / expected).sum() < 0.25 * len(counts)
+
+
+@settings(max_examples=40)
+@given(fields())
+def test_the_derivative_of_the_marginals_is_the_limit_of_differences(field):
+    *_, model, rng = field
+    here = model.calibration.potentials
+    direction = rng.normal(0, 1, here.size)
+    derivative = model.derivative(direction)
+    model.calibrate(here + 1e-5 * direction)
+    above = model.clique_marginals()
+    model.calibrate(here - 1e-5 * direction)
+    np.testing.assert_allclose(derivative, (above - model.clique_marginals()) / 2e-5, atol=1e-5)
 
 
 def test_exact_marginals_are_recovered_and_what_they_imply_about_the_rest():

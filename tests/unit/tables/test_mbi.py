@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sugarbush.randomness import public_rng
-from sugarbush.tables.graphical_model import MarkovRandomField, NoisyMarginal, fit_model
+from sugarbush.tables.graphical_model import MarkovRandomField
+from sugarbush.tables.model_fit import NoisyMarginal, fit_model
 
 VERSION = next((found.version for found in importlib.metadata.distributions(name="mbi")), "")
 pytestmark = [
