@@ -198,7 +198,6 @@ class Division:
             "texts": count,
             "released": len(texts),
             "mauve": mauve_score(tested, vectors, clusters=min(count, len(tested)) // 10, seed=1),
-            "mauve_fine": mauve_score(tested, vectors, clusters=max(count // 10, 2), seed=1),
             "near_duplicates": float(np.mean(np.concatenate(nearest) >= NEAR)),
             "distinct_2": len(set(pairs)) / max(len(pairs), 1),
         }

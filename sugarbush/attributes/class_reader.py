@@ -4,8 +4,8 @@ Linear discriminant analysis: the texts of a value are normal around the mean of
 one covariance for all values. The covariance comes from public texts. The mean of a value comes
 from its noisy sum and its DP count, and is drawn to the mean of all values where noise dominates.
 The public texts then refine the means: expectation and maximisation in turn, with values as
-frequent as the DP counts say. All texts together count as much as 300 records without noise, and at
-most three times as much as the sums. Guarantee: post-processing of released values.
+frequent as the DP counts say. All texts together count as much as 200 records without noise, and at
+most twice as much as the sums. Guarantee: post-processing of released values.
 
 Source of the refinement: Nigam, McCallum, Thrun, Mitchell 2000, "Text Classification from Labeled
 and Unlabeled Documents using EM" (their EM-lambda).
@@ -23,8 +23,8 @@ from sugarbush.data.class_sums import ClassSums, directions
 _BETWEEN = 0.03  # variance between the means of values, as a fraction of the variance of texts
 _DIRECTION = 0.4  # weight of the variance of texts in a direction
 _ALL = 1.6  # weight of the mean variance of all directions
-_TEXTS_PER_EXAMPLE = 3.0  # weight of all texts together, relative to what the sums say
-_MOST_TEXTS = 300.0
+_TEXTS_PER_EXAMPLE = 2.0  # weight of all texts together, relative to what the sums say
+_MOST_TEXTS = 200.0
 _ROUNDS = 8
 _SHARE_ROUNDS = 5
 _LEAST_COUNT = 3.0

@@ -31,12 +31,10 @@ def sums_of(stddev: float) -> ClassSums:
     return ClassSums(sums=sums + noise, stddev=stddev, centre=centre, classes=((0, len(SIZES)),))
 
 
-def reader(stddev: float, *, other: float = 0.0, most_texts: float = 300.0) -> ClassReader:
+def reader(stddev: float, *, other: float = 0.0, most_texts: float = 200.0) -> ClassReader:
     counts = np.array([*SIZES, other], dtype=np.float64)
     with mock.patch.object(class_reader, "_MOST_TEXTS", most_texts):
-        found = ClassReader.of(
-            sums_of(stddev), 0, counts=counts, public=texts_of(SIZES, seed=2)[0]
-        )
+        found = ClassReader.of(sums_of(stddev), 0, counts=counts, public=texts_of(SIZES, seed=2)[0])
     assert found is not None
     return found
 

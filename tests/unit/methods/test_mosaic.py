@@ -248,6 +248,34 @@ def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(
     assert requested["first texts"] - 40 >= 40 - scored
 
 
+def test_a_pool_that_repeats_itself_is_asked_for_texts_like_those_with_good_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    generate = PoolGenerator.generate
+
+    def kept(self: PoolGenerator, requests: Any, *, what: str = "") -> Any:
+        sent.extend(requests.value if what == "further texts" else ())
+        return generate(self, requests, what=what)
+
+    monkeypatch.setattr(PoolGenerator, "generate", kept)
+    others = pd.DataFrame(letters(406))["text"][206:]
+    pool = sb.Pool(texts=[*FAR, *others], temperature=0.01)
+    found = sb.synthesize(
+        LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS, texts=100,
+        privacy=sb.Privacy(epsilon=8, delta=1e-6, dataset="letters", cap=50), accept_poor=True,
+        state=tmp_path, method=MOSAIC, generator=pool,
+    )  # fmt: skip
+    missing = 2 * 100 - len(set(scored_texts(found)))
+    assert all(set(request.examples) <= set(LETTERS["text"][:6]) for request in sent[:missing])
+    late = sent[missing:]
+    assert len(late) > 20
+    assert {len(request.examples) for request in late} == {1}
+    assert {request.examples[0] for request in late} <= set(scored_texts(found))
+    assert not any(request.attributes for request in late)
+    assert letters_in(found.texts) > 0.95
+
+
 def in_project(
     settings: dict[str, Any], *, generator: str = "pool", donated: bool = False
 ) -> Mosaic:
