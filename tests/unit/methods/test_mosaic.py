@@ -277,7 +277,11 @@ def test_a_pool_that_repeats_itself_is_asked_for_texts_like_those_with_good_scor
 
 
 def in_project(
-    settings: dict[str, Any], *, generator: str = "pool", donated: bool = False
+    settings: dict[str, Any],
+    *,
+    generator: str = "pool",
+    donated: bool = False,
+    texts: int | None = 20,
 ) -> Mosaic:
     """Return the method in a project with these settings."""
     project = parse_params(
@@ -285,12 +289,33 @@ def in_project(
             "prepare": {"donated": "donated.csv" if donated else None},
             "methods": {"mosaic": settings},
             "generator": {"provider": generator, "huggingface": {"model": "none"}},
-            "release": {"texts": 20},
+            "release": {"texts": texts},
         }
     )
     method = project.method("mosaic")
     assert isinstance(method, Mosaic)
     return method
+
+
+@pytest.mark.parametrize(
+    ("texts", "settings", "share"),
+    [
+        (100, {}, 0.1),
+        (499, {}, 0.1),
+        (500, {}, 0.3),
+        (5000, {}, 0.3),
+        (None, {}, 0.3),
+        (5000, {"candidates": 1999}, 0.1),
+        (100, {"candidates": 2000}, 0.3),
+        (5000, {"prompt": "metadata"}, 0.1),
+    ],
+)
+def test_settings_alone_decide_the_share_of_the_sums_by_class(
+    texts: int | None, settings: dict[str, Any], share: float
+) -> None:
+    scorer = in_project(settings, donated=True, texts=texts).parts().scorer
+    assert isinstance(scorer, ScoresAndClassSums)
+    assert scorer.class_share == share
 
 
 @pytest.mark.parametrize(
