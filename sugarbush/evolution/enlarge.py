@@ -105,7 +105,7 @@ def write_further(
     """Request `count` texts that repeat no text of `unlike` and no other new text.
 
     `batches(i)` returns the targets and requests with the numbers i * BATCH to (i + 1) * BATCH - 1.
-    `donated` are the examples of the requests. Requests do not depend on `count`, so a larger
+    `donated` are the examples of the requests. If they do not depend on `count`, a larger
     release uses the cached answers of a smaller release. At most 2 * `count` requests are sent, so
     the result may have fewer than `count` texts. Raises GeneratorError if too many answers are
     unusable.
