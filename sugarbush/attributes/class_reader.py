@@ -25,6 +25,7 @@ _DIRECTION = 0.4  # weight of the variance of texts in a direction
 _ALL = 1.6  # weight of the mean variance of all directions
 _TEXTS_PER_EXAMPLE = 2.0  # weight of all texts together, relative to what the sums say
 _MOST_TEXTS = 200.0
+_READ_TEXTS = 5000
 _ROUNDS = 8
 _SHARE_ROUNDS = 5
 _LEAST_COUNT = 3.0
@@ -80,8 +81,8 @@ class ClassReader:
         reader = cls(means=known / precision, spread=spread, axes=axes, centre=sums.centre)
         # as many records without noise would say as much as the sums
         examples = float((spread / variance).mean(axis=1).sum())
-        of_texts = directions(public, sums.centre) @ axes
-        weight = min(_MOST_TEXTS, _TEXTS_PER_EXAMPLE * examples, len(public)) / len(public)
+        of_texts = directions(public[:_READ_TEXTS], sums.centre) @ axes
+        weight = min(_MOST_TEXTS, _TEXTS_PER_EXAMPLE * examples, len(of_texts)) / len(of_texts)
         weight *= listed  # the other texts belong to none of the values
         for _ in range(_ROUNDS):
             weights = weight * _in_shares(reader._scores(of_texts), counts / total)

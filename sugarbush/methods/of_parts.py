@@ -401,9 +401,9 @@ class PartsMethod(OneStageMethod):
             paid = tuple(dict.fromkeys((*ids, *targets.ledger_ids)))
             requests = self._requests(mixed, inputs, seed=batch_seed)
             late = max(most - number * BATCH, 0)
-            if not repeats or late >= BATCH:
+            if not repeats or late >= BATCH or not (examples := like()):
                 return Released((mixed, requests), paid)
-            examples, start = like(), number * BATCH
+            start = number * BATCH
             changed = (
                 replace(
                     requests[i],
