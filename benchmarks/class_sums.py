@@ -197,7 +197,13 @@ class _Run:
                 noisy = discrete_gaussian(scores, stddev=stddev, sensitivity=RESOLUTION)
                 of_texts = vectors[candidates]
                 chosen = choose_by_scores(
-                    predicted_scores(of_texts, of_texts, noisy, stddev=stddev),
+                    predicted_scores(
+                        of_texts,
+                        of_texts,
+                        noisy,
+                        stddev=stddev,
+                        scored=np.ones(len(of_texts), dtype=bool),
+                    ),
                     of_texts,
                     width=0.2,
                     count=min(self.count, len(candidates)),

@@ -3,12 +3,17 @@
 Linear discriminant analysis: the texts of a value are normal around the mean of this value, with
 one covariance for all values. The covariance comes from public texts. The mean of a value comes
 from its noisy sum and its DP count, and is drawn to the mean of all values where noise dominates.
-Guarantee: post-processing of released values.
+The public texts then refine the means: expectation and maximisation in turn, with values as
+frequent as the DP counts say. All texts together count as much as 200 records without noise, and at
+most twice as much as the sums. Guarantee: post-processing of released values.
+
+Source of the refinement: Nigam, McCallum, Thrun, Mitchell 2000, "Text Classification from Labeled
+and Unlabeled Documents using EM" (their EM-lambda).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +23,11 @@ from sugarbush.data.class_sums import ClassSums, directions
 _BETWEEN = 0.03  # variance between the means of values, as a fraction of the variance of texts
 _DIRECTION = 0.4  # weight of the variance of texts in a direction
 _ALL = 1.6  # weight of the mean variance of all directions
+_TEXTS_PER_EXAMPLE = 2.0  # weight of all texts together, relative to what the sums say
+_MOST_TEXTS = 200.0
+_READ_TEXTS = 5000
+_ROUNDS = 8
+_SHARE_ROUNDS = 5
 _LEAST_COUNT = 3.0
 _LEAST_VARIANCE = 0.1  # of directions in total; that of texts is near 1
 _WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 4.0)
@@ -58,6 +68,7 @@ class ClassReader:
         mean = max(float(variances.sum()), _LEAST_VARIANCE) / len(variances)
         spread = _DIRECTION * variances + _ALL * mean
         between = _BETWEEN * variances + 1e-12
+        listed = float(counts[:-1].sum() / max(counts.sum(), 1.0))
         counts = np.maximum(counts[:-1], _LEAST_COUNT)
         total, projected = counts.sum(), noisy @ axes
         # the mean of all records, drawn to the centre as far as noise dominates
@@ -66,18 +77,40 @@ class ClassReader:
         middle *= prior / (prior + len(counts) * (sums.stddev / total) ** 2)
         observed = projected / counts[:, None]
         variance = (sums.stddev / counts[:, None]) ** 2 + spread / counts[:, None]
-        means = middle + (observed - middle) * between / (between + variance)
-        return cls(means=means, spread=spread, axes=axes, centre=sums.centre)
+        known, precision = middle / between + observed / variance, 1 / between + 1 / variance
+        reader = cls(means=known / precision, spread=spread, axes=axes, centre=sums.centre)
+        # as many records without noise would say as much as the sums
+        examples = float((spread / variance).mean(axis=1).sum())
+        of_texts = directions(public[:_READ_TEXTS], sums.centre) @ axes
+        weight = min(_MOST_TEXTS, _TEXTS_PER_EXAMPLE * examples, len(of_texts)) / len(of_texts)
+        weight *= listed  # the other texts belong to none of the values
+        for _ in range(_ROUNDS):
+            weights = weight * _in_shares(reader._scores(of_texts), counts / total)
+            of_values = precision + weights.sum(axis=0)[:, None] / spread
+            reader = replace(reader, means=(known + weights.T @ of_texts / spread) / of_values)
+        return reader
 
     def log_likelihoods(self, embeddings: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return the log-likelihood of each value, up to a constant of the text: `(n, k)`.
 
         It is 0 for `other`, whose records have no sum.
         """
-        texts = directions(embeddings, self.centre) @ self.axes
-        scaled = self.means / self.spread
-        listed = texts @ scaled.T - (self.means * scaled).sum(axis=1) / 2
+        listed = self._scores(directions(embeddings, self.centre) @ self.axes)
         return np.pad(listed, ((0, 0), (0, 1)))
+
+    def _scores(self, texts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the log-likelihood of each listed value, of texts (n, d) along the axes."""
+        scaled = self.means / self.spread
+        return np.asarray(texts @ scaled.T - (self.means * scaled).sum(axis=1) / 2)
+
+
+def _in_shares(logs: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probability of each value (n, k), with means of about `shares` (k,)."""
+    likely = np.exp(logs - logs.max(axis=1, keepdims=True)) * shares
+    for _ in range(_SHARE_ROUNDS):
+        likely /= likely.sum(axis=1, keepdims=True)
+        likely *= shares / np.maximum(likely.mean(axis=0), 1e-12)
+    return np.asarray(likely / likely.sum(axis=1, keepdims=True))
 
 
 Weights = tuple[float, float]  # of the sums and of the donated examples

@@ -295,8 +295,10 @@ def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list
 
     Source: Grootendorst 2022, Eq. 2.
     """
+    # The token pattern splits "don't", so its pieces are stop words too.
+    stop_words = {p for word in ENGLISH_STOP_WORDS | MORE_STOP_WORDS for p in word.split("'")}
     vectorizer = CountVectorizer(
-        stop_words=sorted(ENGLISH_STOP_WORDS | MORE_STOP_WORDS),
+        stop_words=sorted(stop_words),
         ngram_range=(1, 2),
         token_pattern=r"(?u)\b[^\W\d_]{3,}\b",
     )

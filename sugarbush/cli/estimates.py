@@ -45,7 +45,7 @@ def show_estimate(project: Project, console: Console) -> None:
         )
     else:
         _print_paid(project, console)
-    if count is None and any(getattr(m, "candidates", 0) is None for m in settings.chosen):
+    if count is None and planned != planned_calls(project, donated, record_count=0.0):
         console.print(
             "The DP record count is not known yet, so the estimate assumes the most calls. To fix "
             "the number of calls, set methods.<method>.candidates and release.texts."

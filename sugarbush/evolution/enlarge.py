@@ -32,6 +32,8 @@ _REQUESTS_PER_TEXT = 2  # maximum number of requests for each further text
 _REPEATED_SHARE = 0.5
 _NEWEST_WITH_A_RUN = 19
 _WIDTH = 1.0  # kernel width of the regression; 0.2 was worse (docs/decisions/mosaic.md)
+# Sums of scores may be smoother than the kernel supposes (docs/decisions/mosaic.md).
+_FACTORS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 _MOST_ANCHORS = 2000
 _HERDED_AT_ONCE = 4000
 
@@ -103,7 +105,7 @@ def write_further(
     """Request `count` texts that repeat no text of `unlike` and no other new text.
 
     `batches(i)` returns the targets and requests with the numbers i * BATCH to (i + 1) * BATCH - 1.
-    `donated` are the examples of the requests. Requests do not depend on `count`, so a larger
+    `donated` are the examples of the requests. If they do not depend on `count`, a larger
     release uses the cached answers of a smaller release. At most 2 * `count` requests are sent, so
     the result may have fewer than `count` texts. Raises GeneratorError if too many answers are
     unusable.
@@ -155,6 +157,7 @@ def predicted_scores(
     noisy: NDArray[np.int64],
     *,
     stddev: float,
+    scored: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
     """Predict the kernel score of every text, (n,), from the released `noisy` scores (m,).
 
@@ -163,8 +166,10 @@ def predicted_scores(
     variance of the noise divided by the variance of the signal. The variance of the signal is the
     variance of the scores minus the variance of the noise, and at least the standard error that
     this value has without a signal. `stddev` is the noise of a score, in the unit of scores.
-    `embeddings` (n, d) contains unit vectors of all texts, and `anchors` (m, d) of the scored
-    texts. At most 2,000 anchors are used. Guarantee: post-processing.
+    `embeddings` (n, d) contains unit vectors of all texts, and `anchors` (m, d) of scored texts. At
+    most 2,000 anchors are used. `scored` (n,) says which texts are anchors, by default none. Their
+    scores are smoothed with up to 32 times the ridge, as Stein's unbiased estimate of their error
+    says. Far from the anchors, such a ridge would give average scores. Guarantee: post-processing.
     """
     if len(anchors) > _MOST_ANCHORS:
         chosen = public_rng(0, "anchors").choice(len(anchors), size=_MOST_ANCHORS, replace=False)
@@ -173,10 +178,44 @@ def predicted_scores(
     least = stddev**2 * np.sqrt(2 / len(scores))
     signal = max(float(scores.var()) - stddev**2, least, 1.0)
     ridge = max(stddev**2 / signal, 1e-6)
-    gram = _kernel(anchors, anchors) + np.eye(len(anchors)) * ridge
-    weights = np.linalg.solve(gram, scores)
-    blocks = [embeddings[i : i + BATCH] for i in range(0, len(embeddings), BATCH)]
-    return np.concatenate([_kernel(block, anchors) @ weights for block in blocks])
+    gram = _kernel(anchors, anchors)
+    is_scored = np.zeros(len(embeddings), dtype=bool) if scored is None else scored
+    predicted = np.empty(len(embeddings))
+    for rows, factors in ((~is_scored, _FACTORS[:1]), (is_scored, _FACTORS)):
+        indices = np.flatnonzero(rows)
+        if not len(indices):
+            continue
+        weights = _weights(gram, scores, [factor * ridge for factor in factors], stddev=stddev)
+        for start in range(0, len(indices), BATCH):
+            block = indices[start : start + BATCH]
+            predicted[block] = _kernel(embeddings[block], anchors) @ weights
+    return predicted
+
+
+def _weights(
+    gram: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    ridges: Sequence[float],
+    *,
+    stddev: float,
+) -> NDArray[np.float64]:
+    """Return the weights (m,) of the regression, with the ridge that smooths `scores` (m,) best.
+
+    With a ridge r, the squared error of the smoothed scores is |scores - smoothed|^2 + 2 stddev^2
+    tr K(K + r)^-1 in expectation, up to a constant. Source: Stein 1981, "Estimation of the Mean of
+    a Multivariate Normal Distribution". `ridges` increase, and the search ends at the first larger
+    error.
+    """
+    best, weights = np.inf, scores
+    for ridge in ridges:
+        inverse = np.linalg.inv(gram + ridge * np.eye(len(gram)))
+        found = inverse @ scores
+        traced = len(gram) - ridge * float(np.trace(inverse))
+        error = ridge**2 * float(found @ found) + 2 * stddev**2 * traced
+        if error >= best:
+            break
+        best, weights = error, found
+    return weights
 
 
 def choose_by_scores(

@@ -71,5 +71,6 @@ class ByPredictedScores(Enlarger):
             encode(last.population.texts),
             last.scores.value,
             stddev=last.stddev or 0.0,
+            scored=np.isin(texts.ids, last.population.ids),
         )
         return choose_by_scores(scores, embeddings, width=self.width, count=min(count, len(texts)))

@@ -54,7 +54,10 @@ from sugarbush.methods.private_evolution import PromptSettings
 
 ROUNDS: Final = 4
 _VARIATIONS: Final = 3  # of each survivor
-_CLASS_SHARE: Final = 0.1  # of mu^2; docs/decisions/class-sums.md
+# Shares of mu^2 for the sums by class; docs/decisions/class-sums.md
+_CLASS_SHARE: Final = 0.1
+_CLASS_SHARE_OF_MANY: Final = 0.3
+_MANY_SCORED: Final = 2000
 
 
 class Mosaic(PromptSettings):
@@ -97,10 +100,15 @@ class Mosaic(PromptSettings):
         return self.rounds() if self._in_rounds else self.one_release()
 
     def one_release(self) -> Parts:
-        """Return the parts of one release of scores."""
+        """Return the parts of one release of scores.
+
+        A release of 500 texts or more, with 2,000 scored texts, is for training: labels matter more
+        and the choice matters less. Settings decide the share, never the records.
+        """
+        many = self.candidates is None or self.candidates >= _MANY_SCORED
         return Parts(
             start=FromTable(self.prompts()),
-            scorer=ScoresAndClassSums(class_share=_CLASS_SHARE),
+            scorer=ScoresAndClassSums(class_share=_CLASS_SHARE_OF_MANY if many else _CLASS_SHARE),
             enlarger=ByPredictedScores(),
         )
 
@@ -108,6 +116,7 @@ class Mosaic(PromptSettings):
         """Return the parts of ROUNDS rounds of scores."""
         return replace(
             self.one_release(),
+            scorer=ScoresAndClassSums(class_share=_CLASS_SHARE),
             selector=ByHerding(),
             varier=FillIn(copies=_VARIATIONS),
             rounds=ROUNDS,

@@ -205,7 +205,7 @@ class PartsMethod(OneStageMethod):
 
     def _requests(
         self, targets: Targets, inputs: MethodInputs, *, seed: int
-    ) -> tuple[Request, ...]:
+    ) -> tuple[RandomRequest, ...]:
         public = inputs.public
         return first_requests(
             targets,
@@ -338,9 +338,16 @@ class PartsMethod(OneStageMethod):
             ids = tuple(dict.fromkeys((*ids, *public.metadata.ledger_ids)))
         if missing > 0:
             seed = seed_of(public.seed, self.name, "enlarge")
+
+            @cache
+            def likely(known: Population = texts) -> tuple[str, ...]:
+                half = max(len(known) // 2, 1)
+                chosen = enlarger.choose(lineage, known, count=half, encode=inputs.tools.encode)
+                return known.take(chosen).texts
+
             further = write_further(
                 missing,
-                self._batches(inputs, ids, seed=seed),
+                self._batches(inputs, ids, seed=seed, most=missing, like=likely),
                 unlike=texts.texts,
                 writer=inputs.tools.writer(stage),
                 what="further texts",
@@ -366,9 +373,22 @@ class PartsMethod(OneStageMethod):
         return FinalSet(lineage=enlarged, run=digest_of(run=final.run, texts=count))
 
     def _batches(
-        self, inputs: MethodInputs, ids: tuple[str, ...], *, seed: int
+        self,
+        inputs: MethodInputs,
+        ids: tuple[str, ...],
+        *,
+        seed: int,
+        most: int,
+        like: Callable[[], tuple[str, ...]],
     ) -> Callable[[int], Requests]:
-        """Return a function that returns batch i of further requests, in random order."""
+        """Return a function that returns batch i of further requests, in random order.
+
+        A pool repeats the texts near the donated examples. If the first `most` requests brought too
+        few different texts, and the records scored some, further requests show one of the texts
+        `like()` each, which have good scores.
+        """
+        uses_scores = self.parts().enlarger.uses_scores
+        repeats = uses_scores and not inputs.tools.label_reader().requests_tell
 
         @cache
         def batch(number: int) -> Requests:
@@ -379,7 +399,21 @@ class PartsMethod(OneStageMethod):
             order = public_rng(batch_seed, "order").permutation(BATCH)
             mixed = targets.value.take(order)
             paid = tuple(dict.fromkeys((*ids, *targets.ledger_ids)))
-            return Released((mixed, self._requests(mixed, inputs, seed=batch_seed)), paid)
+            requests = self._requests(mixed, inputs, seed=batch_seed)
+            late = max(most - number * BATCH, 0)
+            if not repeats or late >= BATCH or not (examples := like()):
+                return Released((mixed, requests), paid)
+            start = number * BATCH
+            changed = (
+                replace(
+                    requests[i],
+                    examples=(examples[(start + i) % len(examples)],),
+                    example_attributes=(),
+                    attributes=(),
+                )
+                for i in range(late, BATCH)
+            )
+            return Released((mixed, (*requests[:late], *changed)), paid)
 
         return batch
 

@@ -39,6 +39,12 @@ def test_topics_are_the_clusters_of_the_texts_described_by_their_own_words():
         assert len(topic.zero_shot[value]) >= 3
 
 
+def test_words_with_an_apostrophe_are_stop_words_without_a_warning(recwarn):
+    texts = [text.replace("the", "don't") for text in TEXTS]
+    assert not any("don" in value.split() for value in draft(texts).attribute("topic").values)
+    assert not recwarn.list
+
+
 def test_columns_become_attributes_by_what_they_hold():
     count = len(TEXTS)
     schema = draft(

@@ -248,8 +248,40 @@ def test_a_generator_that_repeats_itself_is_asked_again_before_the_scores(
     assert requested["first texts"] - 40 >= 40 - scored
 
 
+def test_a_pool_that_repeats_itself_is_asked_for_texts_like_those_with_good_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    generate = PoolGenerator.generate
+
+    def kept(self: PoolGenerator, requests: Any, *, what: str = "") -> Any:
+        sent.extend(requests.value if what == "further texts" else ())
+        return generate(self, requests, what=what)
+
+    monkeypatch.setattr(PoolGenerator, "generate", kept)
+    others = pd.DataFrame(letters(406))["text"][206:]
+    pool = sb.Pool(texts=[*FAR, *others], temperature=0.01)
+    found = sb.synthesize(
+        LETTERS[6:156], schema=SCHEMA, donated=LETTERS[:6], settings=SETTINGS, texts=100,
+        privacy=sb.Privacy(epsilon=8, delta=1e-6, dataset="letters", cap=50), accept_poor=True,
+        state=tmp_path, method=MOSAIC, generator=pool,
+    )  # fmt: skip
+    missing = 2 * 100 - len(set(scored_texts(found)))
+    assert all(set(request.examples) <= set(LETTERS["text"][:6]) for request in sent[:missing])
+    late = sent[missing:]
+    assert len(late) > 20
+    assert {len(request.examples) for request in late} == {1}
+    assert {request.examples[0] for request in late} <= set(scored_texts(found))
+    assert not any(request.attributes for request in late)
+    assert letters_in(found.texts) > 0.95
+
+
 def in_project(
-    settings: dict[str, Any], *, generator: str = "pool", donated: bool = False
+    settings: dict[str, Any],
+    *,
+    generator: str = "pool",
+    donated: bool = False,
+    texts: int | None = 20,
 ) -> Mosaic:
     """Return the method in a project with these settings."""
     project = parse_params(
@@ -257,12 +289,33 @@ def in_project(
             "prepare": {"donated": "donated.csv" if donated else None},
             "methods": {"mosaic": settings},
             "generator": {"provider": generator, "huggingface": {"model": "none"}},
-            "release": {"texts": 20},
+            "release": {"texts": texts},
         }
     )
     method = project.method("mosaic")
     assert isinstance(method, Mosaic)
     return method
+
+
+@pytest.mark.parametrize(
+    ("texts", "settings", "share"),
+    [
+        (100, {}, 0.1),
+        (499, {}, 0.1),
+        (500, {}, 0.3),
+        (5000, {}, 0.3),
+        (None, {}, 0.3),
+        (5000, {"candidates": 1999}, 0.1),
+        (100, {"candidates": 2000}, 0.3),
+        (5000, {"prompt": "metadata"}, 0.1),
+    ],
+)
+def test_settings_alone_decide_the_share_of_the_sums_by_class(
+    texts: int | None, settings: dict[str, Any], share: float
+) -> None:
+    scorer = in_project(settings, donated=True, texts=texts).parts().scorer
+    assert isinstance(scorer, ScoresAndClassSums)
+    assert scorer.class_share == share
 
 
 @pytest.mark.parametrize(
