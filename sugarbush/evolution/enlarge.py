@@ -168,12 +168,13 @@ def predicted_scores(
     this value has without a signal. `stddev` is the noise of a score, in the unit of scores.
     `embeddings` (n, d) contains unit vectors of all texts, and `anchors` (m, d) of scored texts. At
     most 2,000 anchors are used. `scored` (n,) says which texts are anchors, by default none. Their
-    scores are smoothed with up to 32 times the ridge, as Stein's unbiased estimate of their error
-    says. Far from the anchors, such a ridge would give average scores. Guarantee: post-processing.
+    scores are smoothed with up to 32 times the ridge, as Stein's estimate of their error says. Far
+    from the anchors, such a ridge would give average scores, so there is none if only some scored
+    texts are anchors. Guarantee: post-processing.
     """
     if len(anchors) > _MOST_ANCHORS:
         chosen = public_rng(0, "anchors").choice(len(anchors), size=_MOST_ANCHORS, replace=False)
-        anchors, noisy = anchors[chosen], noisy[chosen]
+        anchors, noisy, scored = anchors[chosen], noisy[chosen], None
     scores = noisy.astype(np.float64)
     least = stddev**2 * np.sqrt(2 / len(scores))
     signal = max(float(scores.var()) - stddev**2, least, 1.0)

@@ -46,6 +46,12 @@ class Targets:
             codes=self.codes[places], labels=self.labels[places], values=self.values[places]
         )
 
+    def open_from(self, place: int) -> Targets:
+        """Return the targets, without a required value from number `place` on."""
+        codes, values = self.codes.copy(), self.values.copy()
+        codes[place:], values[place:] = NO_CODE, np.nan
+        return Targets(codes=codes, labels=self.labels, values=values)
+
     def join(self, other: Targets) -> Targets:
         """Return these targets, followed by the targets of `other`."""
         return Targets(

@@ -102,10 +102,11 @@ class Mosaic(PromptSettings):
     def one_release(self) -> Parts:
         """Return the parts of one release of scores.
 
-        A release of 500 texts or more, with 2,000 scored texts, is for training: labels matter more
-        and the choice matters less. Settings decide the share, never the records.
+        If the settings say that 2,000 texts are scored, as for a release of 500 texts or more, the
+        release is for training: labels matter more and the choice matters less. Settings decide the
+        share, never the records.
         """
-        many = self.candidates is None or self.candidates >= _MANY_SCORED
+        many = (self.candidates or 0) >= _MANY_SCORED
         return Parts(
             start=FromTable(self.prompts()),
             scorer=ScoresAndClassSums(class_share=_CLASS_SHARE_OF_MANY if many else _CLASS_SHARE),

@@ -385,7 +385,7 @@ class PartsMethod(OneStageMethod):
 
         A pool repeats the texts near the donated examples. If the first `most` requests brought too
         few different texts, and the records scored some, further requests show one of the texts
-        `like()` each, which have good scores.
+        `like()` each, which have good scores. These requests name no attribute values.
         """
         uses_scores = self.parts().enlarger.uses_scores
         repeats = uses_scores and not inputs.tools.label_reader().requests_tell
@@ -413,7 +413,7 @@ class PartsMethod(OneStageMethod):
                 )
                 for i in range(late, BATCH)
             )
-            return Released((mixed, (*requests[:late], *changed)), paid)
+            return Released((mixed.open_from(late), (*requests[:late], *changed)), paid)
 
         return batch
 

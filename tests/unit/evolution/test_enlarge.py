@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sugarbush.errors import GeneratorError
+from sugarbush.evolution import enlarge
 from sugarbush.evolution.enlarge import (
     BATCH,
     DifferentTexts,
@@ -296,3 +297,19 @@ def test_further_texts_name_the_charges_of_every_batch() -> None:
     writer = Writer(generator=Writing(lambda i: f"letter {i}"), max_dropped_share=0.2)
     found = write_further(BATCH + 1, charged, unlike=(), writer=writer, what="texts")
     assert found.ledger_ids == ("first", "batch-0", "batch-1")
+
+
+def test_scored_texts_are_not_smoothed_if_only_some_are_anchors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(enlarge, "_MOST_ANCHORS", 30)
+    rng = np.random.default_rng(5)
+    texts = rng.normal(size=(60, 8))
+    texts /= np.linalg.norm(texts, axis=1, keepdims=True)
+    noisy = rng.normal(0, 3000, 60).round().astype(np.int64)
+    every = np.ones(60, dtype=bool)
+    smoothed = predicted_scores(texts, texts, noisy, stddev=2900.0, scored=every)
+    assert (smoothed == predicted_scores(texts, texts, noisy, stddev=2900.0)).all()
+    monkeypatch.undo()
+    smoothed = predicted_scores(texts, texts, noisy, stddev=2900.0, scored=every)
+    assert (smoothed != predicted_scores(texts, texts, noisy, stddev=2900.0)).any()

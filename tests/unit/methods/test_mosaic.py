@@ -273,6 +273,11 @@ def test_a_pool_that_repeats_itself_is_asked_for_texts_like_those_with_good_scor
     assert {len(request.examples) for request in late} == {1}
     assert {request.examples[0] for request in late} <= set(scored_texts(found))
     assert not any(request.attributes for request in late)
+    final = found.lineage.final
+    unrequested = {
+        text for text, codes in zip(final.texts, final.codes, strict=True) if (codes < 0).all()
+    }
+    assert unrequested and not unrequested & set(scored_texts(found))
     assert letters_in(found.texts) > 0.95
 
 
@@ -304,7 +309,7 @@ def in_project(
         (499, {}, 0.1),
         (500, {}, 0.3),
         (5000, {}, 0.3),
-        (None, {}, 0.3),
+        (None, {}, 0.1),
         (5000, {"candidates": 1999}, 0.1),
         (100, {"candidates": 2000}, 0.3),
         (5000, {"prompt": "metadata"}, 0.1),
