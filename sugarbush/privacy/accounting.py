@@ -266,7 +266,7 @@ def filtered_epsilon(parts: Iterable[tuple[tuple[Event, ...], int]], *, delta: f
     """
     if not 0 < delta < 1:
         raise InvariantError(f"delta={delta!r} is not between 0 and 1")
-    numbers, squares = set[int](), 0.0
+    numbers, squares = set[int](), list[float]()
     for events, number in parts:
         if number in numbers or any(needs_slack(event) > number for event in events):
             raise InvariantError(f"slack number {number} is missing or used twice")
@@ -277,8 +277,9 @@ def filtered_epsilon(parts: Iterable[tuple[tuple[Event, ...], int]], *, delta: f
             mu = min(mu, _mu_of_wide_noise(events, slack))
             if math.isinf(mu) or not any(isinstance(e, ThresholdedGaussian) for e in events):
                 mu = min(mu, _mu_with_slack(events, slack))
-        squares += mu**2
-    return gaussian_epsilon(math.sqrt(squares), delta=(1 - SLACK_SHARE) * delta)
+        squares.append(mu**2)
+    # the order of the parts changes no digit
+    return gaussian_epsilon(math.sqrt(math.fsum(squares)), delta=(1 - SLACK_SHARE) * delta)
 
 
 def slack_fraction(number: int) -> float:
