@@ -88,21 +88,21 @@ class Division:
 
     @classmethod
     def of(cls, name: str, *, data: Path, work: Path, seed: int, state: Path) -> Division:
-        own = SETS[name]
-        frame = _frame(data, name, own.columns)
-        values = {c: tuple(frame[c].value_counts().index) for c in own.columns}
+        chosen = SETS[name]
+        frame = _frame(data, name, chosen.columns)
+        values = {c: tuple(frame[c].value_counts().index) for c in chosen.columns}
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(frame))
-        sizes = np.cumsum([DONATED, own.private + own.heldout, own.pool])
+        sizes = np.cumsum([DONATED, chosen.private + chosen.heldout, chosen.pool])
         donated, private, pool = (frame.iloc[i] for i in np.split(order, sizes)[:3])
         others = [
-            _frame(data, other, ())["text"].sample(own.other_texts, random_state=0)
-            for other in own.others
+            _frame(data, other, ())["text"].sample(chosen.other_texts, random_state=0)
+            for other in chosen.others
         ]
         schema = {
-            "subject": own.subject,
+            "subject": chosen.subject,
             "attributes": [
-                {"name": c, "column": c, "values": list(values[c])} for c in own.columns
+                {"name": c, "column": c, "values": list(values[c])} for c in chosen.columns
             ],
         }
         corpus = sb.prepare(
@@ -112,16 +112,16 @@ class Division:
             privacy=sb.Privacy(dataset=name, purpose="benchmark", delta=1e-6, cap=1000),
             generator=sb.Pool(texts=tuple(pd.concat([pool["text"], *others]))),
             settings={
-                "prepare": {"heldout_share": own.heldout / len(private)},
+                "prepare": {"heldout_share": chosen.heldout / len(private)},
                 "embedding": {"max_tokens": TOKENS},
-                "initialise": {"length": {"words": own.words}},
+                "initialise": {"length": {"words": chosen.words}},
             },
             state=state,
         )
         stored = EmbeddingsInMemory(EmbeddingCache(work / "embeddings"))
         corpus = dataclasses.replace(corpus, embeddings={True: stored, False: stored})
-        places = {c: {v: i for i, v in enumerate(values[c])} for c in own.columns}
-        codes = zip(*(frame[c].map(places[c]) for c in own.columns), strict=True)
+        code_of = {c: {v: i for i, v in enumerate(values[c])} for c in chosen.columns}
+        codes = zip(*(frame[c].map(code_of[c]) for c in chosen.columns), strict=True)
         return cls(
             name=name, seed=seed, corpus=corpus,
             codes=dict(zip(frame["text"], codes, strict=True)),
@@ -129,8 +129,8 @@ class Division:
 
     @cached_property
     def heldout(self) -> tuple[NDArray[np.float32], Codes]:
-        found = self.corpus.real_texts("heldout")
-        return self.corpus.encode(found.texts, private=True), np.asarray(found.codes)
+        heldout = self.corpus.real_texts("heldout")
+        return self.corpus.encode(heldout.texts, private=True), np.asarray(heldout.codes)
 
     def real(self, count: int) -> Iterator[dict[str, Any]]:
         """Yield the figures of `count` private texts with their true values."""
@@ -144,12 +144,12 @@ class Division:
 
     def released(self, count: int, *, epsilon: float, arm: str) -> Iterator[dict[str, Any]]:
         """Yield the figures of a release of `count` texts."""
-        wall, cpu, own = time.perf_counter(), time.process_time(), self.corpus.settings.privacy
+        wall, cpu, privacy = time.perf_counter(), time.process_time(), self.corpus.settings.privacy
         said: list[str] = []
         release = sb.synthesize(
             self.corpus,
             method=sb.Mosaic(),
-            privacy=own.model_copy(update={"epsilon": epsilon}),
+            privacy=privacy.model_copy(update={"epsilon": epsilon}),
             texts=count,
             seed=self.seed,
             new_draw=True,
@@ -169,7 +169,7 @@ class Division:
         }  # fmt: skip
         for column, name in enumerate(names):
             read, true = release.labels.codes[:, column], truth[:, column]
-            known = true >= 0
+            labelled = true >= 0
             yield {
                 **common,
                 "column": name,
@@ -177,10 +177,10 @@ class Division:
                 "macro_f1_of_true_labels": None
                 if epsilon != 1
                 else self.macro_f1(
-                    [t for t, k in zip(texts, known, strict=True) if k], true[known], column
+                    [t for t, k in zip(texts, labelled, strict=True) if k], true[labelled], column
                 ),
-                "right": float(np.mean(read[known] == true[known])),
-                "fewest": int(np.bincount(true[known], minlength=int(true.max()) + 1).min()),
+                "right": float(np.mean(read[labelled] == true[labelled])),
+                "fewest": int(np.bincount(true[labelled], minlength=int(true.max()) + 1).min()),
             }
 
     def common(self, texts: Sequence[str], count: int) -> dict[str, Any]:

@@ -77,8 +77,8 @@ class ClassReader:
         middle *= prior / (prior + len(counts) * (sums.stddev / total) ** 2)
         observed = projected / counts[:, None]
         variance = (sums.stddev / counts[:, None]) ** 2 + spread / counts[:, None]
-        known, precision = middle / between + observed / variance, 1 / between + 1 / variance
-        reader = cls(means=known / precision, spread=spread, axes=axes, centre=sums.centre)
+        weighted, precision = middle / between + observed / variance, 1 / between + 1 / variance
+        reader = cls(means=weighted / precision, spread=spread, axes=axes, centre=sums.centre)
         # as many records without noise would say as much as the sums
         examples = float((spread / variance).mean(axis=1).sum())
         of_texts = directions(public[:_READ_TEXTS], sums.centre) @ axes
@@ -87,7 +87,7 @@ class ClassReader:
         for _ in range(_ROUNDS):
             weights = weight * _in_shares(reader._scores(of_texts), counts / total)
             of_values = precision + weights.sum(axis=0)[:, None] / spread
-            reader = replace(reader, means=(known + weights.T @ of_texts / spread) / of_values)
+            reader = replace(reader, means=(weighted + weights.T @ of_texts / spread) / of_values)
         return reader
 
     def log_likelihoods(self, embeddings: NDArray[np.floating]) -> NDArray[np.float64]:

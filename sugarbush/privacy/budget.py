@@ -313,7 +313,7 @@ def _smallest_scale(
 
 
 def _smallest_cell(is_enough: Callable[[float], bool]) -> tuple[float, float] | None:
-    """Return the logarithms of two neighbouring scales, of which only the second is enough.
+    """Return the logarithms of two neighbouring scales. Only the second is enough.
 
     The scales are those of one grid, so a test that holds in the same places has the same result.
     """

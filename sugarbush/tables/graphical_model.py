@@ -364,7 +364,7 @@ class MarkovRandomField:
         return self._product(trees, attributes)
 
     def _lowest(self, node: int, requested: frozenset[str]) -> int:
-        """Return the lowest node of which the subtree has all requested attributes.
+        """Return the lowest node with all requested attributes in its subtree.
 
         P(node) contains all that the rest of the tree says about this subtree.
         """
