@@ -13,6 +13,7 @@
         PrivacyError           continuing would break the guarantee
           BudgetExceededError  a charge would exceed the cap
           LedgerError          the ledger cannot be read, written or trusted
+      PoorFitError             exit code 3: the first look shows that the generator does not fit
       PoorReleaseError         exit code 3: a release is finished, and its verdict is poor
       RefusedReleaseError      exit code 4: a release is finished, and its rule refuses it
     InvariantError             a bug in Sugarbush; not a SugarbushError
@@ -80,6 +81,12 @@ class BudgetExceededError(PrivacyError):
 
 class LedgerError(PrivacyError):
     """The ledger cannot be read, written or trusted, so no noise may be drawn."""
+
+
+class PoorFitError(SugarbushError):
+    """The first look shows that the generator's texts are unlike the records."""
+
+    exit_code = 3
 
 
 class PoorReleaseError(SugarbushError):

@@ -16,3 +16,4 @@ CRT = 4
 # 4: numbers with leading zeros are texts
 PROFILE = 4
 FIGURES = 1
+LOOK = 1

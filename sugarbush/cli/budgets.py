@@ -32,8 +32,7 @@ _NOISE = {"stddev", "noise_multiplier"}  # fields of events; more noise is less 
 
 def show_budget(project: Project, console: Console) -> None:
     """Print the ledger of `privacy.dataset`, its total, and the plan of the next run."""
-    if project.settings.evaluate.public:
-        schema_of_project(project)  # the plan of public figures needs the schema
+    schema_of_project(project)  # the plan of measurements needs the schema
     ledger, plan, settings = project.ledger(), project.plan, project.settings
     console.print(f"Ledger of '{ledger.dataset}' ({settings.privacy.purpose}): {ledger.path}")
     if missing := len(ledger.missing_charges()):

@@ -74,9 +74,8 @@ def run(base: Path, *, force: bool, only_example: bool, accept_poor: bool = Fals
     restore_lock(base)
     project.refuse_foreign_releases()
     require_current_stages(base)
-    if example_is_made(project) or not settings.evaluate.public:
-        _ = project.plan  # the plan of public figures needs the schema
     if example_is_made(project):
+        _ = project.plan  # the plan of measurements needs the schema
         project.require_usable_inputs()
         for notice in notices(project):
             print(f"sugarbush: {notice}", file=sys.stderr, flush=True)

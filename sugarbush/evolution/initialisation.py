@@ -150,7 +150,7 @@ def _attributes(
     )
 
 
-def _words(number: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int:
+def _words(number: int, row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int | None:
     if length.attribute is None or length.words_by_value is None:
         return length.of(number)
     attribute = schema.attribute(length.attribute)

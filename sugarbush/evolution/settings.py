@@ -9,6 +9,8 @@ from pydantic import Field
 
 from sugarbush.settings import AtLeastOne, Section
 
+_SomeNumbers = Annotated[tuple[AtLeastOne, ...], Field(min_length=1)]
+
 
 class PromptContent(StrEnum):
     """The content of the first prompt."""
@@ -22,28 +24,32 @@ class PromptContent(StrEnum):
 class FirstLength(Section):
     """The length of the first texts, which may depend on one attribute."""
 
-    words: AtLeastOne | Annotated[tuple[AtLeastOne, ...], Field(min_length=1)] = 80
-    """Number of words that a prompt requests, or a list of numbers that prompts use in turn."""
+    words: AtLeastOne | _SomeNumbers | None = None
+    """Words of a prompt, or a list used in turn; null: as donated texts or the records have."""
     attribute: str | None = None
     """Attribute that decides the length; null: every prompt requests `words`."""
     words_by_value: dict[str, int] | None = None
     """Number of words for each value of `attribute`."""
 
-    def of(self, number: int, value: str | None = None) -> int:
-        """Return the number of words for request `number` with `value` of the attribute.
+    def of(self, number: int, value: str | None = None) -> int | None:
+        """Return the number of words for request `number` with `value` of the attribute, or None.
 
         >>> [FirstLength(words=[8, 15]).of(number) for number in range(3)]
         [8, 15, 8]
         """
         if value is not None and value in (self.words_by_value or {}):
             return (self.words_by_value or {})[value]
-        return self.words if isinstance(self.words, int) else self.words[number % len(self.words)]
+        return self.numbers[number % len(self.numbers)] if self.numbers else None
 
     @property
-    def longest(self) -> int:
-        """The largest number of words that a prompt may request."""
-        words = (self.words,) if isinstance(self.words, int) else self.words
-        return max(*words, *(self.words_by_value or {}).values(), 1)
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of `words`; () if nothing says how long the texts are."""
+        return (self.words,) if isinstance(self.words, int) else self.words or ()
+
+    @property
+    def longest(self) -> int | None:
+        """The largest number of words that a prompt may request, or None."""
+        return max((*self.numbers, *(self.words_by_value or {}).values()), default=None)
 
 
 class InitialiseSettings(Section):

@@ -27,6 +27,7 @@ _METHOD, _GENERATOR = "by_method.{method}", ("generator", "embedding")
 _LEDGER = ("privacy.dataset", "privacy.purpose")
 _METADATA, _DONATED = "data/released/metadata", "data/public/donated"
 _FIGURES = "data/released/figures"
+_LOOK = "data/released/look"
 _PROMISE = (*_LEDGER, "privacy.unit", "privacy.records_per_user", "privacy.delta")
 
 
@@ -76,9 +77,22 @@ STAGES = (
         ),
     ),
     Stage(
+        name="look",
+        description="measure whether the generator fits the records, and how long they are",
+        inputs=(_TEXTS, _CODES, _SCHEMA, _DONATED, _POOL),
+        settings=(
+            *("release.texts", "initialise", "seed", "methods", "by_method"),
+            *(*_GENERATOR, "embedding", *_PROMISE),
+        ),
+        plan=("look",),
+        version=versions.LOOK,
+        outputs=(Output(path=_LOOK),),
+        spends=True,
+    ),
+    Stage(
         name="synthesize_metadata",
         description="draw the DP metadata: a table by AIM, or DP counts of one attribute",
-        inputs=(_CODES, _SCHEMA),
+        inputs=(_CODES, _SCHEMA, _LOOK),
         settings=("synthesize_metadata", "seed", "methods", *_PROMISE),
         plan=("metadata",),
         version=versions.METADATA,
@@ -88,7 +102,7 @@ STAGES = (
     Stage(
         name="initialise",
         description="write the first candidates from DP metadata and donated examples",
-        inputs=(_METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
+        inputs=(_METADATA, _LOOK, _DONATED, _SCHEMA, _POOL, _CODES),
         settings=(_METHOD, "initialise", "seed", *_GENERATOR, *_LEDGER),
         code=_code("evolution.initialisation", "methods", "pipeline.stages.initialise"),
         outputs=(Output(path="data/released/initial/{method}", persist=True),),
@@ -97,7 +111,7 @@ STAGES = (
     Stage(
         name="evolve",
         description="run rounds of private votes and public variation",
-        inputs=("data/released/initial/{method}", _TEXTS, _CODES, _SCHEMA, _POOL, _DONATED),
+        inputs=("data/released/initial/{method}", _LOOK, _TEXTS, _CODES, _SCHEMA, _POOL, _DONATED),
         settings=(
             *(_METHOD, "release.texts", "seed", *_GENERATOR, "synthesize_metadata.label"),
             *_PROMISE,
@@ -111,7 +125,15 @@ STAGES = (
     Stage(
         name="enlarge",
         description="write further texts up to the size of the release, from released values",
-        inputs=("data/released/evolve/{method}", _METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
+        inputs=(
+            "data/released/evolve/{method}",
+            _METADATA,
+            _LOOK,
+            _DONATED,
+            _SCHEMA,
+            _POOL,
+            _CODES,
+        ),
         settings=(
             _METHOD,
             "release.texts",

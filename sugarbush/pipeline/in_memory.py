@@ -104,7 +104,7 @@ class InMemoryProject(Project):
         super().__init__(corpus.base, settings=settings, rehearse=rehearse)
         self._corpus, self._accept_poor = corpus, accept_poor
         self._scratch: Path | None = None
-        self.__dict__ |= {"schema": corpus.schema, "state": corpus.state}
+        self.__dict__ |= {"schema": corpus.schema, "state": corpus.state, "look": None}
 
     def with_assignments(self, assignments: Sequence[str]) -> InMemoryProject:
         """Return a project on the same corpus with other settings, such as seed=2."""

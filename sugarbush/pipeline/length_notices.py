@@ -27,7 +27,9 @@ request at most 20 words (initialise.length.words). Request longer texts, or dro
     """
     if schema.shape is not None and schema.shape.requested:
         return  # the schema decides the lengths
-    words = (length.words,) if isinstance(length.words, int) else length.words
+    if not length.numbers:
+        return
+    words = length.numbers
     for attribute in schema.attributes:
         if attribute.name == length.attribute:
             continue

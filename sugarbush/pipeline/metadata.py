@@ -23,6 +23,7 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.mechanisms import noisy_histogram
 from sugarbush.privacy.results import LEDGER_IDS, ResultStore
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.quality.first_look import NAMES as LOOK
 from sugarbush.randomness import public_rng
 from sugarbush.tables.engines import synthesize_table
 
@@ -62,6 +63,7 @@ class MetadataRequest:
             missing = [part for part in self._parts if store.finished(part) is None]
             if missing:
                 finished = set(self._parts) - set(missing)
+                finished.update(LOOK if self.project.look is not None else ())
                 waiting = [a.event for a in self.project.plan.allocations if a.name not in finished]
                 self._session(store).check(waiting)
                 before_charge()
@@ -72,7 +74,13 @@ class MetadataRequest:
                 else:
                     store.drawn(part, lambda folder: self._draw_table(folder, session))
             folders = tuple(store.folder / part for part in self._parts)
-        return DrawnMetadata(folders=folders, described=self._described(), run=store.run)
+        look = self.project.look
+        return DrawnMetadata(
+            folders=folders,
+            described=self._described(),
+            run=store.run,
+            before=() if look is None else look.ledger_ids,
+        )
 
     def _session(self, store: ResultStore) -> PrivacySession:
         project = self.project
@@ -122,16 +130,20 @@ class MetadataRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnMetadata:
-    """Contains the folders of finished metadata in the result store."""
+    """Contains the folders of finished metadata in the result store.
+
+    `before` are the charges of the first look, on which the metadata depend.
+    """
 
     folders: tuple[Path, ...]
     described: Mapping[str, Any]
     run: str
+    before: tuple[str, ...] = ()
 
     @property
     def ledger_ids(self) -> tuple[str, ...]:
         found = (json.loads((f / LEDGER_IDS).read_text()) for f in self.folders)
-        return tuple(dict.fromkeys(i for ids in found for i in ids))
+        return tuple(dict.fromkeys((*self.before, *(i for ids in found for i in ids))))
 
     def save(self, folder: Path) -> None:
         """Copy the results into the folder of a release."""

@@ -77,7 +77,7 @@ def planned_calls(
     planning = Planning(
         schema=project.schema,
         donated=donated,
-        length=settings.initialise.length,
+        length=project.first_length(),
         texts=settings.release.size(math.inf if counts and record_count is None else record_count),
         record_count=record_count,
         texts_setting=settings.release.texts,
@@ -91,7 +91,7 @@ def notices(project: Project) -> Iterator[str]:
     if any(method.facts.asks_generator for method in settings.chosen):
         if (few := few_public_texts(project)) is not None:
             yield few
-        yield from length_notices(settings.initialise.length, project.schema)
+        yield from length_notices(project.first_length(), project.schema)
         if settings.generator.provider not in _WITH_TEXTS and not project.donated_texts():
             yield _NO_EXAMPLES
     language = project.schema.language

@@ -15,11 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sugarbush.attributes.draft import draft_lengths
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp, write_stamp
 from sugarbush.data.reading import digest_of_files
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.errors import ParamsError, printable
 from sugarbush.evolution.inputs import MetadataRelease, PublicInputs
+from sugarbush.evolution.settings import FirstLength
 from sugarbush.evolution.targets import Donated
 from sugarbush.evolution.writer import Writer
 from sugarbush.generators.interface import Generator, GeneratorContext, GeneratorSettings
@@ -41,6 +43,15 @@ from sugarbush.privacy.reservation import Reservation
 from sugarbush.privacy.results import ResultStore, digest_of, open_result_store
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
+from sugarbush.profiling.form import FormReader
+from sugarbush.quality.first_look import (
+    FIT,
+    KINDS,
+    LENGTHS,
+    STYLE,
+    FirstLook,
+    look_requests,
+)
 from sugarbush.versions import EXTRACTION
 
 if TYPE_CHECKING:  # slow imports
@@ -305,14 +316,66 @@ class Project:
         """
         settings, profile = self.settings, self.profile_charges
         if not profile:
-            return plan_for(settings.privacy, settings.chosen, figures=self.figure_requests)
+            return plan_for(settings.privacy, settings.chosen, figures=self.measured_requests)
         ledger = self.ledger(rehearse=False)
         return plan_beside(
             settings.privacy,
             settings.chosen,
-            figures=self.figure_requests,
+            figures=self.measured_requests,
             total=lambda plan: ledger.epsilon_with(profile, (plan.events, plan)),
         )
+
+    @property
+    def measured_requests(self) -> tuple[BudgetRequest, ...]:
+        """The mechanisms of the first look and of the public figures."""
+        return (*look_requests(self._cells_of_look), *self.figure_requests)
+
+    @property
+    def _cells_of_look(self) -> Mapping[str, int]:
+        """The groups of counts of the first look, each with the most cells of a record.
+
+        Settings and the schema decide it, never the records.
+        """
+        settings, schema = self.settings, self.schema
+        if not settings.looks:
+            return {}
+        cells = {FIT: 1, KINDS: len(schema.names)}
+        has_lengths = settings.initialise.length.numbers or (
+            schema.shape is not None and schema.shape.requested
+        )
+        if settings.prepare.donated is None and not (has_lengths and schema.style):
+            reader = FormReader(schema.shape)
+            cells |= {LENGTHS: reader.lengths.cells, STYLE: reader.style.cells}
+        return cells
+
+    @cached_property
+    def look(self) -> FirstLook | None:
+        """The first look of the run that stage look released, or None."""
+        path = self.roots.released / "look" / "look.json"
+        return FirstLook.from_json(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    def first_length(self) -> FirstLength:
+        """Return the lengths that prompts request: as the settings say, else as the donated texts
+        have, else as the first look released."""
+        own = self.settings.initialise.length
+        if own.numbers:
+            return own
+        look, donated = self.look, self.donated_texts()
+        words = draft_lengths(donated) if donated else look.words if look is not None else ()
+        return own.model_copy(update={"words": words or None})
+
+    def schema_of_prompts(self) -> Schema:
+        """Return the schema, completed with the style and the lengths of the first look."""
+        schema, look = self.schema, self.look
+        if look is None:
+            return schema
+        changes: dict[str, Any] = {}
+        if look.style and not schema.style:
+            changes["style"] = look.style
+        if look.lengths and schema.text is not None:
+            requested = {**look.lengths, **schema.text.shape.requested}
+            changes["text"] = schema.text.with_lengths(requested)
+        return schema.model_copy(update=changes)
 
     @property
     def figure_requests(self) -> tuple[BudgetRequest, ...]:
@@ -510,11 +573,11 @@ class Project:
         """Collect the public values that a method may use."""
         settings = self.settings
         return PublicInputs(
-            schema=self.schema,
+            schema=self.schema_of_prompts(),
             metadata=metadata,
             donated=donated,
             label=self.label(),
-            length=settings.initialise.length,
+            length=self.first_length(),
             seed=settings.seed,
             again=settings.initialise.again,
             release=settings.release,

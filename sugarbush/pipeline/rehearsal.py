@@ -56,6 +56,7 @@ FEWER_TEXTS = 24  # number of requests for each form of prompts, if there are se
 NAME = "rehearsal"
 _VERSION = 2  # increase this number if requests or figures change
 _SEED = 1
+_WORDS = 80  # a length for the first answers if nothing says how long the texts are
 _LEAST_CODES = 8  # donated texts whose attribute values are requested
 
 
@@ -112,7 +113,7 @@ def is_rehearsed(project: Project) -> bool:
     settings, generator = project.settings, project.settings.generator.chosen
     example = settings.privacy.purpose is Purpose.EXAMPLE and generator.one_domain
     return (
-        _method(project) is not None
+        rehearsed_method(project) is not None
         and settings.privacy.purpose is not Purpose.BENCHMARK
         and not (example or generator.allowed_for_any_texts)
     )
@@ -124,13 +125,13 @@ def rehearse(project: Project) -> Rehearsal | None:
     A stored verdict on the same public inputs is returned at once. Raises ParamsError,
     GeneratorError or InputError if the generator cannot answer.
     """
-    method = _method(project)
+    method = rehearsed_method(project)
     if method is None or not is_rehearsed(project):
         return None
     key = _key(project)
     if (stored := _stored(project, key)) is not None:
         return stored
-    public = _public_inputs(project)
+    public = public_inputs(project)
     refuse_cut_answers(project, public.texts)
     generators = alternatives(project)
     count = TEXTS if len(generators) == 1 else FEWER_TEXTS
@@ -191,7 +192,7 @@ def refusal(found: Rehearsal) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PublicInputs:
+class FirstInputs:
     """The donated texts with their codes, the readers of attributes, and the public rows."""
 
     donated: Donated | None
@@ -203,7 +204,7 @@ class _PublicInputs:
         return self.donated.texts if self.donated is not None else ()
 
 
-def _method(project: Project) -> PartsMethod | None:
+def rehearsed_method(project: Project) -> PartsMethod | None:
     """Return the method that is rehearsed: the method that shows the most in its prompts.
 
     Among equal ones, a method that does not score first texts in rounds comes first.
@@ -221,29 +222,33 @@ def _shown(method: PartsMethod) -> int:
     return prompts.shows_examples + prompts.shows_metadata
 
 
-def _public_inputs(project: Project) -> _PublicInputs:
+def public_inputs(project: Project, *, count: int = TEXTS) -> FirstInputs:
+    """Return the donated texts, and the attribute values of `count` first texts."""
     read = project.read_examples()
     donated = Donated(texts=read.texts, codes=read.codes) if read.texts else None
     rows = _public_rows(
-        project, read.codes if len(read.texts) >= _LEAST_CODES else None, public_rng(_SEED, NAME)
+        project,
+        read.codes if len(read.texts) >= _LEAST_CODES else None,
+        public_rng(_SEED, NAME),
+        count=count,
     )
-    return _PublicInputs(donated=donated, readers=read.readers, rows=rows)
+    return FirstInputs(donated=donated, readers=read.readers, rows=rows)
 
 
 def _public_rows(
-    project: Project, donated: NDArray[np.int64] | None, rng: Rng
+    project: Project, donated: NDArray[np.int64] | None, rng: Rng, *, count: int
 ) -> NDArray[np.int64]:
-    """Return rows of attribute values in place of the DP table: (TEXTS, d).
+    """Return rows of attribute values in place of the DP table: (count, d).
 
     The rows are those of donated texts. An attribute that no donated text has, and every attribute
     without donated texts, has each value of the schema equally often.
     """
     attributes = project.schema.attributes
     rows = np.stack(
-        [rng.permutation(np.arange(TEXTS) % max(len(a.domain) - 1, 1)) for a in attributes], axis=1
+        [rng.permutation(np.arange(count) % max(len(a.domain) - 1, 1)) for a in attributes], axis=1
     )
     if donated is not None:
-        order = np.concatenate([rng.permutation(len(donated)) for _ in range(TEXTS)])[:TEXTS]
+        order = np.concatenate([rng.permutation(len(donated)) for _ in range(count)])[:count]
         known = [
             place
             for place, attribute in enumerate(attributes)
@@ -256,7 +261,7 @@ def _public_rows(
 def _rehearsed(
     project: Project,
     method: PartsMethod,
-    public: _PublicInputs,
+    public: FirstInputs,
     generator: GeneratorSettings,
     *,
     count: int,
@@ -268,7 +273,10 @@ def _rehearsed(
         within_reach,
     )
 
-    inputs = _method_inputs(project, public)
+    inputs = first_inputs(project, public)
+    if not inputs.public.length.numbers:  # the first look measures the lengths later
+        length = inputs.public.length.model_copy(update={"words": _WORDS})
+        inputs = replace(inputs, public=replace(inputs.public, length=length))
     first = method.first_requests(inputs, count=count)
     targets, requests = first.value
     opened = project.open_generator(generator, NAME)
@@ -344,7 +352,7 @@ def _forecast(
     return Forecast(calls=found.calls, minutes=minutes, cost=cost)
 
 
-def _method_inputs(project: Project, public: _PublicInputs) -> MethodInputs:
+def first_inputs(project: Project, public: FirstInputs) -> MethodInputs:
     """Collect what a method needs for its first requests. Everything else raises PrivacyError."""
     schema, label = project.schema, project.label()
     closed: Any = _NoPrivateData()

@@ -22,6 +22,7 @@ from sugarbush.pipeline.finished_run import FinishedRun, metadata_files
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject
 from sugarbush.pipeline.judging import judge
 from sugarbush.pipeline.labelled import with_labels
+from sugarbush.pipeline.looking import LookRequest, require_fit
 from sugarbush.pipeline.measuring import MeasuredFigures, MeasuredRelease, measure
 from sugarbush.pipeline.metadata import MetadataRequest
 from sugarbush.pipeline.method_stages import evolved, first_candidates, generated
@@ -49,6 +50,10 @@ def run_in_memory(
     """
     project = _with_best_prompts(InMemoryProject(corpus, settings, accept_poor=accept_poor))
     with Reservation() as project.reservation:
+        if settings.looks:
+            look = LookRequest(project).release(forced=new_draw).look
+            report(f"first look: {look.line()}")
+            require_fit(project, look, accept=accept_poor)
         metadata = MetadataRequest(project).release(
             forced=new_draw, before_charge=lambda: preflight(project)
         )

@@ -28,6 +28,7 @@ from sugarbush.generators.openai.endpoint_settings import SHARED_BY_ENDPOINTS
 from sugarbush.generators.settings import GeneratorSection, generator_class
 from sugarbush.methods import method_class
 from sugarbush.methods.interface import Method, MethodContext
+from sugarbush.methods.of_parts import PartsMethod
 from sugarbush.methods.settings import MethodsSection
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import ContributionBounds, Unit
@@ -108,6 +109,13 @@ class ProjectSettings(Section):
     def released(self) -> tuple[Method, ...]:
         """The methods with a DP guarantee. Only these methods release texts."""
         return tuple(method for method in self.chosen if not method.stays_private)
+
+    @property
+    def looks(self) -> bool:
+        """Whether a run begins with a first look, because records score texts."""
+        return any(
+            isinstance(method, PartsMethod) and method.parts().draws for method in self.released
+        )
 
     @property
     def measured(self) -> tuple[Method, ...]:

@@ -75,6 +75,8 @@ class Stage:
             return method is not None and self.name in method.stages
         if self.name == "make_example":
             return settings.reads_example
+        if self.name == "look":
+            return settings.looks
         if self.name == "measure":
             return bool(settings.evaluate.public and settings.released)
         if self.name == "pretrain":

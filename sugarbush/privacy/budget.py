@@ -82,7 +82,9 @@ class BudgetRequest:
     A method leaves `share` out. Its `pool` names the share of the budget that pays, and the
     requests of a pool get equal parts of it. Requests of the pool `figures` state their share of
     the whole budget. Methods that request the same name use the mechanism
-    together. Messages show `setting`, which decides the count. The card shows `remarks`.
+    together. Messages show `setting`, which decides the count. The card shows `remarks`. With
+    `one_record`, the mechanism reads one record of each unit, so its sensitivity is that of one
+    record.
     """
 
     name: str
@@ -92,6 +94,7 @@ class BudgetRequest:
     pool: str = "synthesis"
     setting: str | None = None
     remarks: tuple[str, ...] = ()
+    one_record: bool = False
 
     def __post_init__(self) -> None:
         if self.pool not in ("metadata", "synthesis", "figures"):
@@ -388,7 +391,7 @@ def _at(
             name=p.name,
             mu=mu_downwards(mu * math.sqrt(p.share)),
             count=p.count,
-            sensitivity=records_per_unit * p.record_l2_sensitivity,
+            sensitivity=p.record_l2_sensitivity * (1 if p.one_record else records_per_unit),
         )
         for p in parts
     )

@@ -136,6 +136,29 @@ class Private(Generic[T_co]):
             joined[owner] = joined.get(owner, ()) + element
         return self._with(list(joined.values()))
 
+    def one_of_each(self, owners: Private[Any], *, keys: Private[Any]) -> Private[Any]:
+        """Return one element per owner: that with the smallest key, or the first of equal keys.
+
+        `keys` are keyed digests of the records. Adding or removing an owner adds or removes one
+        element, and does not change the element of another owner.
+
+        >>> Private([10, 11, 12]).one_of_each(Private(["a", "b", "a"]), keys=Private([5, 1, 3]))
+        Private(...)
+        """
+        self._require_same_units(owners, "one_of_each")
+        self._require_same_units(keys, "one_of_each")
+        chosen: dict[Any, int] = {}
+        order = list(keys._per_unit)
+        for index, owner in enumerate(owners._per_unit):
+            if owner not in chosen or order[index] < order[chosen[owner]]:
+                chosen[owner] = index
+        mask = np.zeros(len(order), dtype=np.bool_)
+        mask[list(chosen.values())] = True
+        elements = self._per_unit
+        if isinstance(elements, Parts):
+            return self._with(elements.selected(mask))
+        return self._with(select(elements, mask))
+
     def __repr__(self) -> str:
         return "Private(...)"
 

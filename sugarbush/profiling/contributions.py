@@ -70,14 +70,21 @@ class Reader:
     `columns` names the raw values of a record in their order. If the unit is a user, every record
     is the only record of its user that the profile uses, and `read` gets the number of the user's
     records. `key` chooses among the terms of a record. `shape` is the form of a record; None means
-    one string. Labels and names of properties are no part of sentences, style and terms.
+    one string. `measures` are the lengths of a text; by default those of the shape. Labels and
+    names of properties are no part of sentences, style and terms.
     """
 
     def __init__(
-        self, columns: Sequence[str], *, by_user: bool, key: bytes, shape: Shape | None = None
+        self,
+        columns: Sequence[str],
+        *,
+        by_user: bool,
+        key: bytes,
+        shape: Shape | None = None,
+        measures: Sequence[str] | None = None,
     ) -> None:
         self._columns, self._by_user, self._key = tuple(columns), by_user, key
-        self._shape, self._measures = shape, measures_of(shape)
+        self._shape, self._measures = shape, tuple(measures or measures_of(shape))
         self.sizes = sizes_group(by_user=by_user, measures=self._measures)
         self.style = style_group()
         self.columns = columns_group(columns)
@@ -97,12 +104,11 @@ class Reader:
         batch = _Batch()
         for record in records:
             count = None if of_user is None else of_user[record.user or ""]
-            free = self._free_text(record.text)
-            batch.sizes.append(self._cells_of_sizes(record.text, free, count))
-            batch.style.append(self._cells_of_style(free))
+            batch.sizes.append(self.cells_of_sizes(record.text, records=count))
+            batch.style.append(self.cells_of_style(record.text))
             batch.columns.append(self._cells_of_columns(record.raw))
             batch.values.append(self._values(record.raw))
-            batch.terms.append(terms(free, key=self._key))
+            batch.terms.append(terms(self._free_text(record.text), key=self._key))
         self._batches.append(batch.packed())
 
     def contributions(self) -> Contributions:
@@ -121,8 +127,9 @@ class Reader:
             return text
         return " ".join(content for _, content in self._shape.contents(text))
 
-    def _cells_of_sizes(self, text: str, free: str, records: int | None) -> list[int]:
-        starts = self._starts
+    def cells_of_sizes(self, text: str, *, records: int | None = None) -> list[int]:
+        """Return the cells of a text in `sizes`. `records` is the number of its user's records."""
+        starts, free = self._starts, self._free_text(text)
         lengths = {
             "characters": len(text),
             "words": count_words(text),
@@ -135,9 +142,11 @@ class Reader:
             cells.append(starts["records per user"] + RECORDS.of(records))
         return cells
 
-    def _cells_of_style(self, text: str) -> list[int]:
-        cells = [number if rule(text) else NO_CELL for number, rule in enumerate(RULES.values())]
-        return [*cells, self._language + LANGUAGES.index(language(text))]
+    def cells_of_style(self, text: str) -> list[int]:
+        """Return the cells of a text in `style`."""
+        free = self._free_text(text)
+        cells = [number if rule(free) else NO_CELL for number, rule in enumerate(RULES.values())]
+        return [*cells, self._language + LANGUAGES.index(language(free))]
 
     def _cells_of_columns(self, raw: Sequence[Any]) -> list[int]:
         cells: list[int] = []

@@ -137,6 +137,11 @@ def _with_lengths(form: TextForm, profile: Profile) -> TextForm:
 
     Equal quantiles stay, because prompts request each number equally often.
     """
+    return form.with_lengths({**lengths_of_parts(form, profile), **form.shape.requested})
+
+
+def lengths_of_parts(form: TextForm, profile: Profile) -> dict[str, tuple[int, ...]]:
+    """Return DP quantiles of the lengths of a shape's parts; {} if the noise is too large."""
     shape, requested = form.shape, dict[str, tuple[int, ...]]()
     for measure in shape.measures:
         may_be_empty = measure.removeprefix(WORDS_OF) in form.optional
@@ -146,7 +151,7 @@ def _with_lengths(form: TextForm, profile: Profile) -> TextForm:
         counts = [min(max(least, round(count)), limit) for count in profile.quantiles(measure)]
         if counts:
             requested[measure] = tuple(int(count) for count in counts)
-    return form.with_lengths({**requested, **shape.requested})
+    return requested
 
 
 def word_counts(profile: Profile) -> tuple[int, ...]:

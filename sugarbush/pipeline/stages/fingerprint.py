@@ -38,6 +38,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import charges_of_releases
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.results import digest_of
+from sugarbush.quality.first_look import NAMES as LOOK
 from sugarbush.registry import METRICS, packages_of
 from sugarbush.settings import Section
 
@@ -202,7 +203,7 @@ def _plan(project: Project) -> dict[str, Any]:
         privacy=project.settings.privacy.model_dump(mode="json"),
         requests=[[asdict(r) for r in m.budget_requests()] for m in project.settings.chosen],
         methods=[method.name for method in project.settings.chosen],
-        figures=[asdict(request) for request in project.figure_requests],
+        measured=[asdict(request) for request in project.measured_requests],
         profile=project.profile_charges,
         code=code_digest(_ACCOUNTING),
         library=version("dp-accounting"),
@@ -229,7 +230,8 @@ def _computed_plan(project: Project) -> dict[str, Any]:
         for method in project.settings.chosen
     }
     figures = [_allocation(plan, request.name) for request in project.figure_requests]
-    return {"metadata": shared, "by_method": by_method, "figures": figures}
+    look = [_allocation(plan, name) for name in LOOK if plan.holds(name)]
+    return {"look": look, "metadata": shared, "by_method": by_method, "figures": figures}
 
 
 def _allocation(plan: BudgetPlan, name: str) -> dict[str, Any] | None:

@@ -1,0 +1,1 @@
+"""Measured quality: how like the records texts are, inside the guarantee."""
