@@ -157,6 +157,7 @@ def _check_first_texts(project: Project, console: Console) -> None:
 
 
 def _print_misspellings(project: Project, console: Console) -> None:
+    project.ledger(rehearse=False).note_shown("check --internal")
     findings = misspellings(read_corpus(project).records(), project.schema)
     what = "listed values that look misspelt" if findings else "no listed value looks misspelt"
     console.print(f"spelling   {what} (not DP: do not share)")

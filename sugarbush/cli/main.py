@@ -477,8 +477,8 @@ def audit(
     The same attack runs on copies of the mechanisms with deliberately wrong noise, to show which
     faults it detects. A method (mosaic, maple, augpe, dpft, crt) is attacked as a whole, on records
     of the prepared project in this folder. These records must be public. The command charges none
-    of your ledgers and writes no file. An audit takes one to two minutes. Exit code 1: a lower
-    bound is above the claimed bound.
+    of your ledgers. The project's ledger notes that a method was audited. An audit takes one to two
+    minutes. Exit code 1: a lower bound is above the claimed bound.
     """
     from sugarbush.cli import audits
 

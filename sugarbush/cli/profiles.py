@@ -18,6 +18,7 @@ from sugarbush.pipeline.profiling import STAGE, profile_of_project
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.spending import Spending, spending_of
 from sugarbush.profiling.draft import (
     Draft,
     draft_from_profile,
@@ -44,19 +45,20 @@ def make_profile(project: Project, console: Console, *, force: bool = False) -> 
 
 
 def _show(project: Project, profile: Profile, console: Console, *, charged: bool) -> None:
-    path = write_page(project, profile, title=_title(project))
-    show_profile(profile, console)
+    spending = spending_of(project.ledger(rehearse=False).snapshot(), profile.ledger_ids)
+    path = write_page(project, profile, spending)
+    show_profile(profile, spending, console)
     say(console, f"{path.relative_to(project.base)}: the profile as a page, which may be published")
-    total = rounded_up(project.ledger(rehearse=False).total())
-    spent = f"charged; epsilon {total} of the dataset is spent so far"
+    spent = f"charged; epsilon {rounded_up(spending.total)} of the dataset is spent so far"
     say(console, f"ledger: {spent if charged else 'the profile was restored, and nothing charged'}")
 
 
-def write_page(project: Project, profile: Profile, *, title: str) -> Path:
+def write_page(project: Project, profile: Profile, spending: Spending) -> Path:
     """Write reports/public/profile.html."""
     path = project.roots.published / PAGE
+    page = render_profile(profile, title=_title(project), spending=spending)
     with atomic_file(path, public=True) as temporary:
-        temporary.write_text(render_profile(profile, title=title), encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8")
     return path
 
 
@@ -127,13 +129,13 @@ def write_schema_of(
     return draft
 
 
-def show_profile(profile: Profile, console: Console) -> None:
+def show_profile(profile: Profile, spending: Spending, console: Console) -> None:
     """Print the profile. Everything is released."""
     within = rounded_up(profile.within, 3)
     who = "users" if profile.unit == "user" else "records"
     say(
         console,
-        f"profile of {profile.dataset}: epsilon {rounded_up(profile.epsilon)} at delta "
+        f"profile of {profile.dataset}: {spending.line('this profile')}, at delta "
         f"{rounded_up(profile.delta)}, per {profile.unit}",
     )
     say(console, f"{who} of the training part: {max(profile.records, 0):,} ± {within}")

@@ -351,8 +351,11 @@ def profile_of_frame(
     state: Path | None,
     forced: bool = False,
     form: TextForm | None = None,
-) -> Profile:
-    """Draw or restore the profile of a frame. Nothing is written except in the state folder."""
+) -> tuple[Profile, Ledger]:
+    """Draw or restore the profile of a frame, and return it with the ledger that it charged.
+
+    Nothing is written except in the state folder.
+    """
     _refuse_many(columns, "the frame")
     plain = _without_columns(form)
     shape = shape_of(plain, settings.prepare)
@@ -374,7 +377,7 @@ def profile_of_frame(
         table = digest_of_frame(frame, key=project.key, columns=read)
         return keyed_digest([table], key=project.key).encode()
 
-    return ProfileRequest(
+    profile = ProfileRequest(
         project=project,
         columns=columns,
         batches=lambda: [("the frame", rows)],
@@ -386,6 +389,7 @@ def profile_of_frame(
         characters=sum(int(frame[c].astype(str).str.len().sum()) for c in shape.columns),
         form=form,
     ).release(forced=forced)
+    return profile, project.ledger(rehearse=False)
 
 
 def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> tuple[str, ...]:

@@ -382,7 +382,11 @@ class Project:
         refuse_foreign_lock(self.base, privacy, snapshots=self.snapshots)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
-        """Return the separate ledger of results without a DP epsilon."""
+        """Return the separate ledger of results without a DP epsilon.
+
+        Whoever sees such results can choose by them, so the card says that there are some.
+        """
+        self.ledger(rehearse=False).note_shown("results without DP", of=[kind])
         return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
 
     def _ledger(self, **fields: Any) -> Ledger:

@@ -184,6 +184,7 @@ def figures_of(card: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str,
     promise, budget = card["promise"], card["budget"]
     numbers = {
         "epsilon": promise["epsilon"],
+        "epsilon_of_this_run": promise["epsilon_of_this_run"],
         "delta": promise["delta"],
         "dataset_total_epsilon": budget["dataset_total_epsilon"],
         "dataset_cap_epsilon": budget["dataset_cap_epsilon"],

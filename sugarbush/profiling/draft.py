@@ -25,7 +25,6 @@ from sugarbush.data.shapes.conversation import TURNS
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import WORDS_OF
 from sugarbush.languages import ENGLISH, language_code
-from sugarbush.privacy.accounting import rounded_up
 from sugarbush.profiling.layout import DATE, EMPTY, INTEGER, NESTED, NUMBER
 from sugarbush.profiling.release import (
     MOST_VALUES,
@@ -336,10 +335,9 @@ def schema_text(draft: Draft, profile: Profile, *, json_schema: str | None = Non
 
 def _lines(draft: Draft, profile: Profile, json_schema: str | None) -> Iterator[str]:
     schema = draft.schema
-    yield "# Drafted from a DP profile of the private file: epsilon " + rounded_up(profile.epsilon)
-    yield f"# at delta {rounded_up(profile.delta)}, per {profile.unit}, charged to its ledger. The"
-    yield "# percentages are DP shares with 95% intervals. Edit what you know better. Every release"
-    yield "# of this dataset counts the charges of the profile."
+    yield "# Drafted from a DP profile of the private file. The percentages are DP shares with 95%"
+    yield "# intervals. Edit what you know better. Every release of this dataset counts the charges"
+    yield "# of all its profiles. To see them, run: sugarbush budget"
     yield f"subject: {_scalar(schema.subject)}"
     if schema.style:
         yield f"style: {_scalar(schema.style)}"

@@ -129,7 +129,7 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
         (
             "epsilon",
             "∞" if math.isinf(spent) else rounded_up(spent, 3),
-            f"at delta {rounded_up(release.delta)}, for one {release.unit.value}",
+            f"at delta {rounded_up(release.delta)}, for one {release.unit.value}{_runs(release)}",
         ),
         ("generator calls", f"{sum(s.usage.calls for s in spends):,}", _generator(release)),
     ]
@@ -138,6 +138,10 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
             ("cost", f"{sum(costs):,.2f}", "paid to the provider, at the prices in the settings")
         )
     return figures
+
+
+def _runs(release: ReleaseFacts) -> str:
+    return f". {release.spending.line().capitalize()}" if release.spending.others else ""
 
 
 def _written(data: PublicData) -> str:
@@ -155,7 +159,7 @@ def _generator(release: ReleaseFacts) -> str:
 
 
 def _budget(release: ReleaseFacts) -> dict[str, Any]:
-    spent, total, cap = release_epsilon(release), release.dataset_epsilon, release.cap
+    spent, total, cap = release.spending.of_run, release.spending.total, release.cap
     if not (math.isfinite(spent) and math.isfinite(total)):
         return {"this": 100.0, "before": 0.0, "text": "without a finite epsilon"}
     whole = max(cap, total, 1e-12)
