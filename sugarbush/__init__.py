@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sugarbush.errors import LedgerError as LedgerError
     from sugarbush.errors import ParamsError as ParamsError
     from sugarbush.errors import PrivacyError as PrivacyError
+    from sugarbush.errors import PrivateFactWarning as PrivateFactWarning
     from sugarbush.errors import SchemaError as SchemaError
     from sugarbush.errors import SugarbushError as SugarbushError
     from sugarbush.evaluation.interface import Metric as Metric
@@ -104,6 +105,7 @@ _find = lazy_names(
             "LedgerError",
             "ParamsError",
             "PrivacyError",
+            "PrivateFactWarning",
             "SchemaError",
             "SugarbushError",
         ),

@@ -46,8 +46,13 @@ DELTA_NOTICE = (
 )
 
 UNMATCHED_NOTICE = (
-    "           but no row has one of the listed values of '{}': every record gets the value\n"
-    "           `other`. Compare the spelling of the values in the schema and in the file."
+    "           but no row has one of the listed values of '{0.attribute}': every record gets the\n"
+    "           value `other`. Compare the spelling of the values in the schema and in the file."
+)
+
+UNUSED_NOTICE = (
+    "           but no row has these listed values of '{0.attribute}': {0.shown}. If rows should\n"
+    "           have them, compare the spelling in the schema and in the file (not DP: do not share)"
 )
 
 LEFT_OUT_NOTICE = (
@@ -113,10 +118,16 @@ def _print_data(
         console.print(f"           {line} (not DP: do not share)", soft_wrap=True)
     if project.settings.privacy.is_large_delta(findings.tally.get(TRAIN, 0)):
         console.print(DELTA_NOTICE, soft_wrap=True)
-    for name in findings.unmatched:
-        console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
+    print_unmatched(findings, console)
     if internal:
         _print_misspellings(project, console)
+
+
+def print_unmatched(findings: CorpusFindings, console: Console) -> None:
+    """Name the listed values that no row has. These lines are exact and not DP."""
+    for found in findings.unmatched:
+        notice = UNMATCHED_NOTICE if found.by_all else UNUSED_NOTICE
+        console.print(notice.format(found), markup=False, soft_wrap=True)
 
 
 def print_left_out(methods: Sequence[Method], schema: Schema, console: Console) -> None:

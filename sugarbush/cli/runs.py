@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from sugarbush.cli.checks import example_is_made, would_spend
+from sugarbush.cli.checks import example_is_made, print_unmatched, would_spend
 from sugarbush.cli.rehearsals import show_rehearsal
 from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.cli.shows import print_dropped_rows
@@ -135,8 +135,11 @@ def rehearse_before_run(
     )
     if judged or not (force or would_spend(project)):
         return
-    if reads_corpus and (reason := known_corpus(project, corpus_findings(project))) is not None:
-        raise LedgerError(reason)
+    if reads_corpus:
+        findings = corpus_findings(project)
+        if (reason := known_corpus(project, findings)) is not None:
+            raise LedgerError(reason)
+        print_unmatched(findings, console)
     rehearsal = require_good_rehearsal(project, accept=accept_poor)
     if rehearsal is None:
         return

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.data.records import Record
-from sugarbush.data.split import unmatched_attributes
+from sugarbush.data.split import Unmatched, unmatched_values
 from sugarbush.errors import BudgetExceededError, LedgerError
 from sugarbush.pipeline.corpus import SplitCorpus, read_corpus
 from sugarbush.pipeline.project import Project
@@ -24,10 +24,10 @@ _REASONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusFindings:
-    """The attributes without a listed value in any row, the exact tally of the rows by use, and the
-    keyed fingerprint of the corpus."""
+    """The listed values that no row has, the exact tally of the rows by use, and the keyed
+    fingerprint of the corpus."""
 
-    unmatched: tuple[str, ...]
+    unmatched: tuple[Unmatched, ...]
     tally: Mapping[str, int]
     fingerprint: tuple[str, ...]
 
@@ -36,7 +36,7 @@ def corpus_findings(project: Project) -> CorpusFindings:
     """Read the corpus as stage prepare does, and write nothing. Raises InputError for a corpus that
     stage prepare would refuse, also if public texts overlap the records."""
     corpus = read_corpus(project)
-    unmatched = unmatched_attributes(_records(corpus), project.schema)
+    unmatched = unmatched_values((r.raw for r in _records(corpus)), project.schema)
     return CorpusFindings(
         unmatched=tuple(unmatched), tally=corpus.tally, fingerprint=corpus.fingerprint
     )

@@ -22,7 +22,7 @@ from sugarbush.data.reading import (
 )
 from sugarbush.data.records import Record, donated_records, shape_of, wanted_columns
 from sugarbush.data.remote import Source, source_of
-from sugarbush.data.schema import Attribute, Schema, load_schema
+from sugarbush.data.schema import Schema, UnlistedColumn, load_schema
 from sugarbush.data.shapes.declaration import TextForm
 from sugarbush.data.shapes.interface import Shape
 from sugarbush.data.table_digest import keyed_digest
@@ -273,7 +273,7 @@ def _one_record_per_user(
     )
     copy = project.with_settings(changed)
     attributes = [
-        Attribute(name=f"column_{number}", column=column, values=("unread",))
+        UnlistedColumn(name=f"column_{number}", column=column)
         for number, column in enumerate(columns)
     ]
     schema = Schema(subject=SUBJECT, attributes=tuple(attributes) or (TONE,), text=form)

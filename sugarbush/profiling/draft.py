@@ -200,10 +200,9 @@ def _attribute(profile: Profile, column: Column, *, taken: Sequence[str]) -> Att
     if profile.kind_share(column, DATE).low > _MOST and (found := _dates(profile, column, name)):
         return found
     if profile.number_share(column).low > _MOST:
-        numbers = [value for value in listed if _number(value) is not None]
-        is_list = len(column.values) <= MOST_VALUES and len(numbers) > 1
+        is_list = len(column.values) <= MOST_VALUES and len(listed) > 1
         if is_list and _covered(profile, column) >= _COVERED_NUMBERS:
-            ordered = sorted(numbers, key=lambda value: _number(value) or 0.0)
+            ordered = _in_order(listed)
             return Attribute(name=name, column=column.name, values=tuple(ordered), other=other)
         quantiles = profile.number_quantiles(column)
         if not quantiles:
@@ -315,6 +314,13 @@ def _free_name(column: str, taken: Sequence[str]) -> str:
     if name.startswith(RELEASE_PREFIXES):
         name = f"column_{name}"
     return free_word(name, RELEASE_COLUMNS.union(taken), between="_")
+
+
+def _in_order(values: list[str]) -> list[str]:
+    """Return numbers by size. Other values stay in the order of their frequency: they are codes."""
+    if not all(_number(value) is not None for value in values):
+        return values
+    return sorted(values, key=lambda value: (_number(value), value))
 
 
 def _number(value: str) -> float | None:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.data.schema import spelling
+from sugarbush.data.cells import same_text
 from sugarbush.data.shapes.interface import Shape
 from sugarbush.profiling.bins import LENGTHS, NUMBERS, RECORDS, YEARS
 from sugarbush.profiling.style import LANGUAGES, RULES
@@ -26,7 +26,8 @@ INTEGER, NUMBER = "integer", "number"  # whole numbers, and other numbers
 KINDS: Final = (EMPTY, TEXT, NESTED, DATE, INTEGER, NUMBER)
 LONGEST_VALUE: Final = 80  # characters; a longer cell is a text and no value
 _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?", re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][+-]?\d{1,2})?")
+# An exponent has a sign and two digits, as programs write it: 1E3 and 2E5 are codes.
+_NUMBER = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][+-]\d{2})?")
 NO_CELL: Final = -1
 _BETWEEN: Final = "\x1f"
 
@@ -130,18 +131,17 @@ def kind_of(value: str | None) -> str | float | date:
 def value_of(value: str | None) -> str | None:
     """Return the categorical value in a cell, or None if the cell has none.
 
-    A number is spelled as in a schema. Dates, lists, and texts that are long or have several lines
-    are no values. A text with a control character or half a character is none, either.
+    A value keeps its characters, because a code may look like a number. Dates, lists, and texts
+    that are long or have several lines are no values. A text with a control character or half a
+    character is none, either.
 
     >>> [value_of(cell) for cell in ("Red ", "3.0", "2024-02-29", "[1]", "a\\nb", "x" * 81)]
-    ['Red', '3', None, None, None, None]
+    ['Red', '3.0', None, None, None, None]
     """
     found = kind_of(value)
-    if isinstance(found, float):
-        return spelling(found)
-    if found != TEXT or value is None:
+    if value is None or not (found == TEXT or isinstance(found, float)):
         return None
-    text = " ".join(value.split())
+    text = same_text(value)
     is_one_line = "\n" not in value.strip() and text.isprintable()
     return text if len(text) <= LONGEST_VALUE and is_one_line else None
 
