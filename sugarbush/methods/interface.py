@@ -308,8 +308,11 @@ class Method(Section):
         """Plan all requests to the generator, for estimates and limits of cost."""
         return ()
 
-    def final_plan(self, plan: BudgetPlan, privacy: PrivacySettings) -> BudgetPlan:
-        """Complete `plan` with the cost of training, from settings alone."""
+    def final_plan(
+        self, plan: BudgetPlan, privacy: PrivacySettings, *, beside_profile: bool
+    ) -> BudgetPlan:
+        """Complete `plan` with the cost of training, from settings alone. With `beside_profile`,
+        the settings may depend on a profile of the records."""
         return plan
 
 

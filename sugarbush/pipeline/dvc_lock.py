@@ -28,6 +28,19 @@ def copy_lock(base: Path) -> None:
             temporary.write_bytes(lock.read_bytes())
 
 
+def code_of_last_run(base: Path) -> str | None:
+    """Return the digest of the code that wrote the present results, or None without a result."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        stages = YAML(typ="safe").load((base / LOCK).read_text(encoding="utf-8"))["stages"]
+        found = stages["prepare"]["params"]["data/stamps/settings.json"]["code"]
+    except (OSError, ValueError, YAMLError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
 def restore_lock(base: Path) -> None:
     """Replace a dvc.lock that DVC cannot read by its copy. Delete an empty one without a copy.
     A file with a merge conflict stays, and so does each file while another DVC process runs. Delete

@@ -137,7 +137,8 @@ def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
     from dvc.repo import Repo
 
     with Repo(str(folder)) as repo:
-        changed = (set(map(_name, repo.status())) - {FIRST}) & set(stages.graph)
+        always = {stage.name for stage in STAGES if stage.always}
+        changed = (set(map(_name, repo.status())) - always) & set(stages.graph)
     found = changed.union(*(nx.ancestors(stages.graph, name) for name in changed))
     return found & set(stages.others)
 

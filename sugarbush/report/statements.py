@@ -8,7 +8,9 @@ from collections import Counter
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.events import (
     DiscreteGaussian,
+    DpSgd,
     DpSgdBound,
+    DpSgdGaussianBound,
     Event,
     GaussianDp,
     NonPrivate,
@@ -192,19 +194,25 @@ def describe(event: Event) -> str:
             )
         case GaussianDp():
             return f"adaptive mechanism, proved to be {rounded_up(event.mu)}-Gaussian-DP as a whole"
-        case PoissonGaussian() | DpSgdBound():
+        case PoissonGaussian() | DpSgdBound() | DpSgdGaussianBound():
             return _describe_training(event)
         case NonPrivate():
             return "no differential privacy"
     return event.kind
 
 
-def _describe_training(event: PoissonGaussian | DpSgdBound) -> str:
+def _describe_training(event: DpSgd) -> str:
     if isinstance(event, PoissonGaussian):
         return (
             "DP-SGD steps: Gaussian noise with noise multiplier "
             f"{rounded_down(event.noise_multiplier)} on Poisson samples with sampling rate "
             f"{rounded_up(event.rate)}"
+        )
+    if isinstance(event, DpSgdGaussianBound):
+        return (
+            "DP-SGD steps on Poisson samples. Earlier results may decide their rate, number and "
+            "noise. Whatever they are, the privacy profile is at most that of "
+            f"{rounded_up(event.mu)}-Gaussian-DP plus {rounded_up(event.delta)}"
         )
     return (
         "DP-SGD steps on Poisson samples. The DP record count decides their rate, number "
@@ -233,7 +241,7 @@ def in_plain_words(event: Event) -> str:
                 "A series of counts over the records was taken, each with random noise. The whole "
                 "series counts as one charge."
             )
-        case PoissonGaussian() | DpSgdBound():
+        case PoissonGaussian() | DpSgdBound() | DpSgdGaussianBound():
             return (
                 "A language model was trained on random samples of the records. The influence of "
                 "each record on a training step was limited, and random noise was added to each "

@@ -10,6 +10,7 @@ import torch
 
 from sugarbush.privacy.budget import BudgetRequest, Subsampling, make_plan, with_subsampling
 from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.events import PoissonGaussian
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.device import open_device
 from sugarbush.training.dpsgd import models
@@ -62,7 +63,7 @@ def fine_tune(
         epsilon=epsilon,
     )
     event = plan.of(_PART).subsampled
-    assert event is not None
+    assert isinstance(event, PoissonGaussian)
     device = open_device(settings.device)
     model, tokenizer = models.load(settings.model, device=device)
     models.refuse_beyond_context(model, settings.max_length)
@@ -100,6 +101,7 @@ def fine_tune(
     models.save(models.merged(trained.value).to(torch.device("cpu")), tokenizer, output)
     card = {
         "epsilon": plan.epsilon,
+        "dataset_total_epsilon": session.ledger.total(),
         "delta": delta,
         "noise_multiplier": event.noise_multiplier,
         "sampling_rate": schedule.rate,

@@ -7,12 +7,11 @@ records.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from sugarbush.paths import last_part
-from sugarbush.privacy.accounting import epsilon
-from sugarbush.privacy.events import Event, NonPrivate
+from sugarbush.privacy.accounting import epsilon as epsilon_of
+from sugarbush.privacy.events import NonPrivate
 from sugarbush.privacy.unit import ADJACENCY, Unit
 from sugarbush.training.dpsgd.settings import DpSgdSettings
 from sugarbush.training.dpsgd.train import Mechanism
@@ -22,7 +21,8 @@ def model_card(
     mechanism: Mechanism,
     *,
     steps_taken: int,
-    others: Sequence[Event],
+    epsilon: float,
+    dataset_epsilon: float,
     unit: Unit,
     records_per_unit: int,
     delta: float,
@@ -31,8 +31,9 @@ def model_card(
     """Return the card as plain values for JSON. An infinite epsilon is the text "infinity".
 
     `steps_taken` is below `mechanism.steps` if crashes lost more steps than may be repeated.
-    `others` are mechanisms that the training depends on, such as the DP record count. Their results
-    may decide the rate, the number of steps and the noise. `mechanism.charge` covers every result.
+    `epsilon` is that of the training with all charges that it may depend on: the profiles of the
+    dataset and the DP table. Their results may decide the rate, the number of steps and the noise.
+    `mechanism.charge` covers every result. `dataset_epsilon` is the total of the ledger.
     """
     private = not isinstance(mechanism.event, NonPrivate)
     charge = mechanism.charge
@@ -40,8 +41,9 @@ def model_card(
         "unit": unit.value,
         "records_per_unit": records_per_unit,
         "adjacency": ADJACENCY,
-        "epsilon": _number(epsilon([charge, *others], delta=delta)),
-        "epsilon_of_training_alone": _number(epsilon([charge], delta=delta)),
+        "epsilon": _number(epsilon),
+        "epsilon_of_training_alone": _number(epsilon_of([charge], delta=delta)),
+        "dataset_total_epsilon": _number(dataset_epsilon),
         "delta": delta,
         "mechanism": "DP-SGD: Poisson sampling, clipping of the gradient of one record "
         "per unit and step, Gaussian noise"
@@ -67,6 +69,9 @@ def model_card(
             "weight_decay": settings.weight_decay,
         },
         "remarks": [
+            "epsilon covers the training, the DP table and every profile of the dataset. "
+            "dataset_total_epsilon covers all charges of the dataset when this card was written. "
+            "Later charges are in the ledger and on the release card.",
             "The charge covers the steps and the repeatable steps, even if these were not needed.",
             "The weights are those after the last step. The number of steps was fixed before the "
             "first step; a run that was killed too often has taken fewer steps.",

@@ -23,11 +23,13 @@ from sugarbush.privacy.budget import (
     make_plan,
     noise_within,
     with_bound,
+    with_gaussian_bound,
     with_subsampling,
 )
 from sugarbush.privacy.events import (
     DiscreteGaussian,
     DpSgdBound,
+    DpSgdGaussianBound,
     Event,
     GaussianDp,
     PoissonGaussian,
@@ -148,6 +150,22 @@ COUNTS = (512.0, 4_000.0, 30_000.0, 300_000.0, 3e6, 1e7)
 
 def test_an_adversary_who_sees_the_table_and_picks_the_count_stays_within_delta() -> None:
     assert 0.5 * DELTA < reached([training(1.0, count) for count in COUNTS], 1.0) <= DELTA
+
+
+def test_an_adversary_who_sees_a_profile_and_picks_the_settings_stays_within_delta() -> None:
+    """Count, batch size and epochs all follow from the result of an earlier mechanism."""
+    table = make_plan(REQUESTS, epsilon=1.0, delta=0.99 * DELTA)
+    plan = with_gaussian_bound(table, "training", steps_for(1e7))
+    bound = plan.of("training").event
+    assert isinstance(bound, DpSgdGaussianBound) and bound.delta == pytest.approx(0.99e-5 * DELTA)
+    parts = [steps_for(count) for count in (512.0, 30_000.0, 1e7)]
+    parts += [Subsampling(rate=0.3, steps=400), Subsampling(rate=1e-4, steps=1)]
+    events = [noise_within(bound, part) for part in parts]
+    for event in events:
+        assert within(event, bound)
+        less = replace(event, noise_multiplier=event.noise_multiplier * 0.998)
+        assert not within(less, bound)
+    assert 0.5 * DELTA < reached(events, 1.0) <= DELTA
 
 
 def test_noise_for_the_count_that_was_drawn_would_cost_more_than_epsilon() -> None:

@@ -28,7 +28,8 @@ def card(noise_multiplier: float, unit: Unit = Unit.RECORD, records_per_unit: in
     return model_card(
         mechanism(noise_multiplier),
         steps_taken=77,
-        others=[AIM],
+        epsilon=epsilon([mechanism(noise_multiplier).charge, AIM], delta=1e-6),
+        dataset_epsilon=7.5,
         unit=unit,
         records_per_unit=records_per_unit,
         delta=1e-6,
@@ -44,6 +45,7 @@ def test_it_states_the_mechanism_and_what_it_costs_together_with_the_count() -> 
     assert (told["steps"], told["repeatable_steps"], told["clip_norm"]) == (80, 10, 1.0)
     assert told["steps_taken"] == 77
     assert told["epsilon"] > told["epsilon_of_training_alone"]
+    assert told["dataset_total_epsilon"] == 7.5
 
 
 def test_its_epsilon_holds_for_every_rate_and_steps_that_the_count_can_give() -> None:
@@ -51,11 +53,12 @@ def test_its_epsilon_holds_for_every_rate_and_steps_that_the_count_can_give() ->
     bound = DpSgdBound(mu=1.0, noise_multiplier=1.0, rate=0.05, steps=100)
     followed = replace(mechanism(1.5), bound=bound)
     told = model_card(
-        followed, steps_taken=80, others=[AIM], unit=Unit.RECORD, records_per_unit=1, delta=1e-6,
+        followed, steps_taken=80, epsilon=1.0, dataset_epsilon=1.0, unit=Unit.RECORD,
+        records_per_unit=1, delta=1e-6,
         settings=PRESETS["dpft"],
     )  # fmt: skip
-    assert told["epsilon"] == epsilon([bound, AIM], delta=1e-6)
-    assert told["epsilon"] > card(1.5)["epsilon"]
+    assert told["epsilon_of_training_alone"] == epsilon([bound], delta=1e-6)
+    assert told["epsilon_of_training_alone"] > card(1.5)["epsilon_of_training_alone"]
     assert told["noise_multiplier"] == 1.5
 
 
@@ -74,7 +77,8 @@ def test_training_without_noise_is_called_that() -> None:
 def test_it_is_plain_json_and_holds_no_path() -> None:
     settings = PRESETS["dpft"].model_copy(update={"model": "/home/someone/models/gpt2"})
     told = model_card(
-        mechanism(1.0), steps_taken=80, others=[], unit=Unit.RECORD, records_per_unit=1, delta=1e-6,
+        mechanism(1.0), steps_taken=80, epsilon=1.0, dataset_epsilon=1.0, unit=Unit.RECORD,
+        records_per_unit=1, delta=1e-6,
         settings=settings,
     )  # fmt: skip
     assert "/home" not in json.dumps(told, allow_nan=False)
