@@ -22,7 +22,13 @@ from sugarbush.pipeline.shown_runs import shown_count
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.entries import ACCEPTED
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.remarks import EMBEDDINGS, FIGURES, INTEGER_NOISE, OVERLAP
+from sugarbush.privacy.remarks import (
+    EMBEDDINGS,
+    FIGURES,
+    INDEPENDENT_ROWS,
+    INTEGER_NOISE,
+    OVERLAP,
+)
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
 from sugarbush.report.model import PublicQuality, ReleaseFacts
@@ -89,6 +95,7 @@ def release_facts(
             *_remarks((*released, *earlier), schema, has_table=engine is not None),
             *((INTEGER_NOISE, EMBEDDINGS, FIGURES) if quality is not None else ()),
             *((OVERLAP,) if settings.prepare.accept_overlap else ()),
+            *((INDEPENDENT_ROWS,) if settings.prepare.read_options.rows_are_independent else ()),
         ),
         settings=_shown_settings(settings),
         publication=settings.publication,
