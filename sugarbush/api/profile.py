@@ -149,7 +149,8 @@ def profile(
     ...     sorted(found.schema("letters").attribute("shop").values), found.epsilon <= 0.2
     (['north', 'south'], True)
     """
-    from sugarbush.pipeline.profiling import profile_of_frame  # slow
+    from sugarbush.data.private_columns import overlap, private_names
+    from sugarbush.pipeline.profiling import profile_of_frame, refuse_uncounted  # slow
 
     frame = pandas_frame("the corpus", frame).rename(columns=str)
     form = None if isinstance(text, str) else _form(text)
@@ -168,20 +169,19 @@ def profile(
     if isinstance(columns, str):
         raise ParamsError("columns: expected a list of names, not one text")
     named = list(dict.fromkeys(map(str, frame.columns if columns is None else columns)))
-    others = {user, record_id, *({named_text} if form is None else form.shape.columns)}
+    project_settings = arguments.project_settings()
+    texts = {named_text} if form is None else {*form.shape.columns}
     parts: set[str] = set() if form is None else {*form.shape.types}
-    if columns is not None and (taken := sorted(others & set(columns) - {None}, key=str)):
-        raise ParamsError(
-            f"columns: '{taken[0]}' is the column of the texts, ids or users, whose values are "
-            "never counted. Leave it out"
-        )
+    private = private_names(project_settings.prepare, project_settings.publication.private_columns)
+    if columns is not None:
+        refuse_uncounted(named, texts, private, setting="columns")
     values, ledger = profile_of_frame(
         frame,
-        arguments.project_settings(),
+        project_settings,
         columns=tuple(
             name
             for name in named
-            if name not in others and (columns is not None or name not in parts)
+            if columns is not None or (name not in texts | parts and overlap(name, private) is None)
         ),
         donated=arguments.donated_frame(None if form is None else form.shape),
         state=None if state is None else state_folder(state),

@@ -29,6 +29,7 @@ from sugarbush.cli.local_model import DEFAULT_MODEL, examples_for, tokens_for
 from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
 from sugarbush.data.formats.rows import ReadOptions
+from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.reading import (
     column_names,
     conversation_column,
@@ -372,6 +373,7 @@ def _schema_text(user_data: OwnData, columns: tuple[str, ...], params: ProjectSe
         attributes=attributes or (TONE,),
         text=user_data.form,
     )
+    refuse_private_columns(schema, params.prepare, params.publication.private_columns)
     named_columns = {attribute.column for attribute in schema.attributes} | set(user_data.required)
     public = user_data.declared if user_data.has_keys else (*columns, *user_data.declared)
     unknown = [

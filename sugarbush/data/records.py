@@ -247,12 +247,6 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
         if not shape.is_inside(column):
             columns.setdefault(column, f"attribute '{name}'")
     if private and params.user_column is not None:
-        if params.user_column in columns and params.user_column != params.id_column:
-            raise InputError(
-                f"prepare.user_column and {columns[params.user_column]} name the same column "
-                f"'{params.user_column}', so users would appear in prompts and texts. Choose "
-                f"another column for {columns[params.user_column]}"
-            )
         columns.setdefault(params.user_column, "prepare.user_column")
     return columns
 

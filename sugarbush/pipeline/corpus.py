@@ -16,6 +16,7 @@ from typing import Any
 
 from sugarbush.data.formats.rows import Reading, require_columns
 from sugarbush.data.numbers import NotationsOfColumns
+from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.private_store import HELDOUT, TRAIN, PreparedDigests, PreparedFiles
 from sugarbush.data.reading import FilePart, Row, file_parts, part_batches, row_batches
 from sugarbush.data.records import (
@@ -212,6 +213,8 @@ class SplitCorpus:
     ) -> None:
         self._parts, self._read, self._project = parts, read, project
         self._source, self._setting = source, setting
+        private_columns = project.settings.publication.private_columns
+        refuse_private_columns(project.schema, project.settings.prepare, private_columns)
         self._inputs = PublicInputs(project, donated=donated)
         self._public = self._inputs.texts
         self.bounds = project.settings.contribution_bounds

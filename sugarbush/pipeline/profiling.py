@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from sugarbush import versions
 from sugarbush.attributes.placeholders import SUBJECT, TONE
+from sugarbush.data.private_columns import (
+    PRIVATE,
+    overlap,
+    private_names,
+    refuse_private_columns,
+)
 from sugarbush.data.private_store import TRAIN, digest_of_frame
 from sugarbush.data.reading import (
     Row,
@@ -308,6 +314,7 @@ def profile_of_project(project: Project, *, forced: bool = False) -> Profile:
     form = form_of_project(project)
     schema = _without_columns(form)
     shape = shape_of(schema, settings.prepare)
+    refuse_private_columns(schema, settings.prepare, settings.publication.private_columns)
     refuse_private_files(project)
     path = source_of(project.base, settings.prepare.file, setting="prepare.file")
     columns = profiled_columns(settings, base=project.base, shape=shape)
@@ -359,6 +366,7 @@ def profile_of_frame(
     _refuse_many(columns, "the frame")
     plain = _without_columns(form)
     shape = shape_of(plain, settings.prepare)
+    refuse_private_columns(plain, settings.prepare, settings.publication.private_columns)
     for column in shape.columns:
         require_column(frame, column, asked_by="text")
     for column in columns:
@@ -401,7 +409,8 @@ def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> 
     """
     prepare = settings.prepare
     texts = {*shape.columns, *shape.types, *shape.text_columns}
-    others = {*shape.columns, *shape.text_columns, prepare.id_column, prepare.user_column}
+    others = {*shape.columns, *shape.text_columns}
+    private = private_names(prepare, settings.publication.private_columns)
     named = settings.profile.columns
     if named is None:
         path = source_of(base, prepare.file, setting="prepare.file")
@@ -418,18 +427,28 @@ def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> 
         columns = tuple(
             name
             for name in names
-            if name not in others and texts.isdisjoint({name, name.partition(".")[0]})
+            if name not in others
+            and overlap(name, private) is None
+            and texts.isdisjoint({name, name.partition(".")[0]})
         )
         what = "the header of the file"
     else:
         columns, what = tuple(dict.fromkeys(named)), "profile.columns"
-        if taken := sorted(others & set(columns) - {None}, key=str):
-            raise ParamsError(
-                f"profile.columns: '{taken[0]}' is the column of the texts, ids or users, whose "
-                "values are never counted. Leave it out"
-            )
+        refuse_uncounted(columns, others, private, setting="profile.columns")
     _refuse_many(columns, what)
     return columns
+
+
+def refuse_uncounted(
+    columns: Iterable[str], texts: Collection[str], private: Iterable[str], *, setting: str
+) -> None:
+    """Raise ParamsError if a column contains texts, or a private column overlaps it."""
+    for name in columns:
+        if name in texts or overlap(name, private) is not None:
+            raise ParamsError(
+                f"{setting}: '{name}' is a column of the texts, ids or users or of "
+                f"{PRIVATE}, or contains one. Their values are never counted. Leave it out"
+            )
 
 
 def _refuse_many(columns: Sequence[str], what: str) -> None:

@@ -16,9 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
-from sugarbush.errors import ParamsError, PrivacyError
+from sugarbush.errors import InputError, ParamsError, PrivacyError
 from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_directory, reading, require
 from sugarbush.pipeline.finished_run import FinishedRun
@@ -248,15 +249,11 @@ def _refuse_incomplete(settings: PublicationSettings, *, source: str) -> None:
 def _refuse_private_columns(
     schema: Schema, prepare: PrepareSettings, settings: PublicationSettings
 ) -> None:
-    """Raise PrivacyError if an attribute comes from a private column, or has its name."""
-    private = {*settings.private_columns, prepare.user_column, prepare.id_column} - {None}
-    for attribute in schema.attributes:
-        if attribute.column in private or attribute.name in private:
-            raise PrivacyError(
-                f"the schema's attribute '{attribute.name}' comes from a private column "
-                "(prepare.id_column, prepare.user_column or publication.private_columns). Remove "
-                "the attribute from the schema, and run again"
-            )
+    """Raise PrivacyError if a text or an attribute contains a private column."""
+    try:
+        refuse_private_columns(schema, prepare, settings.private_columns)
+    except InputError as error:
+        raise PrivacyError(f"{error}. Then run again") from None
 
 
 def _private_files(settings: ProjectSettings) -> tuple[Path, ...]:

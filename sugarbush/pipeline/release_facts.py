@@ -21,7 +21,13 @@ from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.entries import ACCEPTED
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.remarks import EMBEDDINGS, FIGURES, INTEGER_NOISE, OVERLAP
+from sugarbush.privacy.remarks import (
+    EMBEDDINGS,
+    FIGURES,
+    INDEPENDENT_ROWS,
+    INTEGER_NOISE,
+    OVERLAP,
+)
 from sugarbush.privacy.spending import spending_of
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
@@ -88,6 +94,7 @@ def release_facts(
             *_remarks((*released, *earlier), schema, has_table=engine is not None),
             *((INTEGER_NOISE, EMBEDDINGS, FIGURES) if quality is not None else ()),
             *((OVERLAP,) if settings.prepare.accept_overlap else ()),
+            *((INDEPENDENT_ROWS,) if settings.prepare.read_options.rows_are_independent else ()),
         ),
         settings=_shown_settings(settings),
         publication=settings.publication,

@@ -6,6 +6,7 @@ The checks use only the settings and the schema, so they need no private data an
 from __future__ import annotations
 
 from sugarbush.attributes.placeholders import placeholders
+from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError, SchemaError
 from sugarbush.pipeline.settings import ProjectSettings
@@ -25,7 +26,9 @@ def require_usable_inputs(settings: ProjectSettings, schema: Schema, *, source: 
     """Raise ParamsError or SchemaError if no release can be good with these settings.
 
     `source` names the schema in the message.
+    Raises InputError if a text or an attribute contains a private column.
     """
+    refuse_private_columns(schema, settings.prepare, settings.publication.private_columns)
     require_edited_schema(settings, schema, source=source)
     require_generator_for_texts(settings)
 

@@ -14,6 +14,7 @@ from sugarbush.data.shapes.json_schema import (
     arrow_type,
     free_texts,
     has_free_text,
+    property_paths,
     resolved,
     type_of,
 )
@@ -92,6 +93,13 @@ class JsonRecord(Shape):
     @property
     def reads_all_columns(self) -> bool:
         return self._column is None and len(self.columns) < len(self._properties)
+
+    @property
+    def paths(self) -> Mapping[str, tuple[str, int]]:
+        above = () if self._column is None else (self._column,)
+        start = super().paths if self._column is not None else {}
+        below = property_paths(self._schema, self._schema)
+        return start | {".".join((*above, *path)): (path[-1], len(path)) for path in below}
 
     @property
     def text_columns(self) -> frozenset[str]:

@@ -51,18 +51,19 @@ POOL = [f"The parcel number {i} was {word}" for i in range(40) for word in ("bro
 PARQUET = "data/train-00000-of-00001.parquet"
 
 
-def synthesized(state: Path, *, dataset: str = "letters", **more: Any) -> sb.Release:
+def synthesized(
+    state: Path, *, dataset: str = "letters", frame: pd.DataFrame = FRAME, **more: Any
+) -> sb.Release:
     return sb.synthesize(
-        FRAME,
+        frame,
         text="message",
         schema=SCHEMA,
         method=sb.Mosaic(candidates=30, prompt="metadata"),
         generator=sb.Pool(texts=POOL),
-        privacy=sb.Privacy(epsilon=1, dataset=dataset),
         texts=10,
         state=state,
         accept_poor=True,
-        **more,
+        **{"privacy": sb.Privacy(epsilon=1, dataset=dataset), **more},
     )
 
 
@@ -293,6 +294,26 @@ def test_another_draw_in_memory_is_refused_or_counted(quick_encoder: None, tmp_p
     second.publish(tmp_path / "second", publication=COMPLETE, another=True)
     card = json.loads((tmp_path / "second" / "release_card.json").read_text(encoding="utf-8"))
     assert card["published"]["number"] == 2 and card["published"]["epsilon_of_all"] > 1.2
+
+
+def test_a_release_that_protects_users_is_published(quick_encoder: None, tmp_path: Path) -> None:
+    """Also with a profile, with figures, and after another draw on the same ledger."""
+    state = tmp_path / "state"
+    frame = FRAME.assign(author=[f"u{i % 120}" for i in range(150)])
+    privacy = sb.Privacy(epsilon=1, dataset="notes", unit="user", records_per_user=2)
+    _ = sb.profile(
+        frame, text="message", user="author", columns=["mood"], privacy=privacy, state=state
+    )
+    settings: dict[str, Any] = {"user": "author", "privacy": privacy, "frame": frame}
+    first = synthesized(state, **settings, settings={"evaluate": {"public": True}})
+    second = synthesized(state, **settings, new_draw=True)
+    for name, release, further in (("first", first, {}), ("second", second, {"another": True})):
+        target = release.publish(tmp_path / name, publication=COMPLETE, **further)
+        card = json.loads((target / "release_card.json").read_text(encoding="utf-8"))
+        assert (card["promise"]["unit"], card["promise"]["records_per_unit"]) == ("user", 2)
+        assert "one user" in card["promise"]["unit_details"]
+        record = yaml.safe_load((target / "registry.yaml").read_text(encoding="utf-8"))
+        assert "user" in json.dumps(record).lower()
 
 
 @pytest.mark.filterwarnings("ignore")  # of huggingface_hub
