@@ -19,6 +19,7 @@ from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.finished_run import FinishedRun
 from sugarbush.pipeline.released import readable, texts_as_lines, write_release, write_texts
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.publication.columns import typed_table
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.verdict import Verdict
 
@@ -141,11 +142,13 @@ class Release:
         it in the browser, and `report().save("report.html")` writes it. Raises PrivacyError if the
         method has no DP guarantee.
         """
-        from sugarbush.report.downloads import TEXTS, downloads_inside
+        from sugarbush.report.downloads import LINES, PARQUET, TEXTS, downloads_inside
         from sugarbush.report.notebook import ReportPage
 
         lines = texts_as_lines(self.lineage.final, self._finished.schema, self.labels)
-        files = {**self._card_files(), TEXTS: lines}
+        parquet = typed_table(lines, self._finished.schema).content()
+        files: dict[str, str | bytes] = {**self._card_files(), TEXTS + LINES: lines}
+        files[TEXTS + PARQUET] = parquet
         return ReportPage(self._page(downloads_inside(files)))
 
     def _card_files(self) -> dict[str, str]:

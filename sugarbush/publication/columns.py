@@ -94,7 +94,13 @@ class TypedTable:
 
     def write(self, path: Path) -> None:
         """Write one parquet file. Raises OSError."""
-        pq.write_table(self.arrow, path)
+        path.write_bytes(self.content())
+
+    def content(self) -> bytes:
+        """Return the content of a parquet file."""
+        stream = pa.BufferOutputStream()
+        pq.write_table(self.arrow, stream)
+        return bytes(stream.getvalue())
 
 
 def typed_table(lines: str, schema: Schema) -> TypedTable:

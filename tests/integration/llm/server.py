@@ -218,8 +218,8 @@ class Batches:
                 "id": "r", "custom_id": fields["custom_id"], "error": None,
                 "response": {"status_code": reply.status, "request_id": "r", "body": content},
             }  # fmt: skip
-            line = json.dumps(whole, ensure_ascii=self.ascii)
-            (good if reply.status == 200 else bad).append(line)
+            written = json.dumps(whole, ensure_ascii=self.ascii)
+            (good if reply.status == 200 else bad).append(written)
             if reply.good:
                 server.answered.append(body)
         for kind, found in (("output_file_id", good), ("error_file_id", bad)):
