@@ -22,6 +22,7 @@ from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.entries import composed_epsilon
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.spending import spending_of
+from sugarbush.publication.columns import typed_table
 from sugarbush.report.settings import PublicationSettings
 from sugarbush.report.verdict import Verdict
 
@@ -173,12 +174,14 @@ class Release:
         method has no DP guarantee.
         """
         from sugarbush.report.card import card_files, release_card
-        from sugarbush.report.downloads import TEXTS, downloads_inside
+        from sugarbush.report.downloads import LINES, PARQUET, TEXTS, downloads_inside
         from sugarbush.report.notebook import ReportPage
 
         facts = self._facts()
         lines = texts_as_lines(self.lineage.final, self._finished.schema, self.labels)
-        files = {**card_files(release_card(facts)), TEXTS: lines}
+        parquet = typed_table(lines, self._finished.schema).content()
+        files: dict[str, str | bytes] = {**card_files(release_card(facts)), TEXTS + LINES: lines}
+        files[TEXTS + PARQUET] = parquet
         return ReportPage(self._page(facts, downloads_inside(files)))
 
     def _facts(self) -> ReleaseFacts:

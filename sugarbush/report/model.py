@@ -225,7 +225,7 @@ class Download:
     """A file of the release, for a button of the page.
 
     `address` is the file's path relative to the page, or a data URL that contains the whole file.
-    A file with `texts` has one synthetic text per line, as JSON.
+    The file with `texts` is the one that a reader opens in Python.
     """
 
     label: str

@@ -195,7 +195,7 @@ def _code(downloads: Sequence[Download]) -> str | None:
     """Write one line of Python that loads the first file of texts. The script of the page replaces
     the file's name by its full address."""
     name = next((file.name for file in downloads if file.texts), None)
-    return name and f"import pandas as pd; texts = pd.read_json({json.dumps(name)}, lines=True)"
+    return name and f"import sugarbush as sb; texts = sb.open_release({json.dumps(name)})"
 
 
 def _method_view(method: MethodData, internal: InternalData | None) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sugarbush.privacy.data_types import Released
@@ -184,8 +186,9 @@ def test_the_buttons_lead_to_the_files_and_the_line_of_code_loads_the_texts(
     folder = tmp_path / "a folder"
     folder.mkdir()
     data = public_data()
+    table = pa.table({"text": ["One text"], "stars": ["01"], "day": ["2024-02-01"]})
     for download in data.downloads:
-        (folder / download.name).write_text('{"text": "One text", "stars": "1"}\n')
+        pq.write_table(table, folder / download.name)
     (folder / "index.html").write_text(render_public_page(data))
     browser.view(width=1280)
     browser.load(folder / "index.html")
@@ -194,7 +197,7 @@ def test_the_buttons_lead_to_the_files_and_the_line_of_code_loads_the_texts(
     assert paths == [folder / download.name for download in data.downloads]
     scope: dict[str, Any] = {}
     exec(browser.evaluate("document.getElementById('code').textContent"), scope)
-    assert scope["texts"].to_dict("records") == [{"text": "One text", "stars": 1}]
+    assert scope["texts"].to_dict("records") == table.to_pylist()
 
 
 def test_searching_and_filtering_leave_the_texts_that_match(page: Page) -> None:

@@ -60,7 +60,7 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.registry import METHODS, plugin_names
 from sugarbush.report.card import card_files, release_card
-from sugarbush.report.downloads import downloads_beside, texts_name
+from sugarbush.report.downloads import LINES, PARQUET, TEXTS, downloads_beside, texts_name
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.model import (
     EmbeddingMap,
@@ -351,8 +351,9 @@ def run(project: Project) -> None:
             json.dumps(public_metrics(data), indent=1, allow_nan=False) + "\n"
         )
         for method in project.settings.released:
-            texts = final_folder(roots, method) / "synthetic.jsonl"
-            shutil.copyfile(texts, folder / texts_name(method.name))
+            texts = final_folder(roots, method)
+            for kind in (LINES, PARQUET):
+                shutil.copyfile(texts / f"{TEXTS}{kind}", folder / texts_name(method.name, kind))
         plots = folder / "plots"
         plots.mkdir()
         votes_table(data).to_csv(plots / "votes.csv", index=False)
