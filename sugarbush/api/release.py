@@ -69,7 +69,7 @@ class Release:
         It counts all charges on the dataset so far, because this release may be chosen among
         several. `epsilon_of_this_run` is that of this run alone.
         """
-        return math.inf if self.card is None else float(self.card["promise"]["epsilon"])
+        return math.inf if (card := self.card) is None else float(card["promise"]["epsilon"])
 
     @property
     def epsilon_of_this_run(self) -> float:

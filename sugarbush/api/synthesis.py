@@ -124,7 +124,7 @@ def synthesize(
     ...         method=sb.Mosaic(candidates=20, prompt="metadata"),
     ...         generator=sb.Simulator(any_texts=True),  # only to try it: no model, no good texts
     ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"), texts=12)
-    >>> len(release.texts), release.epsilon <= 1
+    ...     len(release.texts), release.epsilon <= 1
     (12, True)
     """
     chosen = Mosaic() if method is None else method

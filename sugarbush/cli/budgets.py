@@ -37,7 +37,8 @@ def show_budget(project: Project, console: Console) -> None:
         schema_of_project(project)  # the plan of public figures needs the schema
     ledger, plan, settings = project.ledger(), project.plan, project.settings
     console.print(f"Ledger of '{ledger.dataset}' ({settings.privacy.purpose}): {ledger.path}")
-    if missing := len(ledger.missing_charges()):
+    missing = len(ledger.missing_charges())
+    if missing:
         console.print(
             f"[bold red]The ledger lacks {missing} charges of finished results:[/] a run would be "
             "refused. Set SUGARBUSH_STATE to the state folder of these results, restore the ledger "
@@ -57,7 +58,8 @@ def show_budget(project: Project, console: Console) -> None:
     delta = f"at delta {rounded_up(ledger.delta)}, per {ledger.unit}"
     cap = rounded_up(ledger.cap)
     console.print(f"Spent so far: epsilon {rounded_up(ledger.total())} of {cap} {delta}")
-    _print_release(project, ledger, console)
+    if not missing:
+        _print_release(project, ledger, console)
     for raised in ledger.cap_raises():
         console.print(
             f"The cap was raised on {raised.time} from {rounded_up(raised.raised_from)} to "

@@ -212,7 +212,7 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
         return
     card = json.loads((roots.published / "release_card.json").read_text())
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    project = open_project(base)
+    project = open_project(base, settings=params)
     spending, cap = spending_of_project(project), project.ledger(rehearse=False).cap
     assert spending is not None  # stage report needs all folders of the release
     unit = params.privacy.unit

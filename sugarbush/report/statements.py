@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.events import (
@@ -18,6 +19,7 @@ from sugarbush.privacy.events import (
     ThresholdedGaussian,
 )
 from sugarbush.privacy.ledger import PROFILE
+from sugarbush.privacy.remarks import DPSGD_NOISE, EMBEDDINGS, INTEGER_NOISE, METADATA_TABLE
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.spending import Spending
 from sugarbush.privacy.unit import Unit
@@ -57,7 +59,7 @@ def heading(release: ReleaseFacts) -> str:
         unmet = [f"{method}: {each}" for method, of in release.quality.unmet.items() for each in of]
         return (
             f"REFUSED by release.accept_if: {'; '.join(unmet)}. Do not publish. Its budget is "
-            f"spent. {_sentence(release.spending.line())}"
+            f"spent: {release.spending.line()}."
         )
     match release.purpose:
         case Purpose.BENCHMARK:
@@ -110,6 +112,9 @@ _KINDS = {
     "dp_table": "a table of sb.dp_table",
     "private_histogram": "a histogram of sb.private_histogram",
 }
+
+
+_ON_EMBEDDINGS = {"evolve", "generate", "measure"}  # stages that compare embeddings
 
 
 def other_charges(spending: Spending) -> list[str]:
@@ -373,9 +378,23 @@ def exact_figures(release: ReleaseFacts) -> str:
     )
 
 
+def _of_other_charges(spending: Spending) -> Iterator[str]:
+    """Yield the remarks on the mechanisms of other runs, because the epsilon counts them."""
+    for entry in spending.others:
+        match entry.event:
+            case GaussianDp():
+                yield METADATA_TABLE
+            case DiscreteGaussian() | ThresholdedGaussian():
+                yield INTEGER_NOISE
+            case PoissonGaussian() | DpSgdBound():
+                yield DPSGD_NOISE
+        if entry.stage.partition("@")[0] in _ON_EMBEDDINGS:
+            yield EMBEDDINGS
+
+
 def remarks(release: ReleaseFacts) -> list[str]:
     """Return the remarks that mechanisms and methods declare, on the accounting, and on repairs."""
-    items = list(release.remarks)
+    items = list(dict.fromkeys((*release.remarks, *_of_other_charges(release.spending))))
     if release.entries or release.spending.others:
         items.append("Epsilon is computed in floating point and rounded towards a larger epsilon.")
     if release.accepted_charges or release.cancelled_charges:

@@ -102,17 +102,22 @@ def test_the_report_of_a_release_in_memory_is_the_public_page_with_its_files(
     assert pickle.loads(pickle.dumps(release)).report().html == page.html
 
 
-def test_the_report_in_memory_does_not_depend_on_later_charges(
+def test_the_report_in_memory_states_later_charges_and_changes_nothing_else(
     release: sb.Release, tmp_path: Path
 ) -> None:
     before = release.report().html
+    assert "all runs on this dataset" not in before
     state = tmp_path / "state"
     sb.private_histogram(
         ["a"], categories=["a", "b"], epsilon=1, delta=1e-6, dataset="letters", state=state
     )
+    after = release.report().html
+    assert "this run 1; all runs on this dataset 1." in after
     again = pickle.loads(pickle.dumps(release))
     del again.__dict__["_public_data"]
-    assert again.report().html == before
+    assert again.report().html == after
+    texts = [files_of(page)["synthetic.jsonl"] for page in (before, after)]
+    assert texts[0] == texts[1]
 
 
 def test_notebooks_show_a_release_a_ledger_and_a_table_without_private_values(

@@ -31,6 +31,7 @@ from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.accounting import slack_fraction
 from sugarbush.privacy.events import DiscreteGaussian, ThresholdedGaussian
+from sugarbush.privacy.spending import spending_of
 from sugarbush.profiling.draft import draft_from_profile, schema_text, style_of, word_counts
 from sugarbush.profiling.release import Profile
 from sugarbush.profiling.view import share_tables
@@ -330,7 +331,8 @@ def test_a_small_corpus_says_what_it_cannot_see(tmp_path: Path) -> None:
     assert [a.name for a in draft.schema.attributes] == ["tone"]
     assert not word_counts(profile)
     assert len(draft.left_out) == 4
-    page = render_profile(profile, title="letters")
+    spending = spending_of(project.ledger().snapshot(), profile.ledger_ids)
+    page = render_profile(profile, title="letters", spending=spending)
     assert "too small" in page
 
 
