@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sugarbush as sb
+from sugarbush.attributes.reader import Labels
 from sugarbush.cli.main import app
 from sugarbush.data.private_store import HELDOUT
 from sugarbush.errors import ParamsError, PrivacyError, RefusedReleaseError
@@ -330,3 +331,27 @@ def test_a_publication_counts_every_charge_of_its_texts_and_figures(
     measured = {event["id"] for event in events if event["stage"] == "measure"}
     assert measured and measured <= set(published["ledger_ids"])
     assert set(published["ledger_ids"]) == {event["id"] for event in events}
+
+
+@pytest.mark.parametrize("changed", ["texts", "codes", "weights"])
+def test_figures_are_measured_again_if_texts_labels_or_weights_change(changed: str) -> None:
+    """Charges do not matter: the same texts with other ledger entries have the same figures."""
+
+    def digest(**changes: Any) -> str:
+        labels = Labels(
+            codes=changes.get("codes", np.array([[0, 1], [1, -1]])),
+            confidence=np.ones((2, 2)),
+            weights=changes.get("weights", np.array([1.0, 2.0])),
+            attributes=(),
+        )
+        texts = changes.get("texts", ("a", "b"))
+        ids = changes.get("ledger_ids", ("i",))
+        return measuring.MeasuredRelease(texts=texts, labels=labels, ledger_ids=ids).digest()
+
+    others = {
+        "texts": ("b", "a"),
+        "codes": np.array([[1, 1], [0, -1]]),
+        "weights": np.array([2.0, 1.0]),
+    }
+    assert digest(**{changed: others[changed]}) != digest()
+    assert digest(ledger_ids=("j",)) == digest()
