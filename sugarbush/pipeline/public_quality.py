@@ -82,11 +82,6 @@ def _said(value: float | None) -> str:
     return "nothing" if value is None else f"{value:.2f}"
 
 
-def is_accepted(rules: Sequence[Rule], figures: MeasuredFigures) -> bool:
-    """Return whether the figures of every method meet all rules."""
-    return not any(failures(rules, figures.by_method).values())
-
-
 def missing_values(
     schema: Schema, labels: Labels, counts: Mapping[str, NDArray[Any]]
 ) -> dict[str, dict[str, float | None]]:

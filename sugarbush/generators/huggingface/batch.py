@@ -136,7 +136,7 @@ def _added_tokens(
         output = local.model.generate(
             batch.ids,
             attention_mask=batch.mask,
-            past_key_values=cache,
+            cache=cache,
             max_new_tokens=min(
                 _SEGMENT_TOKENS, width + int(batch.limits.max()) - batch.ids.shape[1]
             ),
@@ -145,7 +145,7 @@ def _added_tokens(
             stopping_criteria=StoppingCriteriaList([ends]),
             return_dict_in_generate=True,
         )
-        ids, cache = output.sequences, output.past_key_values
+        ids, cache = output.sequences, output.cache
         ended = ends.ended | torch.isin(ids[:, batch.ids.shape[1] :], end_ids).any(dim=1)
         for index, tokens in zip(batch.indices.tolist(), ids[:, width:].tolist(), strict=True):
             added[index] = tokens
@@ -351,7 +351,7 @@ class PrefixStates:
     def _computed(self, prefix: tuple[int, ...]) -> list[Any]:
         cache = _empty_cache(self._local.model)
         ids = torch.tensor([prefix], device=self._local.device)
-        self._local.model.base_model(ids, past_key_values=cache, use_cache=True)
+        self._local.model.base_model(ids, cache=cache, use_cache=True)
         return list(cache.layers)
 
 

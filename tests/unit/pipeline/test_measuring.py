@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sugarbush as sb
+from sugarbush.attributes.reader import Labels
 from sugarbush.cli.main import app
 from sugarbush.data.private_store import HELDOUT
 from sugarbush.errors import ParamsError, PrivacyError, RefusedReleaseError
@@ -288,3 +289,74 @@ def test_the_plan_of_an_example_that_is_not_written_yet_says_what_to_do(
     done = CliRunner().invoke(app, ["budget", "-S", "evaluate.public=true"])
     assert done.exit_code == 2
     assert "the example does not exist yet. Write it with: sugarbush run" in done.output
+
+
+def test_the_same_texts_with_new_figures_are_another_publication(
+    tmp_path: Path, state: Path
+) -> None:
+    base = tmp_path / "own"
+    finished(base, publication=COMPLETE, **MEASURED)
+    publish_project(open_project(base), tmp_path / "first", another=False)
+    for folder in state.glob("draws/*/measure-*"):
+        shutil.rmtree(folder)
+    finished(base, publication=COMPLETE, **MEASURED)  # the figures are drawn again
+    texts = [path.read_bytes() for path in sorted(base.rglob("reports/public/synthetic_*.jsonl"))]
+    with pytest.raises(PrivacyError, match="was published before"):
+        publish_project(open_project(base), tmp_path / "second", another=False)
+    publish_project(open_project(base), tmp_path / "second", another=True)
+    card = json.loads((tmp_path / "second/release_card.json").read_text())
+    assert card["published"]["number"] == 2
+    assert texts == [p.read_bytes() for p in sorted(base.rglob("reports/public/synthetic_*.jsonl"))]
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_publication_counts_every_charge_of_its_texts_and_figures(
+    tmp_path: Path, state: Path, in_memory: bool
+) -> None:
+    if in_memory:
+        release = sb.synthesize(
+            pd.DataFrame(letters(146)[6:]),
+            text="text",
+            schema=SCHEMA,
+            method=sb.Mosaic(candidates=16, prompt="metadata"),
+            generator=sb.Simulator(any_texts=True),
+            privacy=sb.Privacy(epsilon=1, dataset="letters"),
+            texts=20,
+            accept_poor=True,
+            settings={"evaluate": {"public": True}, "prepare": {"min_records": 20}},
+        )
+        assert release.card is not None
+        events = release.card["budget"]["events"]
+        release.publish(tmp_path / "out", publication=COMPLETE)
+    else:
+        events = finished(tmp_path / "own", publication=COMPLETE, **MEASURED)["budget"]["events"]
+        publish_project(open_project(tmp_path / "own"), tmp_path / "out", another=False)
+    (record,) = state.glob("publications/*.json")
+    (published,) = json.loads(record.read_text())
+    measured = {event["id"] for event in events if event["stage"] == "measure"}
+    assert measured and measured <= set(published["ledger_ids"])
+    assert set(published["ledger_ids"]) == {event["id"] for event in events}
+
+
+@pytest.mark.parametrize("changed", ["texts", "codes", "weights"])
+def test_figures_are_measured_again_if_texts_labels_or_weights_change(changed: str) -> None:
+    """Charges do not matter: the same texts with other ledger entries have the same figures."""
+
+    def digest(**changes: Any) -> str:
+        labels = Labels(
+            codes=changes.get("codes", np.array([[0, 1], [1, -1]])),
+            confidence=np.ones((2, 2)),
+            weights=changes.get("weights", np.array([1.0, 2.0])),
+            attributes=(),
+        )
+        texts = changes.get("texts", ("a", "b"))
+        ids = changes.get("ledger_ids", ("i",))
+        return measuring.MeasuredRelease(texts=texts, labels=labels, ledger_ids=ids).digest()
+
+    others = {
+        "texts": ("b", "a"),
+        "codes": np.array([[1, 1], [0, -1]]),
+        "weights": np.array([2.0, 1.0]),
+    }
+    assert digest(**{changed: others[changed]}) != digest()
+    assert digest(ledger_ids=("j",)) == digest()

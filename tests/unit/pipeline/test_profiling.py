@@ -575,3 +575,27 @@ def test_init_says_what_its_profile_charged(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=200)
     make_profile(open_project(folder), console)
     assert "nothing charged" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("private", ["user", "record_id"])
+def test_no_profile_counts_the_values_of_users_ids_or_texts(tmp_path: Path, private: str) -> None:
+    frame = pd.DataFrame(
+        {
+            "message": [f"Order {i % 3} arrived late" for i in range(1500)],
+            "shop": ["north", "south"] * 750,
+            "who": [f"{i % 700 if private == 'user' else i}" for i in range(1500)],
+        }
+    )
+    unit: dict[str, Any] = {"unit": "user", "records_per_user": 1} if private == "user" else {}
+    asked: dict[str, Any] = {
+        "text": "message",
+        "privacy": sb.Privacy(epsilon=10, cap=20, delta=1e-6, dataset="letters", **unit),
+        "epsilon": 5,
+        "state": tmp_path,
+        private: "who",
+    }
+    for named in ("who", "message"):
+        with pytest.raises(ParamsError, match=f"columns: '{named}' is the column of the texts"):
+            sb.profile(frame, columns=["shop", named], **asked)
+    found = sb.profile(frame, **asked)
+    assert [column.name for column in found.values.columns] == ["shop"]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy import accounting, privacy_loss
+from sugarbush.privacy.accounting import adaptive_epsilon, epsilon, gaussian_epsilon, gaussian_mu
 from sugarbush.privacy.accounting import delta as delta_of
-from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.events import (
     DiscreteGaussian,
@@ -297,3 +297,37 @@ def test_the_distribution_of_a_sampled_step_is_that_of_the_library_to_the_bit(
     )
     own = sampled_gaussian(stddev, rate=rate, interval=interval, replaced=replaced)
     assert_equal_to_the_bit(own, theirs)
+
+
+@pytest.mark.parametrize("stddev", [0.7, 4.99, 5.0, 7.3, 15.99, 16.0, 40.0, 200.0])
+@pytest.mark.parametrize(("sensitivity", "count"), [(1, 1), (1, 9), (3, 1), (4, 5)])
+def test_the_mu_of_integer_noise_is_exact_however_wide_the_noise_is(
+    stddev: float, sensitivity: int, count: int
+) -> None:
+    """mu is at least the exact one: noise N_Z and N_Z + 1 differ by P[N_Z = 0] in total variation.
+
+    A mu of 1/stddev, which continuous noise has, is smaller. The steps of integer noise never
+    vanish. mpmath computes with 40 digits.
+    """
+    with mpmath.workdps(40):
+        wide = mpmath.mpf(stddev)
+        weights = [mpmath.e ** (-(j**2) / (2 * wide**2)) for j in range(1, int(14 * stddev) + 40)]
+        at_zero = 1 / (1 + 2 * mpmath.fsum(weights))
+        exact = float(2 * mpmath.sqrt(2) * mpmath.erfinv(at_zero))
+    event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity, count=count)
+    expected = sensitivity * math.sqrt(count) * exact
+    assert gaussian_mu([event]) == pytest.approx(expected, rel=1e-10)
+    assert expected > sensitivity * math.sqrt(count) / stddev
+    alone = DiscreteGaussian(stddev=stddev)
+    assert delta_of([alone], epsilon=0.0) >= at_zero * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("stddev", [5.0, 16.0, 60.0])
+def test_every_epsilon_of_wide_integer_noise_is_above_that_of_continuous_noise(
+    stddev: float,
+) -> None:
+    """The ledger, the filter and the plan use no mu of 1/stddev."""
+    events, mu = [DiscreteGaussian(stddev=stddev, count=4)] * 25, 10 / stddev
+    assert adaptive_epsilon(events, delta=1e-6) > gaussian_epsilon(mu, delta=0.99e-6)
+    if stddev >= 16:  # narrower noise has an exact distribution
+        assert epsilon(events, delta=1e-6) > gaussian_epsilon(mu, delta=1e-6)

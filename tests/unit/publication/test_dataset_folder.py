@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 import sugarbush as sb
+from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.publication.columns import typed_table
 from sugarbush.publication.content import Publication
@@ -270,6 +271,11 @@ def test_the_published_card_counts_later_charges(
     assert card["promise"]["epsilon"] == ledger.total() > card["promise"]["epsilon_of_this_run"]
     assert card["budget"]["dataset_total_epsilon"] > before
     assert card["promise"] == release.card["promise"]
+    record = yaml.safe_load((target / "registry.yaml").read_text(encoding="utf-8"))["deployment"]
+    said = record["privacy_loss"]["privacy_parameters_details"]
+    total, own = (rounded_up(e) for e in (ledger.total(), card["promise"]["epsilon"]))
+    assert total != own
+    assert f"All charges on the dataset so far have epsilon {total} together" in said
 
 
 def test_settings_of_the_run_are_used_and_an_unknown_one_is_named(

@@ -26,7 +26,13 @@ from sugarbush.tables.dp_table import DpTable, Measurement
 from sugarbush.tables.engines import synthesize_table
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
-from sugarbush.tables.synthesis import RareValues, draw_rows, finish_singles, with_all_counts
+from sugarbush.tables.synthesis import (
+    RareValues,
+    count_records,
+    draw_rows,
+    finish_singles,
+    with_all_counts,
+)
 
 OWN = [Engine.SUGARBUSH, Engine.INDEPENDENT]
 DOMAIN = {"colour": 3, "size": 4, "shape": 2, "age": 6}
@@ -454,3 +460,15 @@ def test_rare_values_are_merged_by_their_noisy_counts_and_come_back_as_codes():
     rows = made.rows.value
     assert (rows[:, 0] == 100 * rows[:, 1]).mean() > 0.9
     assert rows[:, 0].max() < 400
+
+
+def test_the_dp_number_of_records_weighs_each_marginal_by_its_precision():
+    """The sum of k cells has k times the variance of a cell. 1,000 with a variance of 1 * 4 and
+    1,800 with a variance of 4 * 4 weigh 4 to 1."""
+    fine = Measurement(attributes=("a",), counts=np.full(4, 250), stddev=1.0, mu=1.0, round=0)
+    coarse = Measurement(attributes=("b",), counts=np.full(4, 450), stddev=2.0, mu=0.5, round=0)
+    wide = Measurement(
+        attributes=("c",), counts=np.full(16, 1800 / 16), stddev=1.0, mu=1.0, round=0
+    )
+    assert count_records([fine, coarse]) == pytest.approx(1160)
+    assert count_records([fine, wide]) == pytest.approx(1160)
