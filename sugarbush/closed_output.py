@@ -44,7 +44,7 @@ class _UntilClosed:
 def output_may_close() -> Iterator[None]:
     """Let stdout and stderr of this process lose their readers without an error."""
     streams: Any = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = map(_UntilClosed, streams)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = map(_UntilClosed, streams)
     try:
         yield
     finally:
