@@ -13,6 +13,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from sugarbush.cli.example_name import Example
+from sugarbush.closed_output import output_may_close
 from sugarbush.errors import ParamsError
 from sugarbush.paths import OWN_LABELS
 from sugarbush.training.crt.findings import DEFAULT_DETECTORS
@@ -26,11 +27,14 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         warnings.formatwarning = lambda message, *_, **__: f"sugarbush: {message}\n"
+        with output_may_close():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except Exception as error:  # the message of an error may quote a text
-            is_usage_error = type(error).__module__.partition(".")[0] in {"typer", "click"}
-            if is_usage_error or isinstance(error, BrokenPipeError):
+            if type(error).__module__.partition(".")[0] in {"typer", "click"}:
                 raise
             from sugarbush.pipeline.entry_point import format_error
 

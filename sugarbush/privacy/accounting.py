@@ -566,7 +566,11 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
             distribution = from_profile(_profile(event, interval), interval)
         case _:
             raise InvariantError(f"epsilon cannot be computed for events of kind {event.kind}")
-    return distribution if count == 1 else distribution.self_compose(count)
+    if count == 1:
+        return distribution
+    from sugarbush.privacy.privacy_loss import self_composed
+
+    return self_composed(distribution, count)
 
 
 @lru_cache(maxsize=64)

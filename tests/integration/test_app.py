@@ -580,9 +580,8 @@ def test_the_command_prints_its_address_and_ends_with_its_run(
         make_project(server)
         assert server.token not in " ".join(psutil.Process(process.pid).cmdline())
         assert submit(server, "estimate", {}).status == 303
-        deadline = time.monotonic() + 60
         while not (children := psutil.Process(process.pid).children(recursive=True)):
-            assert time.monotonic() < deadline
+            time.sleep(0.01)
         process.send_signal(end)
         process.wait(timeout=60)
     _, alive = psutil.wait_procs(children, timeout=30)
@@ -627,15 +626,13 @@ class Hands:
         self.page.call("Page.navigate", url=url)
         self.wait(f"location.href.startsWith({url!r}) && document.readyState === 'complete'")
 
-    def wait(self, expression: str, timeout_s: float = 60) -> None:
-        deadline = time.monotonic() + timeout_s
+    def wait(self, expression: str) -> None:
         while True:
             try:
                 if self.page.evaluate(expression):
                     return
             except AssertionError:
                 pass  # the page is being replaced
-            assert time.monotonic() < deadline, expression
             time.sleep(0.1)
 
     def reach(self, selector: str) -> None:

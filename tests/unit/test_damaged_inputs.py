@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,11 +109,10 @@ def test_settings_that_contain_themselves_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_label_after_much_white_space_is_read_at_once() -> None:
-    """Removing code fences by a pattern took a time that grew with the square of the length."""
+    """Removing code fences by a pattern took a time that grew with the square of the length. For
+    this length, such a test would not end."""
     attribute = Attribute(name="mood", values=("angry",), source="llm")
-    began = time.process_time()
-    assert read_labels(" " * 300_000 + '```json\n{"mood": "angry"}\n```', [attribute]) == [0]
-    assert time.process_time() - began < 5
+    assert read_labels(" " * 30_000_000 + '```json\n{"mood": "angry"}\n```', [attribute]) == [0]
 
 
 def test_descriptions_may_be_a_tuple() -> None:

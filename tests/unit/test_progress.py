@@ -119,8 +119,9 @@ def test_a_log_gets_a_line_while_nothing_is_done(
     monkeypatch.setattr(module, "_LINE_EVERY_S", 0.01)
     monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
     with progress(40, what="rehearsal", unit="answers"):
-        time.sleep(0.3)
-    first, *_ = capsys.readouterr().err.splitlines()
+        while not (said := capsys.readouterr().err):
+            time.sleep(0.01)
+    first, *_ = said.splitlines()
     assert first == "rehearsal: 0% (0 of 40 answers), 0 s so far"
 
 

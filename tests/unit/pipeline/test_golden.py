@@ -78,7 +78,12 @@ def test_equal_noise_gives_equal_charges_votes_and_texts(
     after = results(base, state, card=bool(golden["card"]))
 
     for kind in ("ledgers", "card", "model_card", "confidentiality"):
-        assert numbers(after[kind]) == pytest.approx(numbers(golden[kind]), rel=1e-9), kind
+        found, expected = numbers(after[kind]), numbers(golden[kind])
+        assert found.keys() == expected.keys(), kind
+        for name, number in found.items():
+            # A million steps of training compose the last bits, which depend on the CPU.
+            error = 1e-6 if name.endswith("epsilon") else 1e-9
+            assert number == pytest.approx(expected[name], rel=error), f"{kind}: {name}"
     for kind in ("rows", "labels", "survivors", "releases"):
         assert after[kind] == golden[kind], kind
     assert after["scores"].keys() == golden["scores"].keys()

@@ -24,7 +24,7 @@ from sugarbush.privacy.events import (
     event_from_dict,
     single_events,
 )
-from sugarbush.privacy.privacy_loss import gaussian, sampled_gaussian
+from sugarbush.privacy.privacy_loss import gaussian, sampled_gaussian, self_composed
 
 YELP_RECORDS = 1_939_290
 YELP_DELTA = 1 / (YELP_RECORDS * math.log(YELP_RECORDS))
@@ -285,7 +285,7 @@ def test_the_distribution_of_gaussian_dp_is_that_of_the_library_to_the_bit(
     ("stddev", "rate", "interval"),
     [(0.6, 0.9, 1e-3), (1.0, 0.25, 1e-4), (1.0, 1.0, 1e-3), (3.0, 0.01, 1e-4), (20.0, 0.001, 1e-5)],
 )
-def test_the_distribution_of_a_sampled_step_is_that_of_the_library_to_the_bit(
+def test_the_distribution_of_a_sampled_step_is_that_of_the_library(
     stddev: float, rate: float, interval: float, replaced: bool
 ) -> None:
     relation = NeighboringRelation["REPLACE_ONE" if replaced else "ADD_OR_REMOVE_ONE"]
@@ -296,7 +296,55 @@ def test_the_distribution_of_a_sampled_step_is_that_of_the_library_to_the_bit(
         neighboring_relation=relation,
     )
     own = sampled_gaussian(stddev, rate=rate, interval=interval, replaced=replaced)
-    assert_equal_to_the_bit(own, theirs)
+    if replaced or rate == 1:
+        assert_equal_to_the_bit(own, theirs)
+    x = np.linspace(0, 3, 31)
+    for name in ("_pmf_remove", "_pmf_add"):
+        divergences = [np.asarray(vars(d)[name].get_delta_for_epsilon(x)) for d in (own, theirs)]
+        assert divergences[0] == pytest.approx(divergences[1], abs=1e-9)
+
+
+@pytest.mark.parametrize(("stddev", "rate"), [(0.6, 0.9), (1.0, 0.25), (0.7, 1e-3), (0.43, 2e-6)])
+def test_the_divergence_of_a_sampled_step_is_that_of_many_digits_in_both_orders(
+    stddev: float, rate: float
+) -> None:
+    """Each error is a small part of the sampling rate, because a million steps compose it."""
+    whole = sampled_gaussian(stddev, rate=rate, interval=1e-3, replaced=False)
+    s, q = mpmath.mpf(stddev), mpmath.mpf(rate)
+
+    def divergence(x: Any, *, removed: bool) -> Any:
+        """The loss of a removed unit at t is log(1 - q + q exp((-2 t - 1) / (2 s^2)))."""
+        least = mpmath.exp(x if removed else -x)
+        if least <= 1 - q:
+            return 1 - least if removed else mpmath.mpf(0)
+        cut = -s * s * mpmath.log((least - 1 + q) / q) - mpmath.mpf(1) / 2
+        p, p1 = mpmath.ncdf(cut / s), mpmath.ncdf((cut + 1) / s)
+        mixed = (1 - q) * p + q * p1
+        return mixed - least * p if removed else 1 - p - (1 - mixed) / least
+
+    with mpmath.workdps(60):
+        for order, removed in (("_pmf_remove", True), ("_pmf_add", False)):
+            pmf = vars(whole)[order].to_dense_pmf()
+            total = math.fsum(vars(pmf)["_probs"]) + vars(pmf)["_infinity_mass"]
+            assert total == pytest.approx(1, abs=4e-16 + 1e-13 * rate)
+            for point in range(0, 200, 9):
+                x = mpmath.mpf(point) / 1000
+                found = float(np.asarray(pmf.get_delta_for_epsilon([float(x)]))[0])
+                exact = float(divergence(x, removed=removed))
+                assert found == pytest.approx(exact, abs=1e-12 * rate, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("stddev", "rate", "steps"), [(1.0, 0.25, 2), (1.0, 0.1, 200), (0.7, 1e-3, 5_000)]
+)
+def test_composed_steps_are_those_of_the_library(stddev: float, rate: float, steps: int) -> None:
+    one = sampled_gaussian(stddev, rate=rate, interval=1e-3, replaced=False)
+    own, theirs = self_composed(one, steps), one.self_compose(steps)
+    x = np.linspace(0, 8, 81)
+    for name in ("_pmf_remove", "_pmf_add"):
+        divergences = [np.asarray(vars(d)[name].get_delta_for_epsilon(x)) for d in (own, theirs)]
+        assert divergences[0] == pytest.approx(divergences[1], abs=1e-16 * steps + 1e-14)
+        assert math.fsum(vars(vars(own)[name])["_probs"]) == pytest.approx(1, abs=1e-16 * steps)
 
 
 @pytest.mark.parametrize("stddev", [0.7, 4.99, 5.0, 7.3, 15.99, 16.0, 40.0, 200.0])

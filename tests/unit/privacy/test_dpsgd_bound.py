@@ -209,8 +209,19 @@ def test_a_bound_alone_costs_as_much_as_the_dearer_of_its_two_mechanisms() -> No
 
 
 def test_a_bound_is_read_from_the_ledger_as_it_was_charged() -> None:
-    bound = bound_of(plan_of(1.0))
-    assert event_from_dict(bound.as_dict()) == bound
+    for bound in (bound_of(plan_of(1.0)), DpSgdGaussianBound(mu=0.2, delta=1e-11)):
+        assert event_from_dict(bound.as_dict()) == bound
+
+
+@pytest.mark.parametrize("small", [1e-9, 1e-6])
+def test_a_gaussian_bound_costs_its_delta_too(small: float) -> None:
+    bound = DpSgdGaussianBound(mu=0.2, delta=0.4 * small)
+    assert epsilon([bound], delta=small) == epsilon([GaussianDp(mu=0.2)], delta=0.6 * small)
+    assert epsilon([bound, bound], delta=small) > epsilon([bound], delta=small)
+    assert epsilon([bound] * 3, delta=small) == math.inf
+    narrow = DiscreteGaussian(stddev=2.0)
+    both = epsilon([bound, narrow], delta=small)
+    assert both == pytest.approx(epsilon([GaussianDp(mu=0.2), narrow], delta=0.6 * small))
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.5, 3.0])
