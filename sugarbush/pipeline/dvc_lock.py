@@ -72,7 +72,7 @@ def restore_lock(base: Path) -> None:
                 with atomic_file(lock, public=True) as temporary:
                     temporary.write_bytes(copy.read_bytes())
                 warnings.warn(f"{LOCK} was cut off. Its last copy replaces it", stacklevel=2)
-            elif not _readable(lock) and not any(name in content for name in _SPENDING):
+            elif not any(name in content for name in _SPENDING):
                 lock.unlink()
     except LockError:
         return
@@ -153,7 +153,9 @@ def _is_whole(path: Path) -> bool:
     from ruamel.yaml import YAML
 
     found = YAML(typ="safe").load(path.read_text(encoding="utf-8")) or {}
-    name, entry = next(reversed((found.get("stages") or {"": {}}).items()))
+    if not (entries := found.get("stages")):
+        return False
+    name, entry = next(reversed(entries.items()))
     outputs = entry.get("outs", ())
     return not any(
         len(outputs) != len(stage.outputs) or any("size" not in out for out in outputs)

@@ -123,7 +123,9 @@ def test_every_training_beside_a_profile_is_within_epsilon(base: Path) -> None:
     others = [a.event for a in plan.allocations if a.name != TRAINING]
     for count in COUNTS:
         ran = training_of(project, count)
-        assert 0.9 < epsilon([*profile_events(0.2), *others, ran], delta=DELTA) <= 1.0
+        spent = epsilon([*profile_events(0.2), *others, ran], delta=DELTA)
+        assert spent <= 1.0
+        assert spent > 0.98 or count > 512  # a step with every record is a Gaussian mechanism
         less_noise = replace(ran, noise_multiplier=0.99 * ran.noise_multiplier)
         assert epsilon([less_noise], delta=DELTA) > epsilon([ran], delta=DELTA)
 
