@@ -1,7 +1,7 @@
 """Loads YAML in which a value is the text that somebody wrote.
 
-YAML reads 01234 as 1234, 1.10 as 1.1, 1_000 as 1000 and 0o17 as 15. A listed value with one of these
-forms would match no row.
+YAML reads 01234 as 1234, 1.10 as 1.1, 1_000 as 1000 and 0o17 as 15. A listed value with one of
+these forms would match no row.
 """
 
 from __future__ import annotations
