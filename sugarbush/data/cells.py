@@ -85,7 +85,8 @@ def is_number(cell: Any) -> bool:
 
 
 def cells_of(column: Any) -> list[Any]:
-    """Return the cells of a column of pandas, numpy or Arrow, or of any other sequence.
+    """Return the cells of a column of pandas, numpy or Arrow, or of any other sequence. A missing
+    value of pandas or numpy is None.
 
     A number in single precision is the decimal number that it is written as, such as 0.1.
     """
@@ -103,7 +104,8 @@ def cells_of(column: Any) -> list[Any]:
     if isinstance(kind, pd.CategoricalDtype):
         categories = cells_of(kind.categories)
         return [None if code < 0 else categories[code] for code in column.cat.codes]
-    return single_precision(column.astype(object).tolist(), str(kind))
+    cells = single_precision(column.astype(object).tolist(), str(kind))
+    return [None if is_missing(cell) else cell for cell in cells]
 
 
 def single_precision(cells: list[Any], kind: str) -> list[Any]:
