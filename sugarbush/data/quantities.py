@@ -355,23 +355,26 @@ def number_in(cell: object, decimal: str | None = None) -> float | None:
 
     `decimal` is the decimal sign of texts (`sugarbush.data.numbers`).
     """
-    if is_number(cell):
-        try:
-            return float(text_of(cell) or "nan")
-        except OverflowError:
-            raise CellError("is no number") from None
     text = (text_of(cell) or "").strip()
     if not text or text.casefold() == "nan":
         return None
     if text.casefold().lstrip("+-") in {"inf", "infinity"}:
-        raise CellError("is infinite")
+        return float(text)
+    if is_number(cell):
+        return _finite(float(text))
     try:
-        return read_number(text, decimal)
+        return _finite(read_number(text, decimal))
     except TwoMeanings:
         raise CellError(TWO_NUMBERS) from None
     except NotANumber:
         other = decimal is not None and notation_of(text) != NO_NUMBER
         raise CellError(OTHER_SIGN if other else "is no number") from None
+
+
+def _finite(number: float) -> float:
+    if math.isinf(number):
+        raise CellError("is too large for an exact number")
+    return number
 
 
 def _datetime_of(text: str) -> datetime:

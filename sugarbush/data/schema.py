@@ -360,9 +360,7 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             read = self._number_of(value)
         except CellError:
             return bucket
-        if read is None or math.isinf(read):
-            return bucket
-        return bisect.bisect_right(self._edges, read)
+        return bucket if read is None else bisect.bisect_right(self._edges, read)
 
     def _number_of(self, cell: object) -> float | None:
         if self.quantity is None:

@@ -44,6 +44,8 @@ def _construct(constructor: Any, node: ScalarNode) -> _Scalar:
     return _Scalar(node, construct(constructor, node))
 
 
+for _tag in ("value", "merge"):  # `=` and `<<`
+    _Constructor.add_constructor(f"tag:yaml.org,2002:{_tag}", SafeConstructor.construct_yaml_str)
 for _tag in _TAGS:
     _Constructor.add_constructor(f"tag:yaml.org,2002:{_tag}", _construct)
 

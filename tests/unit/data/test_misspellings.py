@@ -76,7 +76,8 @@ def test_check_shows_a_misspelling_only_with_internal(project: Project) -> None:
         console = Console(file=io.StringIO(), width=200)
         checks.run_checks(project, console, internal=internal)
         said[internal] = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "lamps" not in said[False] and "spelling" not in said[False]
+    assert "lamps" not in said[False] and "misspelt" not in said[False]
+    assert "no row has these listed values of 'product': 'lamp'. " in said[False]
     assert "not DP: do not share" in said[True]
     assert "'product': no row has the listed value 'lamp', but " in said[True]
     assert "row(s) have 'lamps'" in said[True]
