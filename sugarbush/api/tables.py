@@ -244,8 +244,8 @@ def _bins(cells: Sequence[Any], listing: Listing) -> NDArray[np.int64]:
 def _warn(unmatched: Sequence[Unmatched]) -> None:
     for each in unmatched:
         warnings.warn(
-            f"'{each.attribute}': no row has these listed values: {each.shown}. If rows should have "
-            "them, compare the spelling. Not DP: do not share",
+            f"'{each.attribute}': no row has these listed values: {each.shown}. If rows should "
+            "have them, compare the spelling. Not DP: do not share",
             PrivateFactWarning,
             stacklevel=5,
         )

@@ -51,8 +51,8 @@ UNMATCHED_NOTICE = (
 )
 
 UNUSED_NOTICE = (
-    "           but no row has these listed values of '{0.attribute}': {0.shown}. If rows should\n"
-    "           have them, compare the spelling in the schema and in the file (not DP: do not share)"
+    "           but no row has these listed values of '{0.attribute}': {0.shown}. If rows\n"
+    "           should have them, compare the spelling in schema and file (not DP: do not share)"
 )
 
 LEFT_OUT_NOTICE = (

@@ -12,6 +12,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import ScalarNode as ScalarNode12
 from ruamel.yaml.representer import RoundTripRepresenter
 from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
@@ -29,12 +30,15 @@ _STRING = "tag:yaml.org,2002:str"
 
 class _Representer(RoundTripRepresenter):
     """Writes null as `null`, because ruamel.yaml's default is an empty value. Writes texts such as
-    `no` and `12:30` with quotes, because PyYAML reads other types (YAML 1.1)."""
+    `no`, `12:30` and `1e3` with quotes, because YAML 1.1 or 1.2 reads other types."""
 
 
 def _quoted(representer: RoundTripRepresenter, value: str) -> Any:
-    tag = Resolver().resolve(ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
-    return representer.represent_scalar(_STRING, value, style=None if tag == _STRING else "'")
+    tags = {
+        Resolver().resolve(ScalarNode, value, (True, False)),  # type: ignore[no-untyped-call]
+        str(YAML(typ="safe", pure=True).resolver.resolve(ScalarNode12, value, (True, False))),
+    }
+    return representer.represent_scalar(_STRING, value, style=None if tags == {_STRING} else "'")
 
 
 _Representer.add_representer(

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
@@ -54,6 +54,8 @@ def is_missing(value: Any) -> bool:
     """Return whether a cell is None, or a missing number or date of pandas."""
     if value is None or isinstance(value, str):
         return value is None
+    if isinstance(value, Decimal):  # pandas cannot compare a signalling NaN
+        return value.is_nan()
     import pandas as pd  # a slow import, which texts do not need
 
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
@@ -71,40 +73,20 @@ def text_of(cell: Any) -> str | None:
         return None if not cell or cell.isspace() else cell
     if is_missing(cell):
         return None
-    if isinstance(cell, Enum):
-        return _text_of_member(cell)
-    if isinstance(cell, str):
-        return text_of(str.__str__(cell))
-    if isinstance(cell, bytes | bytearray | memoryview):
-        return _text_of_bytes(bytes(cell))
-    if _is_bool(cell):
-        return "true" if cell else "false"
-    if isinstance(cell, Decimal):
-        return _without_zeros(f"{cell:f}") if cell.is_finite() else str(cell)
-    if isinstance(cell, Integral):
-        return str(int(cell))
-    if isinstance(cell, Real):
-        return _text_of_float(cell)
-    if hasattr(cell, "tolist"):  # a date of numpy, or an array
-        cell = _scalar_or_list(cell)
-    if isinstance(cell, timedelta):
-        import pandas as pd
-
-        return str(pd.Timedelta(cell))
-    if isinstance(cell, datetime):
-        midnight = cell.tzinfo is None and cell.time() == time.min
-        return str(cell.date()) if midnight and not getattr(cell, "nanosecond", 0) else str(cell)
-    return str(cell)
+    text = next((text for kind, text in _TEXTS if isinstance(cell, kind)), str)
+    return text(cell)
 
 
 def is_number(cell: Any) -> bool:
     """Return whether a cell is a number and no text. A boolean and a missing value are none."""
-    is_real = isinstance(cell, Real | Decimal) and not _is_bool(cell)
-    return is_real and (not isinstance(cell, Enum)) and not is_missing(cell)
+    others = bool | np.bool_ | np.timedelta64 | Enum
+    is_real = isinstance(cell, Real | Decimal) and not isinstance(cell, others)
+    return is_real and not is_missing(cell)
 
 
 def cells_of(column: Any) -> list[Any]:
-    """Return the cells of a column of pandas, numpy or Arrow, or of any other sequence.
+    """Return the cells of a column of pandas, numpy or Arrow, or of any other sequence. A missing
+    value of pandas or numpy is None.
 
     A number in single precision is the decimal number that it is written as, such as 0.1.
     """
@@ -122,7 +104,8 @@ def cells_of(column: Any) -> list[Any]:
     if isinstance(kind, pd.CategoricalDtype):
         categories = cells_of(kind.categories)
         return [None if code < 0 else categories[code] for code in column.cat.codes]
-    return single_precision(column.astype(object).tolist(), str(kind))
+    cells = single_precision(column.astype(object).tolist(), str(kind))
+    return [None if is_missing(cell) else cell for cell in cells]
 
 
 def single_precision(cells: list[Any], kind: str) -> list[Any]:
@@ -275,12 +258,13 @@ def _text_of_member(member: Enum) -> str | None:
 
 def _text_of_bytes(cell: bytes) -> str | None:
     try:
-        return text_of(cell.decode("utf-8"))
+        return text_of(bytes(cell).decode("utf-8"))
     except UnicodeDecodeError:
-        return cell.hex()
+        return bytes(cell).hex()
 
 
-def _without_zeros(digits: str) -> str:
+def _text_of_decimal(cell: Decimal) -> str:
+    digits = f"{cell:f}"
     digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
     return "0" if digits == "-0" else digits
 
@@ -292,12 +276,37 @@ def _text_of_float(cell: Any) -> str:
     return repr(number)
 
 
-def _scalar_or_list(cell: Any) -> Any:
-    if isinstance(cell, np.datetime64 | np.timedelta64):
-        import pandas as pd
+def _text_of_duration(cell: timedelta | np.timedelta64) -> str:
+    import pandas as pd
 
-        return pd.Timestamp(cell) if isinstance(cell, np.datetime64) else pd.Timedelta(cell)
-    return cell.tolist()
+    return str(pd.Timedelta(cell))
+
+
+def _text_of_numpy_date(cell: np.datetime64) -> str | None:
+    import pandas as pd
+
+    return text_of(pd.Timestamp(cell))
+
+
+def _text_of_datetime(cell: datetime) -> str:
+    is_day = cell.tzinfo is None and cell.time() == time.min and not getattr(cell, "nanosecond", 0)
+    return str(cell.date() if is_day else cell)
+
+
+# The first type of a cell decides.
+_TEXTS: Final[tuple[tuple[Any, Callable[[Any], str | None]], ...]] = (
+    (Enum, _text_of_member),
+    (str, lambda cell: text_of(str.__str__(cell))),
+    ((bytes, bytearray, memoryview), _text_of_bytes),
+    ((bool, np.bool_), lambda cell: "true" if cell else "false"),
+    (Decimal, _text_of_decimal),
+    ((timedelta, np.timedelta64), _text_of_duration),
+    (Integral, lambda cell: str(int(cell))),
+    (Real, _text_of_float),
+    (np.datetime64, _text_of_numpy_date),
+    (np.ndarray, lambda cell: str(cell.tolist())),
+    (datetime, _text_of_datetime),
+)
 
 
 def _moment_in(text: str) -> datetime | None:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 POINT, COMMA = ".", ","
-OPEN: Final = "open"  # a separator that is a decimal sign or one of thousands
+OPEN_POINT: Final = "open point"  # 1.234: a decimal sign or one of thousands
+OPEN_COMMA: Final = "open comma"
 PLAIN: Final = "plain"  # a number without a separator
 NO_NUMBER: Final = "no number"
 
@@ -48,7 +49,7 @@ class TwoMeanings(NotANumber):
 
 @dataclass(frozen=True)
 class _Parts:
-    """The sign and the digits of a number, and its decimal sign, OPEN or PLAIN."""
+    """The sign, the digits and the notation of a number."""
 
     sign: int
     digits: str
@@ -84,16 +85,16 @@ def read_number(text: str, decimal: str | None = None) -> float:
         if parts.notation == _OTHER[decimal]:
             raise NotANumber
         return parts.value(decimal)
-    if parts.notation == OPEN and COMMA in parts.digits:
+    if parts.notation == OPEN_COMMA:
         raise TwoMeanings
     return parts.value(COMMA if parts.notation == COMMA else POINT)
 
 
 def notation_of(text: str) -> str:
-    """Return the decimal sign that a text shows, OPEN, PLAIN or NO_NUMBER.
+    """Return the decimal sign that a text shows, OPEN_POINT, OPEN_COMMA, PLAIN or NO_NUMBER.
 
     >>> [notation_of(text) for text in ("12.5", "1.234,50", "1.234", "7", "lamp")]
-    ['.', ',', 'open', 'plain', 'no number']
+    ['.', ',', 'open point', 'plain', 'no number']
     """
     if len(text) > _LONGEST or not _DIGIT.search(text):
         return NO_NUMBER
@@ -159,7 +160,9 @@ def _notation(digits: str) -> str:
     mark, count = (POINT, points) if points else (COMMA, commas)
     if count > 1:
         return _OTHER[mark]
-    return OPEN if _TWO_MEANINGS.fullmatch(digits) else mark
+    if not _TWO_MEANINGS.fullmatch(digits):
+        return mark
+    return OPEN_POINT if mark == POINT else OPEN_COMMA
 
 
 @dataclass
@@ -177,23 +180,31 @@ class NotationsOfColumns:
         for column, counts in other.counts.items():
             self.counts.setdefault(column, Counter()).update(counts)
 
-    def problem(self, column: str, *, mostly: bool = False) -> str | None:
-        """Return why the decimal sign of a column is open, or None if it is not.
+    def problem(self, column: str) -> str | None:
+        """Return why the decimal sign of a column of numbers is open, or None if it is not.
 
-        With `mostly`, only a column with numbers in most of its text cells has a problem.
+        A cell such as 1.234 has a decimal point if other cells have one and none has a comma.
         """
         counts = self.counts.get(column, Counter())
-        signs = counts[COMMA], counts[POINT]
-        if not counts[OPEN] or (signs[1] and not signs[0]):
-            return None
-        if mostly and 2 * counts[NO_NUMBER] >= counts.total():
+        has_comma, has_point = counts[COMMA] > 0, counts[POINT] > 0
+        if not counts[OPEN_COMMA] and (not counts[OPEN_POINT] or (has_point and not has_comma)):
             return None
         others = {
             (True, True): "Other cells show a decimal comma, and others a decimal point",
             (True, False): "Other cells show a decimal comma",
+            (False, True): "Other cells show a decimal point",
             (False, False): "No other cell shows the decimal sign",
         }
         return (
-            f"column '{column}' has cells with one point and three digits after it, such as 1.234, "
-            f"which may be 1.234 or 1234. {others[bool(signs[0]), bool(signs[1])]}"
+            f"column '{column}' has cells with two meanings, as 1.234 and 1,234 may be 1.234 or "
+            f"1234. {others[has_comma, has_point]}"
         )
+
+    def profile_problem(self, column: str) -> str | None:
+        """Return why a profile cannot read the numbers of a column, or None.
+
+        A profile reads numbers with a decimal point, and counts all other cells as texts.
+        """
+        counts = self.counts.get(column, Counter())
+        mostly_numbers = 2 * counts[NO_NUMBER] < counts.total()
+        return self.problem(column) if counts[OPEN_POINT] and mostly_numbers else None

@@ -29,7 +29,7 @@ from sugarbush.data.cells import is_missing, is_number, text_of
 from sugarbush.data.numbers import (
     COMMA,
     NO_NUMBER,
-    OPEN,
+    OPEN_POINT,
     POINT,
     NotANumber,
     TwoMeanings,
@@ -153,14 +153,14 @@ class Quantity:
         if abs(number) >= _LARGEST:
             raise CellError("is too large for an exact number")
         if self.kind is Kind.INTEGER and not number.is_integer():
-            two = isinstance(cell, str) and self.decimal is None and notation_of(cell) == OPEN
+            two = self.decimal is None and isinstance(cell, str) and notation_of(cell) == OPEN_POINT
             raise CellError(TWO_NUMBERS if two else "is no whole number")
         return number
 
     def text_of(self, cell: object) -> str | None:
         """Return a text that `number_of` reads as it reads the cell."""
         if self.format is not None and isinstance(cell, date) and not is_missing(cell):
-            return cell.strftime(self.format)
+            return cell.strftime(self.format.replace("%Y", f"{cell.year:04}"))
         return text_of(cell) if self.kind.is_time else text_of_number(cell, self.decimal)
 
     def _time_of(self, cell: object) -> float | None:
@@ -355,23 +355,26 @@ def number_in(cell: object, decimal: str | None = None) -> float | None:
 
     `decimal` is the decimal sign of texts (`sugarbush.data.numbers`).
     """
-    if is_number(cell):
-        try:
-            return float(text_of(cell) or "nan")
-        except OverflowError:
-            raise CellError("is no number") from None
     text = (text_of(cell) or "").strip()
     if not text or text.casefold() == "nan":
         return None
     if text.casefold().lstrip("+-") in {"inf", "infinity"}:
-        raise CellError("is infinite")
+        return float(text)
+    if is_number(cell):
+        return _finite(float(text))
     try:
-        return read_number(text, decimal)
+        return _finite(read_number(text, decimal))
     except TwoMeanings:
         raise CellError(TWO_NUMBERS) from None
     except NotANumber:
         other = decimal is not None and notation_of(text) != NO_NUMBER
         raise CellError(OTHER_SIGN if other else "is no number") from None
+
+
+def _finite(number: float) -> float:
+    if math.isinf(number):
+        raise CellError("is too large for an exact number")
+    return number
 
 
 def _datetime_of(text: str) -> datetime:

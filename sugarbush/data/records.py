@@ -18,7 +18,7 @@ from sugarbush.data.cells import is_missing, text_of
 from sugarbush.data.numbers import NotationsOfColumns
 from sugarbush.data.private_store import LABEL, RAW
 from sugarbush.data.reading import Row
-from sugarbush.data.schema import Schema
+from sugarbush.data.schema import Schema, UnlistedColumn
 from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.data.shapes.interface import Shape, ShapeError
 from sugarbush.data.shapes.one_text import OneText
@@ -54,11 +54,11 @@ def require_decimal_signs(
     """
     for attribute in schema.attributes:
         if attribute.column is not None and attribute.needs_decimal_sign:
-            problem = notations.problem(attribute.column, mostly=attribute.is_unlisted)
-            if problem is not None:
-                raise InputError(
-                    f"{source}: {problem}. {attribute.advice_on_decimal_sign} (setting {setting})"
-                )
+            of_profile = isinstance(attribute, UnlistedColumn)
+            find = notations.profile_problem if of_profile else notations.problem
+            if (problem := find(attribute.column)) is not None:
+                advice = attribute.advice_on_decimal_sign
+                raise InputError(f"{source}: {problem}. {advice} (setting {setting})")
 
 
 def columns_of(schema: Schema) -> dict[str, str]:

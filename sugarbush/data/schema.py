@@ -59,7 +59,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -135,7 +135,6 @@ class Attribute(BaseModel, metaclass=_SchemaType):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-    is_unlisted: ClassVar[bool] = False
 
     name: _Name
     description: str = ""
@@ -242,17 +241,20 @@ class Attribute(BaseModel, metaclass=_SchemaType):
         low, high = self._numbers_of(self.span)
         if not low < edges[0] or not edges[-1] <= high:
             raise ValueError("span must begin below the first edge and end at or above the last")
-        if self.decimals is not None and self.kind is not Kind.NUMBER:
-            raise ValueError("decimals needs type: number")
-        if self.format is not None and not self.kind.is_time:
-            raise ValueError("format needs dates in bins")
-        if self.decimal is not None and self.kind.is_time:
-            raise ValueError("decimal needs numbers in bins")
+        self._check_forms(self.kind)
         quantity = self.quantity
         assert quantity is not None
         empty = [n for n, (first, last) in enumerate(quantity.ranges) if last < first]
         if empty:
             raise ValueError(f"the bin '{self.domain[empty[0]]}' contains no value of its type")
+
+    def _check_forms(self, kind: Kind) -> None:
+        if self.decimals is not None and kind is not Kind.NUMBER:
+            raise ValueError("decimals needs type: number")
+        if self.format is not None and not kind.is_time:
+            raise ValueError("format needs dates in bins")
+        if self.decimal is not None and kind.is_time:
+            raise ValueError("decimal needs numbers in bins")
 
     @cached_property
     def kind(self) -> Kind | None:
@@ -358,9 +360,7 @@ class Attribute(BaseModel, metaclass=_SchemaType):
             read = self._number_of(value)
         except CellError:
             return bucket
-        if read is None or math.isinf(read):
-            return bucket
-        return bisect.bisect_right(self._edges, read)
+        return bucket if read is None else bisect.bisect_right(self._edges, read)
 
     def _number_of(self, cell: object) -> float | None:
         if self.quantity is None:
@@ -404,7 +404,7 @@ class Attribute(BaseModel, metaclass=_SchemaType):
 
     @property
     def advice_on_decimal_sign(self) -> str:
-        return f"Set `decimal: \".\"` or `decimal: \",\"` of attribute '{self.name}' in the schema"
+        return f'Set `decimal: "."` or `decimal: ","` of attribute \'{self.name}\' in the schema'
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -439,7 +439,6 @@ class UnlistedColumn(Attribute):
     """A column for a profile, before its values are known: a text keeps every character."""
 
     values: tuple[str, ...] = ("unlisted",)
-    is_unlisted: ClassVar[bool] = True
 
     def raw(self, cell: object) -> str | None:
         return text_of(cell)
@@ -451,7 +450,7 @@ class UnlistedColumn(Attribute):
     @property
     def advice_on_decimal_sign(self) -> str:
         return (
-            "Write the numbers without separators of thousands, or leave the column out "
+            "Save the column as numbers, for example in a parquet file, or leave it out "
             "(profile.columns). No budget was spent"
         )
 

@@ -1,7 +1,7 @@
 """Loads YAML in which a value is the text that somebody wrote.
 
-YAML reads 01234 as 1234, 1.10 as 1.1, 1_000 as 1000 and 0o17 as 15. A listed value with one of these
-forms would match no row.
+YAML reads 01234 as 1234, 1.10 as 1.1, 1_000 as 1000 and 0o17 as 15. A listed value with one of
+these forms would match no row.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def _construct(constructor: Any, node: ScalarNode) -> _Scalar:
     return _Scalar(node, construct(constructor, node))
 
 
+for _tag in ("value", "merge"):  # `=` and `<<`
+    _Constructor.add_constructor(f"tag:yaml.org,2002:{_tag}", SafeConstructor.construct_yaml_str)
 for _tag in _TAGS:
     _Constructor.add_constructor(f"tag:yaml.org,2002:{_tag}", _construct)
 

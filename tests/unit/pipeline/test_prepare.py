@@ -14,7 +14,7 @@ from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.records import Record
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
-from sugarbush.data.split import unmatched_attributes
+from sugarbush.data.split import unmatched_values
 from sugarbush.errors import InputError, UsageError
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.project_in_folder import open_project
@@ -211,16 +211,18 @@ def test_midnight_is_a_day_as_people_write_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attribute", "slips"),
     [
-        ({"values": ("2024-01-05", "2024-01-06")}, []),
-        ({"values": ("05.01.2024",)}, ["day"]),
-        ({"bins": (3.0, 4.0)}, ["day"]),
+        ({"values": ("2024-01-05", "2024-02-05")}, []),
+        ({"values": ("2024-01-05", "2024-01-06")}, [("day", ("2024-01-06",), False)]),
+        ({"values": ("05.01.2024",)}, [("day", ("05.01.2024",), True)]),
+        ({"bins": (3.0, 4.0)}, [("day", (), True)]),
     ],
 )
-def test_an_attribute_that_no_row_tells_is_named(
-    tmp_path: Path, attribute: dict[str, Any], slips: list[str]
+def test_every_listed_value_that_no_row_has_is_named(
+    tmp_path: Path, attribute: dict[str, Any], slips: list[tuple[str, tuple[str, ...], bool]]
 ) -> None:
     parts, schema = dated(tmp_path, ["2024-01-05", "2024-02-05", "2024-03-05"], **attribute)
-    assert unmatched_attributes(parts, schema) == slips
+    found = unmatched_values((record.raw for record in parts), schema)
+    assert [(each.attribute, each.values, each.by_all) for each in found] == slips
 
 
 def test_donated_texts_are_taken_out_of_the_private_part(tmp_path: Path) -> None:
