@@ -131,6 +131,9 @@ _PARTICLES = (
 )
 _TITLE = r"(?:Mrs?|Ms|Miss|Mx|Dr|Prof|Sir|Madam|Mme|Herr|Frau|Nurse|Officer|Doctor)"
 
+# A range of decimals, or a number of three digits, which no date has
+_RANGE = re.compile(r"\d+\.\d+-\d{1,2}|\d{3}[-/.].*|.*[-/.]\d{3}")
+
 # Formats of keys and tokens of services. The first characters name the service.
 _KEY_NAME = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?"
 _TOKEN = "|".join((
@@ -203,6 +206,7 @@ PATTERNS: Mapping[str, Pattern] = {
             rf"|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?)(?!\w)"
         ),
         0.6,
+        lambda text: _RANGE.fullmatch(text) is None,
     ),
     "ADDRESS": Pattern(
         re.compile(
@@ -346,7 +350,7 @@ WRAPPED: Mapping[str, Pattern] = {
         re.compile(
             rf"(?<!\w)(?:\d{{1,2}}(?:st|nd|rd|th|\.)?[ \n-](?:of[ \n])?{_MONTH}[,.]?[ \n-]\d{{4}}"
             rf"|{_MONTH}[ \n-]\d{{1,2}}(?:st|nd|rd|th)?,?[ \n]\d{{4}}"
-            r"|\d{1,2}[./-][ \n]?\d{1,2}[./-][ \n]?\d{4})(?!\w)"
+            r"|\d{1,2} ?[./-][ \n]?\d{1,2} ?[./-][ \n]?\d{4})(?!\w)"
         ),
         0.6,
     ),
