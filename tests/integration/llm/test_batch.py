@@ -200,7 +200,7 @@ def test_a_batch_asks_what_a_direct_call_asks(bench: Start) -> None:
 @pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\x0b", "\r"], ids=ascii)
 def test_a_paid_batch_answer_with_a_line_separator_is_received(bench: Start, end: str) -> None:
     run = bench(
-        behave=lambda n, body: completion(good_text(body).replace(". ", f".{end}")),
+        behave=lambda n, body: completion(good_text(body).replace(", ", f",{end}")),
         batches=Batches(ascii=False),
     )
     answers = run.generator(mode="batch").generate(wishes(10)).value
