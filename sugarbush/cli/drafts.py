@@ -8,7 +8,7 @@ from rich.console import Console
 
 from sugarbush.attributes.draft import draft_schema, schema_yaml
 from sugarbush.attributes.placeholders import SUBJECT, placeholders
-from sugarbush.cli.profiles import read_profile, set_lengths, write_schema_of
+from sugarbush.cli.profiles import read_profile, set_from_profile, write_schema_of
 from sugarbush.data.reading import is_missing, read_rows
 from sugarbush.data.schema import load_schema
 from sugarbush.data.settings import PrepareSettings
@@ -38,7 +38,7 @@ def write_draft(
         draft = write_schema_of(
             profile, unedited, subject=subject, console=console, shape_of=unedited
         )
-        set_lengths(project, profile, draft.schema.shape)
+        set_from_profile(project, profile, draft.schema.shape, console)
         return
     output = output or Path("schema.yaml")
     if output.exists():

@@ -474,6 +474,11 @@ def _print_next_steps(
         say(f"  The first record also has the keys {', '.join(keys)}.")
         say("  No file of the project contains these names, because a key may be private.")
         say(f"  Add the public ones to {SCHEMA}, or name them: --columns {','.join(keys)}")
+    if user_data.user_column is not None and not profile:
+        say(
+            "  One record of each user is used (privacy.records_per_user: 1). A profile "
+            "(`sugarbush profile`) proposes a number and says what it costs"
+        )
     subject = "" if user_data.subject else "say in `subject` what the texts are, "
     if profile:
         say(f"  look at {SCHEMA}: {subject}remove attributes that do not matter")

@@ -67,6 +67,7 @@ _DATE_FORMS = (
     rf"(?P<n6>{_MONTH})\.? (?P<d6>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<y6>\d{{4}})",
 )
 _DATE = re.compile(rf"(?<![\w.,/-])(?:{'|'.join(_DATE_FORMS)})(?!\d)", re.IGNORECASE)
+_DECIMALS_OF_A_DATE = re.compile(r"\.0+")  # 20240131.0, of a column with missing numbers
 _TIME = re.compile(
     r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d+)?)?\s?(?P<half>[ap]m)?\s?"
     r"(?P<zone>z|utc|gmt|[+-]\d{2}:?(?:\d{2})?)?",
@@ -388,7 +389,7 @@ def _datetime_of(text: str) -> datetime:
     except ValueError:
         raise CellError(NO_DATE) from None
     rest = text[match.end() :].strip(" T,")
-    if not rest:
+    if not rest or (match["y2"] and _DECIMALS_OF_A_DATE.fullmatch(rest)):
         return datetime(day.year, day.month, day.day)
     time = _TIME.fullmatch(rest)
     if time is None:

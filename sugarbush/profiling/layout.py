@@ -23,7 +23,9 @@ from sugarbush.profiling.style import LANGUAGES, RULES
 MEASURES: Final = ("characters", "words", "sentences", "turns")
 EMPTY, TEXT, NESTED, DATE = "empty", "text", "nested", "date"
 INTEGER, NUMBER = "integer", "number"  # whole numbers, and other numbers
-KINDS: Final = (EMPTY, TEXT, NESTED, DATE, INTEGER, NUMBER)
+COMPACT_DATE = "compact date"  # a whole number that is a date, such as 20240131
+KINDS: Final = (EMPTY, TEXT, NESTED, DATE, INTEGER, NUMBER, COMPACT_DATE)
+NUMERIC: Final = (INTEGER, NUMBER, COMPACT_DATE)
 LONGEST_VALUE: Final = 80  # characters; a longer cell is a text and no value
 _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?", re.DOTALL)
 # An exponent has a sign and two digits, as programs write it: 1E3 and 2E5 are codes.
@@ -89,19 +91,17 @@ def style_group() -> Group:
 
 
 def columns_group(columns: Sequence[str]) -> Group:
-    """The kind of each column's cells, the bins of numbers, and the months and years of dates.
+    """The kind of each column's cells, the bins of numbers, and the years of dates.
 
-    A record has one kind. A number also has a bin, and a date has a month and a year.
+    A record has one kind. A number also has a bin, and a date has a year.
     """
-    per_column = (
-        ("kind", len(KINDS)), ("number", NUMBERS.size), ("month", 12), ("year", YEARS.size),
-    )  # fmt: skip
+    per_column = (("kind", len(KINDS)), ("number", NUMBERS.size), ("year", YEARS.size))
     named = [(item_of(column, what), size) for column in columns for what, size in per_column]
-    return _group(named, cells=3 * len(columns))
+    return _group(named, cells=2 * len(columns))
 
 
 def column_histogram(group: Group, column: str, what: str) -> Histogram:
-    """Return the histogram of `columns_group` for `kind`, `number`, `month` or `year`."""
+    """Return the histogram of `columns_group` for `kind`, `number` or `year`."""
     return group[item_of(column, what)]
 
 
@@ -126,6 +126,35 @@ def kind_of(value: str | None) -> str | float | date:
         except ValueError:
             return TEXT
     return NESTED if text[0] in "[{" else TEXT
+
+
+def kind_of_number(number: float) -> str:
+    """Return INTEGER, NUMBER or COMPACT_DATE.
+
+    >>> [kind_of_number(number) for number in (7.0, 7.5, 20240229.0, 20230229.0)]
+    ['integer', 'number', 'compact date', 'integer']
+    """
+    if not number.is_integer():
+        return NUMBER
+    return INTEGER if day_of_number(number) is None else COMPACT_DATE
+
+
+def day_of_number(number: float) -> int | None:
+    """Return the ordinal of the date that a number such as 20240131 is, or None.
+
+    Only years of `bins.YEARS` count, because any number of eight digits looks like a year.
+
+    >>> date.fromordinal(day_of_number(20240131.0)), day_of_number(20241301.0)
+    (datetime.date(2024, 1, 31), None)
+    """
+    first, last = YEARS.edges[0], YEARS.edges[-1]
+    if not (number.is_integer() and 10_000 * first <= number < 10_000 * (last + 1)):
+        return None
+    year, rest = divmod(int(number), 10_000)
+    try:
+        return date(year, *divmod(rest, 100)).toordinal()
+    except ValueError:
+        return None
 
 
 def value_of(value: str | None) -> str | None:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.spending import Spending
-from sugarbush.profiling.plan import COLUMNS, SIZES, STYLE, TERMS, VALUES
+from sugarbush.profiling.plan import COLUMNS, SIZES, STEPS, STYLE, TERMS, VALUES
 from sugarbush.profiling.release import QUANTILES, Profile, Share
 from sugarbush.profiling.view import ShareTable, length_rows, share_tables
 from sugarbush.report.svg import WIDTH, Axis, chart, element, rectangle, text
@@ -21,6 +21,7 @@ _WORDS = {
     SIZES: "numbers and lengths",
     STYLE: "form and language",
     COLUMNS: "kinds of cells, numbers, dates",
+    **{step: f"{step} of numbers and dates" for step in STEPS},
     VALUES: "values of columns",
     TERMS: "words and phrases",
 }
@@ -57,7 +58,7 @@ def _table(table: ShareTable) -> dict[str, Any]:
         "title": table.title,
         "note": table.note,
         "chart": _bars(table) if table.shares else None,
-        "quantiles": [(share, _number(value)) for share, value in table.quantiles],
+        "quantiles": table.quantiles,
     }
 
 
