@@ -167,6 +167,7 @@ def init(
             ),
         ),
     ] = False,
+    assignments: Assignments = None,
     example: Annotated[
         Example,
         typer.Option(help="The embedded example: one text a record, or conversations."),
@@ -197,8 +198,8 @@ def init(
         "json_schema": json_schema,
     }
     user_data = own_data(file, given)
-    if update and user_data is not None:
-        raise ParamsError("--update writes the generated files only. Leave out --from")
+    if update and (user_data is not None or assignments):
+        raise ParamsError("--update writes the generated files only. Leave out --from and -S")
     if update:
         update_project(folder, Console())
     else:
@@ -206,7 +207,14 @@ def init(
             raise ParamsError("--profile: needs --from, which names your file")
         if example is not Example.TEXTS and user_data is not None:
             raise ParamsError("--example: needs no --from, because it brings its own data")
-        create_project(folder, user_data, Console(), profile=profile, example=example)
+        create_project(
+            folder,
+            user_data,
+            Console(),
+            profile=profile,
+            example=example,
+            assignments=assignments or (),
+        )
 
 
 @app.command()

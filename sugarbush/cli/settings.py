@@ -80,20 +80,27 @@ def changed_settings(
         if not overlay.is_file():
             raise ParamsError(f"{overlay}: not found (--settings)")
         layers.append(_loaded(yaml, overlay))
+    layers += _layers(yaml, assignments, below=[settings, *layers])
+    if changes is not None:
+        layers.append(changes)
+    return _changed(yaml, settings, layers)
+
+
+def _layers(yaml: YAML, assignments: Sequence[str], *, below: Sequence[Any]) -> list[Any]:
+    """Return one mapping for each `key=value`. `below` are the settings that they change."""
+    layers: list[Any] = []
     for assignment in assignments:
         name, mark, value = assignment.partition("=")
         if not mark:
             raise ParamsError("-S: expected key=value")
         parsed, parts = _parsed(yaml, name, value), name.strip().split(".")
         if parts[0] == METHODS and len(parts) > 1:
-            parsed = _of_chosen(parts, parsed, [settings, *layers])
+            parsed = _of_chosen(parts, parsed, [*below, *layers])
             parts = parts[:1]
         for part in reversed(parts):
             parsed = {part: parsed}
         layers.append(parsed)
-    if changes is not None:
-        layers.append(changes)
-    return _changed(yaml, settings, layers)
+    return layers
 
 
 def _of_chosen(parts: Sequence[str], value: Any, settings: Sequence[Any]) -> dict[str, Any]:
@@ -112,10 +119,15 @@ def _of_chosen(parts: Sequence[str], value: Any, settings: Sequence[Any]) -> dic
     return {name: value if name == method else {} for name in names}
 
 
-def changed_text(text: str, changes: Mapping[str, Any]) -> Changed:
-    """Change the settings in the text of a params.yaml. Raises ParamsError."""
+def changed_text(
+    text: str, changes: Mapping[str, Any], *, assignments: Sequence[str] = ()
+) -> Changed:
+    """Change the settings in the text of a params.yaml: `changes`, and then `key=value`
+    assignments. Raises ParamsError."""
     yaml = _yaml()
-    return _changed(yaml, yaml.load(text), [changes])
+    settings = yaml.load(text)
+    layers = _layers(yaml, assignments, below=[settings, changes])
+    return _changed(yaml, settings, [changes, *layers])
 
 
 def _changed(yaml: YAML, settings: Any, changes: Sequence[Mapping[str, Any]]) -> Changed:

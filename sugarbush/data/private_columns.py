@@ -36,15 +36,12 @@ def overlap(name: str, others: Iterable[str]) -> str | None:
     'ticket.notes'
     """
     forms = [f"{form}." for form in dict.fromkeys((name, _IN_LISTS.sub("", name)))]
-    return next(
-        (
-            other
-            for other in others
-            for form in forms
-            if form.startswith(f"{other}.") or f"{other}.".startswith(form)
-        ),
-        None,
-    )
+    found = [
+        other
+        for other in others
+        if any(form.startswith(f"{other}.") or f"{other}.".startswith(form) for form in forms)
+    ]
+    return name if name in found else next(iter(found), None)
 
 
 def refuse_private_columns(

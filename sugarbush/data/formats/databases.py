@@ -40,13 +40,17 @@ _VIEW_OF_SQLITE = re.compile(
     r"""\s*create\s+view\s+(\w+|"([^"]|"")*"|\[[^]]*\]|`[^`]*`)(\s*\([^()]*\))?\s+as(?=\s)""",
     re.IGNORECASE,
 )
+_OTHER_KIND = "a kind of table that may compute its rows from several rows"
 _MOST_VIEWS = 20  # views on views
 # Row-level security may read other rows. Tables of other servers may be views there.
 _KIND_IN_POSTGRES = """
 SELECT relkind, pg_get_viewdef(oid), row_security_active(oid) FROM pg_class
 WHERE oid = to_regclass(:name)
 """
-_KIND_IN_SQLITE = "SELECT type, sql FROM sqlite_master WHERE lower(name) = lower(:name)"
+_KIND_IN_SQLITE = """
+SELECT type, sql FROM sqlite_master
+WHERE lower(name) = lower(:name) AND type IN ('table', 'view') AND sql IS NOT NULL
+"""
 _PARAMETER = re.compile(r"(?<![:\w\\]):(?=\w)")  # what SQLAlchemy would take for a parameter
 _REASONS = {
     "42P01": "a table does not exist",
@@ -173,32 +177,46 @@ def _check_select(connection: Connection, query: str, most_views: int) -> None:
 def _check_table(connection: Connection, names: Sequence[str], sql: str, most_views: int) -> None:
     """Raise NotRowWiseError for a view with rows that may depend on several rows, and for other
     kinds of tables. `names` are the parts of its name, and `sql` is the name in a SELECT."""
-    import sqlalchemy as sa
-
-    if connection.dialect.name == "sqlite":
-        is_own = len(names) == 1 or names[0].lower() == "main"
-        statement = sa.text(_KIND_IN_SQLITE)
-        found = connection.execute(statement, {"name": names[-1]}).all() if is_own else []
-        kinds = [kind for kind, _ in found]
-        definition = next((text for kind, text in found if kind in ("table", "view")), "") or ""
-        is_table = "table" in kinds and re.match(r"\s*create\s+table\b", definition, re.IGNORECASE)
-        view = _VIEW_OF_SQLITE.match(definition)
-        select = definition[view.end() :] if view else None
-    else:
-        found = connection.execute(sa.text(_KIND_IN_POSTGRES), {"name": sql}).all()
-        kind, definition, is_secured = found[0] if found else ("", "", False)
-        if is_secured:
-            raise NotRowWiseError("row-level security")
-        is_table = kind in ("r", "p")
-        select = definition if kind == "v" else None
-    if is_table:
+    is_sqlite = connection.dialect.name == "sqlite"
+    find = _definition_in_sqlite if is_sqlite else _definition_in_postgres
+    definition = find(connection, names, sql)
+    if definition is None:
         return
-    if select is None or not most_views:
-        raise NotRowWiseError("a kind of table that may compute its rows from several rows")
+    if not most_views:
+        raise NotRowWiseError("too many views on views")
     try:
-        _check_select(connection, select, most_views - 1)
+        _check_select(connection, definition, most_views - 1)
     except NotRowWiseError as error:
         raise NotRowWiseError(f"a view with {str(error).removeprefix('a view with ')}") from None
+
+
+def _definition_in_sqlite(connection: Connection, names: Sequence[str], _: str) -> str | None:
+    """Return the SELECT of a view, or None for a table. Raises NotRowWiseError."""
+    import sqlalchemy as sa
+
+    if len(names) == 1 or names[0].lower() == "main":
+        found = connection.execute(sa.text(_KIND_IN_SQLITE), {"name": names[-1]})
+        for kind, definition in found:
+            if kind == "table" and re.match(r"\s*create\s+table\b", definition, re.IGNORECASE):
+                return None
+            if kind == "view" and (start := _VIEW_OF_SQLITE.match(definition)):
+                return str(definition[start.end() :])
+    raise NotRowWiseError(_OTHER_KIND)
+
+
+def _definition_in_postgres(connection: Connection, _: Sequence[str], sql: str) -> str | None:
+    """Return the SELECT of a view, or None for a table. Raises NotRowWiseError."""
+    import sqlalchemy as sa
+
+    found = connection.execute(sa.text(_KIND_IN_POSTGRES), {"name": sql})
+    for kind, definition, is_secured in found:
+        if is_secured:
+            raise NotRowWiseError("row-level security")
+        if kind in ("r", "p"):
+            return None
+        if kind == "v":
+            return str(definition)
+    raise NotRowWiseError(_OTHER_KIND)
 
 
 def _table(connection: Connection, database: Database, reading: Reading) -> Any:

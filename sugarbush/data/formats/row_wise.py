@@ -62,7 +62,8 @@ _OF_TIME: Final = _words("century day dow doy epoch hour minute month quarter se
 _SIDES: Final = frozenset({"both", "leading", "trailing"})
 # Words that a name without quotation marks cannot be.
 _RESERVED: Final = _words(
-    "all and any array as between case cast distinct else end except exists fetch for from group "
+    "all and any array as between case cast current_date current_time current_timestamp distinct "
+    "else end except exists fetch for from group localtime localtimestamp "
     "having in intersect into is join lateral like limit not offset on or order over select table "
     "tablesample then union using values when where window with"
 )

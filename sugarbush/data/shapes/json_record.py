@@ -97,9 +97,10 @@ class JsonRecord(Shape):
     @property
     def paths(self) -> Mapping[str, tuple[str, int]]:
         above = () if self._column is None else (self._column,)
-        start = super().paths if self._column is not None else {}
-        below = property_paths(self._schema, self._schema)
-        return start | {".".join((*above, *path)): (path[-1], len(path)) for path in below}
+        paths = dict(super().paths) if self._column is not None else {}
+        for path in property_paths(self._schema, self._schema):
+            paths[".".join((*above, *path))] = (path[-1], len(path))
+        return paths
 
     @property
     def text_columns(self) -> frozenset[str]:

@@ -26,14 +26,14 @@ RECORD = {
     "$defs": {"person": PERSON},
     "properties": {
         "body": {"type": "string"},
-        "id": {"type": "string"},
+        "key": {"type": "string"},
         "customer": {"type": "string"},
         "author": {"$ref": "#/$defs/person"},
         "notes": {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"by": {"$ref": "#/$defs/person"}, "id": {"type": "integer"}},
+                "properties": {"by": {"$ref": "#/$defs/person"}, "key": {"type": "integer"}},
             },
         },
         "tags": {"type": "array", "items": {"type": "string"}},
@@ -65,7 +65,7 @@ def check(text: Any, *attributes: Attribute, private: tuple[str, ...] = (), **co
         (IN_COLUMN, "rec.notes[].by.customer"),
         (IN_COLUMN, "rec.notes[0].by"),
         (IN_COLUMN, "rec.notes.0.by.customer"),
-        (IN_COLUMN, "$.rec.notes[*].id"),
+        (IN_COLUMN, "$.rec.notes[*].key"),
         (IN_COLUMN, "rec.tags"),
         (IN_COLUMN, "rec.not_listed"),
         (IN_COLUMN, "customer"),
@@ -95,10 +95,10 @@ def test_a_private_value_inside_a_text_is_refused(text: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        (IN_COLUMN, "rec.id"),
-        (IN_COLUMN, "id"),
-        (COLUMNS, "id"),
-        (COLUMNS, "notes.id"),
+        (IN_COLUMN, "rec.key"),
+        (IN_COLUMN, "key"),
+        (COLUMNS, "key"),
+        (COLUMNS, "notes.key"),
         (FIELDS, "subject"),
         (None, "text"),
     ],
@@ -135,7 +135,7 @@ def test_private_columns_beside_the_text_are_allowed() -> None:
     check(COLUMNS, user_column="user", private=("body2", "customers"))
     check(None, product, user_column="user", id_column="user")
     short = {**RECORD, "properties": {n: RECORD["properties"][n] for n in ("body", "notes")}}  # type: ignore[index]
-    check({"json_schema": short, "column": "rec"}, id_column="id")
+    check({"json_schema": short, "column": "rec"}, id_column="key")
 
 
 def test_names_overlap_by_whole_parts_only() -> None:
