@@ -233,8 +233,8 @@ def test_a_paid_profile_drafts_values_that_its_own_rows_have(state: Path) -> Non
     columns |= {f"f{n}": as_file(columns[f"c{len(CODES) + n}"]) for n in range(len(TYPED))}
     frame = pd.DataFrame({"text": [f"the lamp {i} is late" for i in range(4000)], **columns})
     profile = sb.profile(
-        frame, text="text", state=state, epsilon=40.0,
-        privacy=sb.Privacy(epsilon=90, delta=1e-6, dataset="codes", cap=500),
+        frame, text="text", state=state, epsilon=4.0,
+        privacy=sb.Privacy(epsilon=10, delta=1e-6, dataset="codes", cap=20),
     )  # fmt: skip
     profile.save(state / "saved", subject="letters")
     drafted = sb.open_schema(state / "saved" / "schema.yaml")
@@ -247,7 +247,7 @@ def test_a_paid_profile_drafts_values_that_its_own_rows_have(state: Path) -> Non
         assert len(set(read[:, place])) == len(attribute.domain) - 1
         assert (read[:, place] < len(attribute.domain) - 1).all()
     few = drafted.model_copy(update={"attributes": drafted.attributes[:2]})
-    table = sb.dp_table(frame, schema=few, state=state, epsilon=20, delta=1e-6,
+    table = sb.dp_table(frame, schema=few, state=state, epsilon=4, delta=1e-6,
                         dataset="table", cap=100).value  # fmt: skip
     for n, values in enumerate(CODES[:2]):
         assert set(table[by_column[f"c{n}"].name]) - {"other"} == set(values)
