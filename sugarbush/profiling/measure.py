@@ -35,7 +35,7 @@ from sugarbush.profiling.layout import (
     style_group,
 )
 from sugarbush.profiling.plan import COLUMNS, SIZES, STEPS, STYLE, TERMS, VALUES, ProfilePlan
-from sugarbush.profiling.refinement import Estimate, FinerBins, of_days, of_numbers
+from sugarbush.profiling.refinement import Estimate, FinerBins, copies, of_days, of_numbers
 from sugarbush.profiling.release import MOST_NOISE_OF_NUMBERS, Column, Profile
 from sugarbush.profiling.style import LANGUAGES, RULES
 
@@ -236,7 +236,8 @@ def _refined(
         if (first := _first_estimate(column, stddev=noise)) is not None:
             estimates[number + count * first.is_days] = first
     for step in STEPS:
-        noise = FinerBins(edges=estimates, histograms=count).stddev(drawing.plan.stddev(step))
+        repeated = copies(len(estimates), histograms=count)
+        noise = drawing.plan.stddev(step) / math.sqrt(repeated)
         divided = {at: each.divided(stddev=noise) for at, each in estimates.items()}
         bins = FinerBins(edges={at: edges for at, (edges, _) in divided.items()}, histograms=count)
         cells = contributions.quantities.map_batch(bins.cells)

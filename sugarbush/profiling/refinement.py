@@ -149,11 +149,12 @@ class Estimate:
         `stddev` is the noise of the next counts. Only bins from the first to the last occupied one
         are divided. An empty bin between them stays whole.
         """
-        edges, parts = [self.edges[:1]], []
+        edges, parts = [self.edges[:1]], list[int]()
         for low, high, count in zip(self.edges, self.edges[1:], self.counts, strict=False):
             number = int(min(MOST_PARTS, max(1, round(count / (_PART * stddev)))))
-            inner = np.linspace(low, high, number + 1)[1:-1] if high - low > 2 * ZERO else []
-            inner = np.ceil(inner) if self.is_whole else np.asarray(inner)
+            number = number if high - low > 2 * ZERO else 1
+            inner = np.linspace(low, high, number + 1)[1:-1]
+            inner = np.ceil(inner) if self.is_whole else inner
             found = np.unique([*inner[(inner > low) & (inner < high)], high])
             edges.append(found)
             parts.append(len(found))
@@ -269,6 +270,11 @@ def _first(
     )
 
 
+def copies(quantities: int, *, histograms: int) -> int:
+    """Return how often each quantity is counted, so that all have at most `histograms`."""
+    return histograms // max(quantities, 1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class FinerBins:
     """The bins of one step. `edges` maps the number of a quantity to its edges.
@@ -288,15 +294,11 @@ class FinerBins:
 
     @property
     def copies(self) -> int:
-        return self.histograms // max(len(self.edges), 1)
+        return copies(len(self.edges), histograms=self.histograms)
 
     @property
     def size(self) -> int:
         return self.copies * sum(len(edges) - 1 for edges in self.edges.values())
-
-    def stddev(self, stddev: float) -> float:
-        """Return the noise of a mean, from that of a count."""
-        return stddev / math.sqrt(max(self.copies, 1))
 
     def cells(self, quantities: NDArray[np.float64]) -> NDArray[np.int32]:
         """Return the bins of each record, a row each, for `mechanisms.noisy_counts`.
