@@ -22,7 +22,7 @@ from sugarbush.pipeline.in_memory import Corpus
 from sugarbush.pipeline.in_memory_settings import settings_of_run
 from sugarbush.pipeline.run_in_memory import run_in_memory
 from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.pipeline.usable_inputs import require_usable_inputs
+from sugarbush.pipeline.usable_inputs import require_packages, require_usable_inputs
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.registry import METHODS, use_class
 
@@ -182,4 +182,5 @@ def _require_usable(settings: ProjectSettings, schema: Schema) -> None:
             f"generator: method {asking[0]} needs a generator, which writes the texts. No budget "
             f"was spent. Give generator={A_GENERATOR}, sb.HuggingFace(...) or sb.Pool(...)"
         )
+    require_packages(settings, Path())
     require_usable_inputs(settings, schema, source="the schema")

@@ -82,7 +82,7 @@ class GeneratorStep(Step):
         except SchemaError:  # the step of the schema shows it
             declared = None
         values = _generator_values(settings, form)
-        variable = values("generator.openai.key_variable")
+        variable = _key_variable(values)
         rows = max(len(_sources(settings)), _submitted_rows(form)) + (form is None)
         return {
             "value": values,
@@ -116,6 +116,15 @@ class GeneratorStep(Step):
             changes[provider] = section
         save(app.base, {"generator": changes})
         return "estimate" if form.text("action") == "next" else self.name
+
+
+def _key_variable(values: Values) -> str | None:
+    """Return the variable with the key of the endpoint in the form, or None."""
+    fields = {name: values(f"generator.openai.{name}") for name in ("base_url", "key_variable")}
+    try:
+        return OpenAI(model="any", **fields).named_key_variable
+    except ParamsError:  # not saved yet, or wrong
+        return None
 
 
 def _generator_values(settings: ProjectSettings, form: Form | None) -> Values:

@@ -47,6 +47,7 @@ from sugarbush.languages import ENGLISH, language_code
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name
+from sugarbush.progress import working
 
 _TEXTS = 500  # texts of the first release; a language model on two CPU cores writes them in time
 _FROM = "--from"
@@ -150,13 +151,14 @@ def create_project(
             encoding=options.encoding or encoding,
             table=user_data.table or options.table,
         )
-        user_data = with_form(user_data, read)
-        columns = column_names(
-            user_data.source,
-            required=user_data.required | _profiled(user_data, profile),
-            setting=_FROM,
-            options=read,
-        )
+        with working("reading the column names"):
+            user_data = with_form(user_data, read)
+            columns = column_names(
+                user_data.source,
+                required=user_data.required | _profiled(user_data, profile),
+                setting=_FROM,
+                options=read,
+            )
         keys = _further_keys(user_data, columns)
         if profile and keys and user_data.columns is None:
             raise ParamsError(
@@ -165,7 +167,8 @@ def create_project(
                 f"profile costs again. Name the public ones that matter: --columns "
                 f"{','.join(keys)}, or none: --columns ''. Nothing was spent"
             )
-        project |= _files_for(folder, user_data, columns, encoding, assignments)
+        with working("drafting the settings"):
+            project |= _files_for(folder, user_data, columns, encoding, assignments)
     if (folder / ".dvc").exists():
         project = {name: text for name, text in project.items() if not name.startswith(".dvc/")}
     new = {name: text for name, text in project.items() if not _has(folder / name, text)}

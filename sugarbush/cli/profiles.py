@@ -31,6 +31,7 @@ from sugarbush.profiling.draft import (
 from sugarbush.profiling.records_per_user import RecordsPerUser, proposed_records_per_user
 from sugarbush.profiling.release import FILE, QUANTILES, Profile, interval
 from sugarbush.profiling.view import length_rows, share_tables
+from sugarbush.progress import working
 from sugarbush.report.profile_page import render_profile
 from sugarbush.tables.settings import Engine
 
@@ -50,7 +51,8 @@ def make_profile(project: Project, console: Console, *, force: bool = False) -> 
 
 
 def _show(project: Project, profile: Profile, console: Console, *, charged: bool) -> None:
-    spending = spending_of(project.ledger(rehearse=False).snapshot(), profile.ledger_ids)
+    with working("the total of the ledger"):
+        spending = spending_of(project.ledger(rehearse=False).snapshot(), profile.ledger_ids)
     path = write_page(project, profile, spending)
     show_profile(profile, spending, console)
     say(console, f"{path.relative_to(project.base)}: the profile as a page, which may be published")

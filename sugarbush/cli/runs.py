@@ -23,6 +23,7 @@ from sugarbush.pipeline.corpus_findings import corpus_findings, known_corpus
 from sugarbush.pipeline.dvc import require_current_stages
 from sugarbush.pipeline.dvc_lock import restore_lock
 from sugarbush.pipeline.flow import environment_of_dvc, only_run, read_stages
+from sugarbush.pipeline.forecast import forecast_run
 from sugarbush.pipeline.judging import read_verdicts, require_accepted, require_not_poor
 from sugarbush.pipeline.own_charges import spending_of_project
 from sugarbush.pipeline.preflight import notices
@@ -135,15 +136,16 @@ def rehearse_before_run(
     )
     if judged or not (force or would_spend(project)):
         return
-    if reads_corpus:
-        findings = corpus_findings(project)
-        if (reason := known_corpus(project, findings)) is not None:
-            raise LedgerError(reason)
+    findings = corpus_findings(project) if reads_corpus else None
+    if findings is not None and (reason := known_corpus(project, findings)) is not None:
+        raise LedgerError(reason)
+    if findings is not None:
         print_unmatched(findings, console)
     rehearsal = require_good_rehearsal(project, accept=accept_poor)
     if rehearsal is None:
         return
-    show_rehearsal(rehearsal, console)
+    forecast = None if findings is None else forecast_run(project, rehearsal, findings)
+    show_rehearsal(rehearsal, console, run=forecast)
     if rehearsal.changes:
         changed = changed_settings(project.base, assignments=rehearsal.changes)
         write_settings(project.base, changed)

@@ -95,15 +95,18 @@ class CRT(CrtSettings, TrainedMethod):
                 named.append((name, "methods.crt.detectors"))
         return tuple((file, setting) for file, setting in named if file is not None)
 
+    def require_packages(self) -> None:
+        from sugarbush.training.crt.policies import require_packages_of
+
+        require_extra("train")
+        require_packages_of((*self.detectors, *filter(None, [self.conservative])))
+
     def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check that the detectors and the first model load. The detector `learned` is not opened,
         because its first use trains it."""
-        require_extra("train")
         from sugarbush.training.crt.policies import LEARNED, make_policy, make_public_policy
         from sugarbush.training.crt.start import check_start
 
-        if LEARNED in (*self.detectors, self.conservative):
-            require_extra("redaction", "faker")
         if self.detectors != (LEARNED,):
             named = [name for name in self.detectors if name != LEARNED]
             make_policy(named, threshold=self.threshold)

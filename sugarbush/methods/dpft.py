@@ -182,6 +182,9 @@ class DPFT(TrainedMethod):
             },
         )
 
+    def require_packages(self) -> None:
+        require_extra("train")
+
     def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check that the model loads, that a text fits its context, and that clipping is exact.
 
@@ -189,7 +192,6 @@ class DPFT(TrainedMethod):
         the check uses a new GPT-2, because stage `pretrain` may not have run yet.
         Raises ParamsError and PrivacyError.
         """
-        require_extra("train")
         settings = self.training
         from sugarbush.training.device import open_device
 

@@ -301,6 +301,12 @@ class Method(Section):
     def check(self, context: MethodContext) -> None:
         """Raise ValueError if these settings do not allow the method to run or be private."""
 
+    def require_packages(self) -> None:
+        """Raise ParamsError if an optional package that the method needs is missing.
+
+        Called before a record is read. Import nothing here.
+        """
+
     def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check before any charge that the method can run. Raises ParamsError."""
 

@@ -55,7 +55,7 @@ from sugarbush.profiling.measure import draw_profile
 from sugarbush.profiling.plan import ProfilePlan, plan_profile
 from sugarbush.profiling.release import Profile
 from sugarbush.profiling.topics import topics_of
-from sugarbush.progress import progress
+from sugarbush.progress import progress, working
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +99,10 @@ class ProfileRequest:
         Raises BudgetExceededError, before anything is read, if the cap does not allow the profile
         together with a run. Raises InputError for a file that stage prepare would refuse.
         """
+        with working("profile of the records"):
+            return self._released(forced=forced)
+
+    def _released(self, *, forced: bool) -> Profile:
         project, ledger = self.project, self.project.ledger(rehearse=False)
         by_user = project.settings.privacy.unit is Unit.USER
         with project.open_store(STAGE, self._key(), forced=forced) as store:

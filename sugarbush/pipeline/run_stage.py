@@ -27,6 +27,7 @@ def execute(stage: Stage, project: Project, method: Method | None = None) -> Non
     if not stage.is_needed(project.settings, method):
         stage.skip(project.base, method)
         return
+    project.require_packages()
     project.refuse_foreign_releases()
     if stage.spends or (method is not None and method.stays_private):
         project.require_usable_inputs()

@@ -61,17 +61,21 @@ def uses_mlflow() -> bool:
     return bool(os.environ.get(MLFLOW))
 
 
+def require_packages(base: Path) -> None:
+    """Raise ParamsError if a receiver is named and its package of the extra `track` is missing."""
+    if uses_lineage(base):
+        require_extra("track", "openlineage")
+    if uses_mlflow():
+        require_extra("track", "mlflow")
+
+
 @contextmanager
 def tracked(stage: Stage, project: Project, method: Method | None) -> Iterator[None]:
     """Report the start and the end of a stage, and a finished release after stage `report`.
 
-    Raises ParamsError, before the stage starts, if the packages of the extra `track` are missing.
+    The packages of the extra `track` are installed (`require_packages`).
     """
     lineage, mlflow = uses_lineage(project.base), uses_mlflow()
-    if lineage:
-        require_extra("track", "openlineage")
-    if mlflow:
-        require_extra("track", "mlflow")
     events = _Events(stage, project, method) if lineage else None
     if events is not None:
         events.send("START")

@@ -29,7 +29,15 @@ PARTS = (
     "sugarbush", "tasks", "flows", "tests", "research", "benchmarks", "examples", "docs",
     "README.md",
 )  # fmt: skip
-FILES = ("pyproject.toml", "params.yaml", "dvc.yaml", "prefect.yaml", ".gitignore", "mkdocs.yml")
+FILES = (
+    "pyproject.toml",
+    "params.yaml",
+    "dvc.yaml",
+    "prefect.yaml",
+    "prefect.toml",
+    ".gitignore",
+    "mkdocs.yml",
+)
 PASSED, FAILED = 0, 1  # pytest's exit codes
 WORKERS = 2
 LIMIT_S = 600

@@ -53,10 +53,11 @@ class Call:
 
 def read_key(params: EndpointSettings) -> str:
     """Read the key from the environment. Raises ParamsError, which never shows the key."""
-    if params.key_variable is None:
+    name = params.named_key_variable
+    if name is None:
         return "none"
-    key = os.environ.get(params.key_variable, "").strip()
-    variable = f"environment variable {params.key_variable} ({params.setting}.key_variable)"
+    key = os.environ.get(name, "").strip()
+    variable = f"environment variable {name} ({params.setting}.key_variable)"
     if not key:
         raise ParamsError(
             f"no key: {variable} is not set. Export it in the shell that runs Sugarbush, or set "

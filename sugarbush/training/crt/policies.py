@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sugarbush.errors import ParamsError
+from sugarbush.extras import require_extra
 from sugarbush.training.crt.findings import DESCRIPTION, Detector, PublicPolicy
 from sugarbush.training.crt.patterns import PATTERNS, WEAK, PlainWords, RegexDetector
 from sugarbush.training.crt.redact import Policy
@@ -21,6 +22,16 @@ PLAIN_WORDS = "plain_words"
 _DETECTORS = (REGEX, LEARNED, PRESIDIO, f"{SPACY}:<pipeline>", INSTALLED)
 
 
+def require_packages_of(names: Sequence[str]) -> None:
+    """Raise ParamsError if an optional package that one of the detectors needs is missing."""
+    packages = {LEARNED: "faker", PRESIDIO: "presidio_analyzer"}
+    for name in names:
+        if (package := packages.get(name)) is not None:
+            require_extra("redaction", package)
+        elif name.startswith(f"{SPACY}:"):
+            require_extra("redaction", "spacy")
+
+
 def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     """Make a policy of one or more detectors.
 
@@ -32,6 +43,7 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     """
     for name in names:  # all of them before `learned`, whose first use takes minutes
         _require_known(name, _DETECTORS)
+    require_packages_of(names)
     detectors = [detector for name in names for detector in _detectors(name)]
     if any(hasattr(detector, "trained_on") for detector in detectors):
         strong = [label for label in PATTERNS if label not in WEAK]

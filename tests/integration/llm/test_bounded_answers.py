@@ -205,7 +205,7 @@ def test_a_label_endpoint_is_bounded_too(bench: Start, tmp_path: Path, reply: Re
     attribute = Attribute(name="mood", values=("angry", "calm"), source="llm")
     labeller = Labeller(params, [attribute], folder=tmp_path / "labels", account="tickets")
     with bounded(), pytest.raises(GeneratorError, match=r"base_url|refuses every call"):
-        labeller.check()
+        labeller.check("A lamp came broken.")
 
 
 @pytest.mark.parametrize("kind", ["output_file_id", "batches"])

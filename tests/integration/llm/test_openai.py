@@ -36,6 +36,14 @@ from tests.integration.llm.server import (
 Start = Callable[..., Bench]
 
 
+# A bare request, many short examples, one long example, another script, and a variation
+PLANNED = [
+    RandomRequest(subject="customer-service tickets", words=40),
+    RandomRequest(subject="letters", examples=("A lamp.",) * 30),
+    RandomRequest(subject="letters", examples=("A lamp came broken. " * 80,)),
+    RandomRequest(subject="手紙", language="ja", examples=("ランプが壊れています。" * 20,) * 3),
+    VariationRequest(subject="letters", parent="My lamp came broken. " * 30, mask_share=0.3),
+]
 LONG = Released((RandomRequest(subject="x", examples=("A lamp came broken. " * 20,) * 10),))
 
 
@@ -645,6 +653,22 @@ class TestCheck:
         run.generator().check(LONG)
         assert len(str(run.server.asked[0]["messages"])) < 100
 
+    @pytest.mark.parametrize("context_tokens", [1024, 8192, 100_000])
+    @pytest.mark.parametrize("planned", [*PLANNED, PLANNED], ids=str)
+    def test_costs_no_more_than_the_longest_planned_prompt(
+        self, bench: Start, planned: object, context_tokens: int
+    ) -> None:
+        requests = tuple(planned) if isinstance(planned, list) else (planned,)
+        run = bench()
+        run.generator(context_tokens=context_tokens).check(Released(requests))
+        (probe,) = run.server.asked
+        run.generator(context_tokens=context_tokens).generate(Released(requests))
+        sent, *prompts = (len(body["messages"][0]["content"].encode()) for body in run.server.asked)
+        assert sent <= max(prompts)
+        assert probe["max_tokens"] <= run.server.asked[1]["max_tokens"]
+        # As long as a prompt of the run, so that a context that is too small is found.
+        assert sent >= 0.9 * max(prompts)
+
     def test_says_that_a_prompt_may_have_been_cut(self, bench: Start) -> None:
         run = bench()  # reports 11 tokens for every prompt
         run.generator().check(LONG)
@@ -655,7 +679,7 @@ class TestCheck:
         prices = {"tiny": {"input": 1.0, "output": 1.0, "date": "2026-11-01"}}
         run = bench()
         with pytest.raises(GeneratorError, match="max_cost"):
-            run.generator(prices=prices, max_cost=0.005).check(LONG)
+            run.generator(prices=prices, max_cost=0.003).check(LONG)
         assert not run.server.raw
         run.generator(prices=prices, max_cost=0.02).check(LONG)
 

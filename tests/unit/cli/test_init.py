@@ -138,7 +138,7 @@ def test_own_texts_get_a_language_model_with_the_lengths_of_the_donated_texts(
 def test_the_repository_root_is_a_project_of_the_same_template() -> None:
     root = {
         path.relative_to(ROOT).as_posix(): path.read_text()
-        for pattern in ("tasks/*.py", "flows/*.py", "dvc.yaml", "prefect.yaml", "params.yaml")
+        for pattern in ("tasks/*.py", "flows/*.py", "dvc.yaml", "prefect.*", "params.yaml")
         for path in ROOT.glob(pattern)
     }
     written = {name: text for name, text in project_files().items() if name in root}
