@@ -169,9 +169,9 @@ class Release:
         """Return the public report as one HTML page, which a notebook shows.
 
         The page contains its texts and its card, so it needs no other file. Both state the ledger
-        as it is now. `report().open()` opens
-        it in the browser, and `report().save("report.html")` writes it. Raises PrivacyError if the
-        method has no DP guarantee.
+        as it is now. `report().open()` opens the page in the browser, and
+        `report().save("report.html")` writes it. Raises PrivacyError if the method has no DP
+        guarantee.
         """
         from sugarbush.report.card import card_files, release_card
         from sugarbush.report.downloads import LINES, PARQUET, TEXTS, downloads_inside
