@@ -450,7 +450,7 @@ def refuse_uncounted(
     for name in columns:
         if name in texts or overlap(name, private) is not None:
             raise ParamsError(
-                f"{setting}: '{name}' is a column of the texts, ids or users or of "
+                f"{setting}: '{name}' is the column of the texts, ids or users, or one of "
                 f"{PRIVATE}, or contains one. Their values are never counted. Leave it out"
             )
 

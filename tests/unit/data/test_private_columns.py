@@ -180,7 +180,7 @@ def test_a_profile_counts_no_private_column(tmp_path: Path) -> None:
     frame = pd.DataFrame(ROWS).drop(columns="rec").assign(text=[r["rec"]["body"] for r in ROWS])  # type: ignore[index]
     privacy = sb.Privacy(epsilon=1, dataset="letters")
     settings = {"publication": {"private_columns": ["customer"]}}
-    with pytest.raises(sb.ParamsError, match="'customer' is a column of the texts, ids or users"):
+    with pytest.raises(sb.ParamsError, match="'customer' is the column of the texts, ids or users"):
         sb.profile(frame, text="text", columns=["customer"], privacy=privacy, settings=settings,
                    state=tmp_path)  # fmt: skip
     profile = sb.profile(
