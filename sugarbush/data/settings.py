@@ -47,8 +47,7 @@ class PrepareSettings(Section):
     encoding: str | None = None
     """Encoding of csv and json files without a byte order mark, such as cp1252; null: UTF-8."""
     table: str | None = None
-    """Sheet of an xlsx file, or table, view or SELECT columns FROM table WHERE condition; null: the
-    only one that fits."""
+    """Sheet of an xlsx file, or table or simple SELECT of a database; null: the one that fits."""
     rows_depend_on_other_rows: bool | None = None
     """false: you declare that no row depends on others, for a query that cannot show it."""
     text_column: str = "text"
