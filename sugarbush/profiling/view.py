@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Final
 
 import pandas as pd
@@ -104,7 +105,9 @@ def _of_column(profile: Profile, column: Column) -> Iterator[ShareTable]:
         ),
     )
     if column.distribution is not None and column.distribution.is_days and column.kinds[DATE] > 0:
-        first, last = profile.day_quantiles(column)[0].year, profile.day_quantiles(column)[-1].year
+        # all years between the ends; the outer quantiles would leave out the first and the last
+        ends = column.distribution.ends or column.distribution.quantiles((0.1, 0.9))
+        first, last = (date.fromordinal(int(day)).year for day in ends)
         start = first - int(YEARS.edges[0])
         counts = column.years[start : start + last - first + 1]
         rows = zip(map(str, range(first, last + 1)), counts, strict=True)
