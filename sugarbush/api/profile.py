@@ -149,7 +149,7 @@ def profile(
     ...     sorted(found.schema("letters").attribute("shop").values), found.epsilon <= 0.2
     (['north', 'south'], True)
     """
-    from sugarbush.data.private_columns import overlap, private_names
+    from sugarbush.data.private_columns import private_name, private_names
     from sugarbush.pipeline.profiling import profile_of_frame, refuse_uncounted  # slow
 
     frame = pandas_frame("the corpus", frame).rename(columns=str)
@@ -181,7 +181,8 @@ def profile(
         columns=tuple(
             name
             for name in named
-            if columns is not None or (name not in texts | parts and overlap(name, private) is None)
+            if columns is not None
+            or (name not in texts | parts and private_name(name, private) is None)
         ),
         donated=arguments.donated_frame(None if form is None else form.shape),
         state=None if state is None else state_folder(state),

@@ -44,14 +44,30 @@ def overlap(name: str, others: Iterable[str]) -> str | None:
     return name if name in found else next(iter(found), None)
 
 
+def private_name(column: str, private: Mapping[str, str]) -> str | None:
+    """Return the name among `private` (`private_names`) that a column or path belongs to, or None.
+
+    The name of a column also means each property of an object with this name, in any case of its
+    letters, because it probably has the same values: `rec.Customer` for `customer`. For the id,
+    only equal names count: the id of an article is no id of a record.
+
+    >>> private = {"customer": "prepare.user_column", "key": "prepare.id_column"}
+    >>> private_name("rec.Customer", private), private_name("rec.key", private)
+    ('customer', None)
+    """
+    return overlap(column, private) or next(
+        (n for n, setting in private.items() if setting != _ID and _is_property(column, n)), None
+    )
+
+
 def refuse_private_columns(
     schema: Schema, prepare: PrepareSettings, private_columns: Iterable[str]
 ) -> None:
     """Raise InputError if a text or an attribute contains an id, a user or a private column.
 
     `private_columns` are those of the settings `publication`. The name of a column also means each
-    property of JSON records with this name, because it probably has the same values. For the id,
-    only a property of the record itself counts: the id of an article is no id of a record.
+    property of an object with this name (`private_name`). For the id, a property of a JSON record
+    itself counts, too.
     """
     paths = shape_of(schema, prepare).paths
     for name, setting in private_names(prepare, private_columns).items():
@@ -63,8 +79,9 @@ def refuse_private_columns(
                 f"another column in {setting}"
             )
         for attribute in schema.attributes:
-            columns = () if attribute.column is None else (attribute.column,)
-            if attribute.name == name or overlap(name, columns) is not None:
+            if attribute.name == name or (
+                attribute.column is not None and private_name(attribute.column, {name: setting})
+            ):
                 raise InputError(
                     f"the schema's attribute '{attribute.name}' comes from a private column, or "
                     f"has its name ({setting}: {name}). Remove the attribute from the schema, or "
@@ -73,6 +90,21 @@ def refuse_private_columns(
 
 
 def _property(name: str, paths: Mapping[str, tuple[str, int]], *, at_top: bool) -> str | None:
-    """Return the path of a property of JSON records with the name, or None."""
-    depths = range(1, 2) if at_top else range(1, len(paths) + 1)
-    return next((p for p, (own, depth) in paths.items() if own == name and depth in depths), None)
+    """Return the path of a property with the name, or None. With `at_top`, it is a property of a
+    JSON record itself."""
+    own = name.casefold()
+    return next(
+        (
+            path
+            for path, (last, depth) in paths.items()
+            if (last.casefold() == own and (depth == 1 if at_top else depth > 0))
+            or (not at_top and _is_property(path, name))
+        ),
+        None,
+    )
+
+
+def _is_property(path: str, name: str) -> bool:
+    """Return whether a path ends with a property that has the name."""
+    _, dot, last = path.rpartition(".")
+    return bool(dot) and last.casefold() == name.casefold()

@@ -59,6 +59,7 @@ from sugarbush.privacy.events import PoissonGaussian
 from sugarbush.privacy.remarks import DPSGD_NOISE
 from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.spending import spending_of
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
 from sugarbush.settings import AtLeastOne, Count, Positive
@@ -520,8 +521,7 @@ class DPFT(TrainedMethod):
         card = model_card(
             mechanism,
             **json.loads((finished / _STEPS).read_text()),
-            epsilon=ledger.epsilon_with([*ledger.profiles(), *ids]),
-            dataset_epsilon=ledger.total(),
+            spending=spending_of(ledger.snapshot(), (*ledger.profiles(), *ids)),
             unit=inputs.private.privacy.unit,
             records_per_unit=inputs.private.privacy.records_per_user,
             delta=inputs.private.privacy.delta,

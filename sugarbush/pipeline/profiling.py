@@ -13,7 +13,7 @@ from sugarbush import versions
 from sugarbush.attributes.placeholders import SUBJECT, TONE
 from sugarbush.data.private_columns import (
     PRIVATE,
-    overlap,
+    private_name,
     private_names,
     refuse_private_columns,
 )
@@ -432,7 +432,7 @@ def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> 
             name
             for name in names
             if name not in others
-            and overlap(name, private) is None
+            and private_name(name, private) is None
             and texts.isdisjoint({name, name.partition(".")[0]})
         )
         what = "the header of the file"
@@ -448,7 +448,7 @@ def refuse_uncounted(
 ) -> None:
     """Raise ParamsError if a column contains texts, or a private column overlaps it."""
     for name in columns:
-        if name in texts or overlap(name, private) is not None:
+        if name in texts or private_name(name, private) is not None:
             raise ParamsError(
                 f"{setting}: '{name}' is the column of the texts, ids or users, or one of "
                 f"{PRIVATE}, or contains one. Their values are never counted. Leave it out"

@@ -133,9 +133,15 @@ class _Drawing:
         return self.cells(name, cells, size=group.size, cells=group.cells)
 
     def cells(self, name: str, private: Private[Any], *, size: int, cells: int) -> NDArray[Any]:
-        """Draw noisy counts, or restore them. Without a cell, nothing is drawn or charged."""
+        """Draw noisy counts, or restore them.
+
+        Without a cell, the charge is the same, but nothing is drawn. Released counts decide whether
+        there is a cell, and the smaller charge of a result that they chose would state too little.
+        """
+        event = self.plan.counts(name)
         if not size:
-            self.store.drawn(name, lambda folder: ())
+            unused = self.store.drawn(name, lambda folder: (self.session.charge(event),))
+            self.ids += unused.ledger_ids
             return np.zeros(0, dtype=np.int64)
 
         def draw() -> Released[NDArray[np.int64]]:
@@ -143,7 +149,7 @@ class _Drawing:
                 private,
                 size=size,
                 cells_per_record=cells,
-                stddev=self.plan.counts(name).stddev,
+                stddev=event.stddev,
                 session=self.session,
             )
 

@@ -197,12 +197,15 @@ class _Parser:
         if self.depth > _MOST_DEPTH:
             raise NotRowWiseError("a query of this depth")
         self._operand()
-        while self._operator():
+        while (operator := self._operator()) is not None:
+            # Without a bracket, SQLite reads `in name` as all rows of the table with this name.
+            if operator[-1] == "in" and self._word != "(":
+                self._refuse()
             self._operand()
         self.depth -= 1
 
-    def _operator(self) -> bool:
-        return any(self._take(*words) for words in _OPERATORS)
+    def _operator(self) -> list[str] | None:
+        return next((words for words in _OPERATORS if self._take(*words)), None)
 
     def _operand(self) -> None:
         while self._take("not") or self._take("-") or self._take("+"):

@@ -42,6 +42,7 @@ RECORD = {
 IN_COLUMN = {"json_schema": RECORD, "column": "rec"}
 COLUMNS = {"json_schema": RECORD}
 CHAT = {"conversation": {"column": "chat.messages"}}
+PATHS = {"fields": ["rec.body", "rec.customer"]}
 FIELDS = {"fields": ["subject", "body"], "optional": ["subject"]}
 
 
@@ -70,6 +71,7 @@ def check(text: Any, *attributes: Attribute, private: tuple[str, ...] = (), **co
         (IN_COLUMN, "rec.not_listed"),
         (IN_COLUMN, "customer"),
         (IN_COLUMN, "city"),
+        (IN_COLUMN, "Customer"),
         (COLUMNS, "customer"),
         (COLUMNS, "author"),
         (COLUMNS, "author.customer"),
@@ -81,6 +83,8 @@ def check(text: Any, *attributes: Attribute, private: tuple[str, ...] = (), **co
         (FIELDS, "subject"),
         (FIELDS, "body"),
         (FIELDS, "body.author"),
+        (PATHS, "customer"),
+        (PATHS, "rec.customer"),
         (None, "text"),
         (None, "text.author"),
     ],
@@ -124,6 +128,19 @@ def test_an_attribute_of_a_private_value_is_refused(column: str, private: str) -
             check(None, attribute, **arguments)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="has its name"):
         check(None, MOOD, private=("mood",))
+
+
+@pytest.mark.parametrize("text", [None, IN_COLUMN])
+@pytest.mark.parametrize("column", ["meta.person", "order.by.person", "meta.Person"])
+def test_an_attribute_of_a_property_with_the_name_of_a_private_column_is_refused(
+    column: str, text: Any
+) -> None:
+    attribute = Attribute(name="own", column=column, values=("a", "b"))
+    for arguments in ({"user_column": "person"}, {"private": ("person",)}):
+        with pytest.raises(InputError, match="attribute 'own' comes from a private column"):
+            check(text, attribute, **arguments)  # type: ignore[arg-type]
+    check(text, attribute, id_column="person")
+    check(text, attribute, user_column="persons")
 
 
 def test_private_columns_beside_the_text_are_allowed() -> None:
@@ -180,9 +197,12 @@ def test_a_profile_counts_no_private_column(tmp_path: Path) -> None:
     frame = pd.DataFrame(ROWS).drop(columns="rec").assign(text=[r["rec"]["body"] for r in ROWS])  # type: ignore[index]
     privacy = sb.Privacy(epsilon=1, dataset="letters")
     settings = {"publication": {"private_columns": ["customer"]}}
-    with pytest.raises(sb.ParamsError, match="'customer' is the column of the texts, ids or users"):
-        sb.profile(frame, text="text", columns=["customer"], privacy=privacy, settings=settings,
-                   state=tmp_path)  # fmt: skip
+    frame["meta"] = [{"customer": each} for each in frame["customer"]]
+    for column in ("customer", "meta.customer"):
+        with pytest.raises(sb.ParamsError, match=f"'{column}' is the column of the texts, ids or us"):
+            sb.profile(frame, text="text", columns=[column], privacy=privacy, settings=settings,
+                       state=tmp_path)  # fmt: skip
+    del frame["meta"]
     profile = sb.profile(
         frame, text="text", privacy=privacy, settings=settings, state=tmp_path, epsilon=0.9
     )

@@ -255,10 +255,14 @@ def test_an_end_at_the_bin_of_zero_is_zero() -> None:
     assert found.ends is not None and found.ends[0] == 0.0
 
 
-def test_columns_without_numbers_pay_for_no_finer_bins(tmp_path: Path) -> None:
-    profile = drawn({"color": ["red", "blue"] * 1000}, tmp_path)
-    assert len(profile.ledger_ids) == 5
-    assert profile.column("color").distribution is None
+def test_released_counts_do_not_change_what_a_profile_costs(tmp_path: Path) -> None:
+    """They decide whether a column has finer bins, so the charge is that of the whole plan."""
+    words = drawn({"color": ["red", "blue"] * 1000}, tmp_path / "words")
+    numbers = drawn({"color": list(range(1940, 2000)) * 40}, tmp_path / "numbers")
+    assert words.column("color").distribution is None
+    assert numbers.column("color").distribution is not None
+    assert len(words.ledger_ids) == len(numbers.ledger_ids) == 8
+    assert words.epsilon == numbers.epsilon
 
 
 def test_one_column_of_numbers_among_others_has_less_noise(tmp_path: Path) -> None:
