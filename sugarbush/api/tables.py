@@ -192,7 +192,9 @@ def private_histogram(
     counts = noisy_histogram(
         Private(bins), size=len(listing.values), stddev=plan.of(LABELS).stddev, session=session
     )
-    return counts.map(lambda found: pd.Series(found, index=list(categories)))
+    return counts.map(
+        lambda found: pd.Series(found, index=pd.Index(list(categories), dtype=object))
+    )
 
 
 def _table_schema(schema: SchemaLike) -> Schema:

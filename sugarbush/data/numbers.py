@@ -107,6 +107,8 @@ def notation_of(text: str) -> str:
 
 
 def _parts(text: str) -> _Parts:
+    if any(c.isnumeric() and not c.isdecimal() for c in text):  # 10² is not 102
+        raise NotANumber
     bare = unicodedata.normalize("NFKC", text).translate(_MINUS).strip()
     sign = 1
     if bare.startswith("(") and bare.endswith(")"):

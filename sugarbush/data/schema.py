@@ -425,6 +425,8 @@ class Attribute(BaseModel, metaclass=_SchemaType):
 
 def _listed_text(value: object, where: str) -> str:
     """Return a listed value as text. Raises ValueError for a value that has no text."""
+    if isinstance(value, dict | list | tuple | set):  # YAML reads `a: b` in a list as a mapping
+        raise ValueError(f"{where} contains a mapping or a list. Put it in quotation marks")
     text = value if isinstance(value, str) else text_of(value)
     if text is None:
         raise ValueError(f"{where} contains null. Put it in quotation marks, or remove it")

@@ -87,15 +87,19 @@ _UNLISTED = re.compile(
     rf"<\ ?{_BAR}\ ?[\w▁.:/-]{{1,40}}\ ?{_BAR}\ ?> | <\|[a-z_]{{2,20}}> | <[a-z_]{{2,20}}\|>"
     rf"| <{_BAR}(?:im|eot|end|start|begin|header|channel|reserved)[_▁]?\w*"
     rf"| &lt;\ ?{_BAR}\ ?[\w▁]{{1,40}}\ ?{_BAR}\ ?&gt;"
-    r"| </?(?:think|thinking|thought|reasoning|seed:\w+|tool_calls?|tool_response|answer)>"
+    r"| </?(?:think|thinking|thought|reasoning|seed:\w+|tool_calls?|tool_response|answer|response)>"
     r"| \[/?(?:THINK|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|TOOL_CONTENT)\] | ◁/?think▷"
     r"| \[/INST\] | <</?SYS>> | <extra_id_\d+> | <fim_(?:prefix|middle|suffix|pad)>"
-    r"| <0x[0-9A-F]{2}>",
+    r"| <0x[0-9A-F]{2}> | <SPECIAL_\d+>",
     re.IGNORECASE | re.VERBOSE,
 )
 # Thoughts before the answer. A server may omit the opening tag, which its prompt contains.
 _THOUGHT = re.compile(
     r"</(?:think|thinking|thought|reasoning|seed:think)>|\[/THINK\]|◁/think▷", re.IGNORECASE
+)
+# Hunyuan, Granite and ERNIE mark the answer after their thoughts.
+_ENCLOSED_ANSWER = re.compile(
+    r"<(?P<tag>answer|response)>(?P<answer>.*?)(?:</(?P=tag)>)?", re.DOTALL
 )
 # A server may add an unlisted token of the model around the text.
 _BARRED = rf"<{_BAR}[\w▁]{{1,40}}{_BAR}>"
@@ -173,8 +177,6 @@ def final_text(said: str) -> str:
     'It is <b>late</b>, a < b | c.'
     """
     text = _THOUGHT.split(said.replace("\ufeff", ""))[-1]
-    if text.lstrip().startswith("<answer>"):
-        text = text.strip().removeprefix("<answer>").removesuffix("</answer>")
     text = _CUT_TOKEN.sub("", _without_sentence_marks(text))
     text = _BARE_HEADER.sub("", _BARE_CHANNEL.sub("", _assistants_turn(text)))
     text = text.strip()
@@ -182,7 +184,8 @@ def final_text(said: str) -> str:
         text = text[first.end() :]
     if last := _LAST.search(text, max(0, len(text) - _EDGE_CHARACTERS)):
         text = text[: last.start()]
-    return text.strip()
+    enclosed = _ENCLOSED_ANSWER.fullmatch(text.strip())
+    return (enclosed["answer"] if enclosed else text).strip()
 
 
 def without_notes(text: str) -> str:

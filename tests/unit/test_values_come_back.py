@@ -66,6 +66,14 @@ def test_a_histogram_counts_each_value_in_its_category(values: Any, categories: 
     assert np.bincount(codes, minlength=4).tolist() == [100, 100, 100, 0]
 
 
+def test_a_missing_value_stays_none_in_the_index_of_a_histogram(state: Path) -> None:
+    categories = ["a", None, "other"]
+    counts = sb.private_histogram(
+        ["a", None] * N, categories=categories, state=state, **SPENT
+    ).value
+    assert counts.index.tolist() == ["a", None, "other"]
+
+
 def test_booleans_and_numbers_are_different_categories() -> None:
     listing = _listing_of([True, 1, "other"])
     assert _bins([True, 1, 1.0, "true", "1", False], listing).tolist() == [0, 1, 1, 0, 1, 2]
@@ -173,6 +181,17 @@ def test_a_number_is_read_with_the_decimal_sign_of_its_column(
     own = _table_schema(schema(**BINS, **more)).attributes[0]
     assert [own.code(own.raw(cell)) for cell in cells] == expected, "as the pipeline stores it"
     assert codes(cells, type=None, span=None, **more) == expected, "bins without a type"
+
+
+@pytest.mark.parametrize(
+    "cell", ["10\u00b2", "\u00b2", "1\u2075", "\u2460", "5\u2082", "\u2167", "\u00bd"]
+)
+def test_raised_digits_are_no_digits_of_a_number(cell: str, state: Path) -> None:
+    with pytest.raises(InputError, match="is no number"):
+        sb.dp_table(
+            pd.DataFrame({"a": [cell, "7"] * N}), schema=schema(**BINS), state=state, **SPENT
+        )
+    assert nothing_was_charged(state)
 
 
 @pytest.mark.parametrize("form", [BINS, BINS | {"type": "integer"}, {"bins": [10, 500]}])

@@ -21,7 +21,8 @@ _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff"
 )
-_DASHES = "\u2010-\u2013\u2212\ufe58\ufe63\uff0d"  # as a hyphen between letters or digits
+# As a hyphen between letters or digits: dashes, bullets and waves of all scripts
+_DASHES = "\u058a\u05be\u1806\u2010-\u2013\u2043\u2053\u2212\u301c\u30a0\ufe58\ufe63\uff0d"
 _LONG_DASHES = "\u2014\u2015"  # as a hyphen only between digits
 _HYPHEN = re.compile(rf"(?<=[\w)])[{_DASHES}](?=[\w(])|(?<=[\d)])[{_LONG_DASHES}](?=[\d(])")
 _LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -30,7 +31,11 @@ _HIDDEN = re.compile(f"[{_INVISIBLE}]+")
 _BLANK, _MARGIN = rf"[ \t{_INVISIBLE}]*", rf"[ \t>|{_INVISIBLE}]*"
 _BREAK = re.compile(rf"{_BLANK}(?<!\n)\n(?!{_MARGIN}\n){_MARGIN}|[ {_INVISIBLE}]*\t{_BLANK}")
 _SPACES = re.compile(rf"[{_INVISIBLE}][ {_INVISIBLE}]*| [ {_INVISIBLE}]+")
-_OTHERS = {"\u2044": "/", "\u2215": "/", "\u00b7": ".", "\u2024": ".", "\u2219": "."}
+_OTHERS = {
+    **dict.fromkeys("\u2044\u2215", "/"),
+    **dict.fromkeys("\u00b7\u2024\u2219\u30fb\uff65", "."),
+    **dict.fromkeys("\u2800\u3164\uffa0", " "),  # an empty Braille cell, and fillers of Hangul
+}
 _LAST_DIGIT = 0x1FFFF  # all digits of Unicode come before
 _FULL_WIDTH = range(0xFF01, 0xFF5F)
 _MATHEMATICAL = range(0x1D400, 0x1D800)

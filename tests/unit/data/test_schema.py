@@ -219,6 +219,20 @@ def test_a_null_among_values_needs_quotation_marks(tmp_path: Path, null: str, wh
         assert load_schema(path).attributes[0].values == ("x", value)
 
 
+@pytest.mark.parametrize("value", ["a: b", "{a: b}", "[a, b]"])
+def test_a_value_that_yaml_reads_as_a_mapping_or_a_list_needs_quotation_marks(
+    tmp_path: Path, value: str
+) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text(f"subject: x\nattributes:\n  - {{name: a, column: a, values: [{value}, x]}}\n")
+    with pytest.raises(SchemaError, match=r"mapping or a list\. Put it in quotation marks"):
+        load_schema(path)
+    path.write_text(
+        f"subject: x\nattributes:\n  - {{name: a, column: a, values: ['{value}', x]}}\n"
+    )
+    assert load_schema(path).attributes[0].values == (value, "x")
+
+
 def test_null_from_python_needs_another_value() -> None:
     with pytest.raises(SchemaError, match="values contains null"):
         Attribute(name="a", column="a", values=["x", None])  # type: ignore[arg-type]

@@ -62,6 +62,10 @@ TURNS = {
     "a token that was cut": "{}<|im_en",
     "open thoughts": "They want a letter.\n</think>\n\n{}",
     "tags of an answer": "<think>Hm.</think>\n<answer>{}</answer>",
+    "tags of an answer, and an end": "<think>Hm.</think><answer>\n{}\n</answer><|eos|>",
+    "Granite, with thoughts": "<think>Hm.</think><response>{}</response><|end_of_text|>",
+    "ERNIE": "<think>\nHm.\n</think>\n\n<response>\n{}\n</response>\n</s>",
+    "a response that was not closed": "<response>{}",
     "byte order mark": "\ufeff{}\ufeff",
 }
 
@@ -78,6 +82,8 @@ def test_only_the_words_of_the_assistant_become_a_text(template: str) -> None:
     [
         "<|channel|>analysis<|message|>They want a letter about a lamp that is late.",
         "<|channel|>commentary<|message|>A plan.<|end|>",
+        "The lamp is late.<SPECIAL_12>My chair broke.",
+        "My chair broke in two days.</response> That is a letter.",
         "<think>They want a letter, and I never stop thinking about it",
         "<|im_start|>user\nWrite a letter<|im_end|>",
         "The lamp <|tool_call_begin|>call_shop<|tool_call_end|> is late.",

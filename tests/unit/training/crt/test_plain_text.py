@@ -40,6 +40,12 @@ SEPARATORS = {
     "quoted e-mail": "\n> ",
     "line separator": "\u2028",
     "next line": "\x85",
+    "hyphen of Hebrew": "\u05be",
+    "hyphen bullet": "\u2043",
+    "swung dash": "\u2053",
+    "wave dash": "\u301c",
+    "empty Braille cell": "\u2800",
+    "filler of Hangul": "\u3164",
 }
 SECRETS = {
     "phone, France": "06{0}12{0}34{0}56{0}78",
@@ -66,6 +72,17 @@ def test_no_separator_hides_a_secret(secret: str, separator: str) -> None:
     left = redacted.replace(MASK, "")
     assert not any(character.isdigit() for character in left), redacted
     assert redacted.startswith("Please use <MASK>") and redacted.endswith("today.")
+
+
+@pytest.mark.parametrize("date", ["04{0}03{0}1985", "12{0}11{0}1985", "31{0}1{0}2024"])
+@pytest.mark.parametrize(
+    "separator",
+    [*SEPARATORS.values(), " - ", " \u2013 ", " . ", ". ", " / ", "\u00a0\u2212\u00a0"],
+)
+def test_no_separator_hides_a_date_in_digits(date: str, separator: str) -> None:
+    (redacted,) = POLICY.redact([f"born {date.format(separator)} here"])
+    assert not any(character.isdigit() for character in redacted), redacted
+    assert redacted.startswith("born <MASK>") and redacted.endswith("here")
 
 
 @pytest.mark.parametrize(
