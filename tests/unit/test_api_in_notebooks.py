@@ -137,7 +137,8 @@ def test_notebooks_show_a_release_a_ledger_and_a_table_without_private_values(
     for html in shown:
         assert not re.search(rf"\b{COUNT}\b", html) and SECRET not in html
         assert len(html) < 3000
-    assert release.texts[0] in unescape(shown[0]) and "epsilon 1, delta 1e-6" in shown[0]
+    assert release.texts[0] in unescape(shown[0]) and ", delta 1e-6, per record" in shown[0]
+    assert "epsilon: this run 1; all runs on this dataset 1." in shown[0]
     assert re.search(r"epsilon 1[.\d]* of 4", shown[1]) and "synthesize_metadata" in shown[1]
     assert str(counts.value.iloc[0]) in shown[2] and counts.ledger_ids[0] in shown[2]
 
