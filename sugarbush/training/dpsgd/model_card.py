@@ -71,8 +71,8 @@ def model_card(
             "weight_decay": settings.weight_decay,
         },
         "remarks": [
-            "epsilon covers all charges of the dataset when this card was written, and that is what "
-            "you must count if you chose among them. epsilon_of_this_run covers the training, "
+            "epsilon covers all charges of the dataset when this card was written, and that is "
+            "what you must count if you chose among them. epsilon_of_this_run covers the training, "
             "the DP table and every profile of the dataset. Later charges are in the ledger and on "
             "the release card.",
             "The charge covers the steps and the repeatable steps, even if these were not needed.",
