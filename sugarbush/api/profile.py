@@ -60,7 +60,10 @@ class Profile:
 
     @property
     def epsilon_of_this_profile(self) -> float:
-        return self.values.epsilon
+        """The epsilon of the charges of this profile. After an interruption, it can exceed that of
+        the plan, because its mechanisms are then in two plans. Raises LedgerError if the ledger is
+        not there."""
+        return self._spending().of_run
 
     def _spending(self) -> Spending:
         """Return what the ledger says now. Raises LedgerError if the ledger is not there."""

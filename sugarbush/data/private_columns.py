@@ -48,15 +48,22 @@ def private_name(column: str, private: Mapping[str, str]) -> str | None:
     """Return the name among `private` (`private_names`) that a column or path belongs to, or None.
 
     The name of a column also means each property of an object with this name, in any case of its
-    letters, because it probably has the same values: `rec.Customer` for `customer`. For the id,
-    only equal names count: the id of an article is no id of a record.
+    letters, because it probably has the same values: `rec.Customer` for `customer`, and the other
+    way round. For the id, only equal names count: the id of an article is no id of a record.
 
     >>> private = {"customer": "prepare.user_column", "key": "prepare.id_column"}
     >>> private_name("rec.Customer", private), private_name("rec.key", private)
     ('customer', None)
+    >>> private_name("customer", {"rec.customer": "prepare.user_column"})
+    'rec.customer'
     """
     return overlap(column, private) or next(
-        (n for n, setting in private.items() if setting != _ID and _is_property(column, n)), None
+        (
+            name
+            for name, setting in private.items()
+            if setting != _ID and (_is_property(column, name) or _is_property(name, column))
+        ),
+        None,
     )
 
 
@@ -79,8 +86,9 @@ def refuse_private_columns(
                 f"another column in {setting}"
             )
         for attribute in schema.attributes:
+            named = {name: setting}
             if attribute.name == name or (
-                attribute.column is not None and private_name(attribute.column, {name: setting})
+                attribute.column is not None and private_name(attribute.column, named)
             ):
                 raise InputError(
                     f"the schema's attribute '{attribute.name}' comes from a private column, or "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -257,8 +258,10 @@ def _needs_new_slack(
     Either a draw was lost: its mechanism was charged, but has no result. Or another plan has taken
     the slack of the stored plan before this run charged a set.
     """
-    charged = {entry.event for entry in ledger.entries() if entry.run == run}
-    if any(plan.events[name] in charged for name in missing):
+    charged = Counter(entry.event for entry in ledger.entries() if entry.run == run)
+    finished = Counter(event for name, event in plan.events.items() if name not in missing)
+    lost = charged - finished  # several mechanisms have equal events
+    if any(plan.events[name] in lost for name in missing):
         return True
     has_slack = any(isinstance(event, ThresholdedGaussian) for event in charged)
     return not has_slack and plan.deltas(missing) > ledger.next_slack()

@@ -370,7 +370,7 @@ def exact_figures(release: ReleaseFacts) -> str:
     known = (
         f"Sugarbush showed exact figures on real texts for this dataset: {shown}."
         if shown
-        else "Sugarbush showed no exact figures on real texts for this dataset."
+        else "Sugarbush showed no exact figures of quality on real texts for this dataset."
     )
     return (
         f"{known} It cannot know figures that other code computed, such as sb.evaluate of a list "

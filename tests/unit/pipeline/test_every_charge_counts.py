@@ -315,7 +315,7 @@ def test_an_evaluation_of_a_release_is_on_every_card_of_its_dataset(state: Path)
     release, other = draw(state), draw(state, new_draw=True)
     for made in (release, other):
         assert made.card is not None
-        assert "Sugarbush showed no exact figures on real texts" in made.card["tuning"]
+        assert "Sugarbush showed no exact figures of quality on real texts" in made.card["tuning"]
         assert "cannot know figures that other code computed" in made.card["tuning"]
     sb.evaluate(list(release.texts), real=list(FRAME["message"]))  # nobody knows the dataset
     assert not ledger_of(state).shown()

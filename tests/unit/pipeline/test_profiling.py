@@ -31,6 +31,7 @@ from sugarbush.pipeline.project_in_folder import open_project
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.accounting import slack_fraction
 from sugarbush.privacy.events import DiscreteGaussian, ThresholdedGaussian
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.spending import spending_of
 from sugarbush.profiling.draft import draft_from_profile, schema_text, style_of, word_counts
 from sugarbush.profiling.release import Profile
@@ -188,6 +189,29 @@ def test_a_stop_between_two_draws_charges_nothing_twice(
     assert len(project.ledger().entries()) == 9
     assert len(profile.ledger_ids) == 8
     assert profile.epsilon <= 0.5
+
+
+@pytest.mark.parametrize("stop", [1, 5, 8])
+def test_a_stop_before_a_charge_costs_nothing(
+    project: Project, stop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also between two steps with equal events."""
+    charge, charges = Ledger.charge, list[str]()
+
+    def dies(ledger: Ledger, *arguments: Any, **named: Any) -> str:
+        if len(charges) == stop - 1:
+            raise KeyboardInterrupt
+        charges.append(charge(ledger, *arguments, **named))
+        return charges[-1]
+
+    monkeypatch.setattr(Ledger, "charge", dies)
+    with pytest.raises(KeyboardInterrupt):
+        profile_of_project(project)
+    monkeypatch.setattr(Ledger, "charge", charge)
+    profile = profile_of_project(project)
+    assert len(project.ledger().entries()) == len(profile.ledger_ids) == 8
+    assert len({entry.group for entry in project.ledger().entries()}) == 1
+    assert project.ledger().total() <= 0.5
 
 
 def test_a_profile_whose_slack_was_taken_gets_a_new_one(

@@ -70,7 +70,7 @@ def test_hidden_figures_are_not_computed_and_shown_ones_are_on_the_card(
         return str(found["not_covered"])
 
     internal = tmp_path / "own/reports/internal"
-    assert "Sugarbush showed no exact figures on real texts" in card(show=False)
+    assert "Sugarbush showed no exact figures of quality on real texts" in card(show=False)
     assert not (internal / "index.html").exists()
     assert json.loads((internal / "metrics.json").read_text()) == {"final": {}}
     assert "exact figures on real texts for this dataset: evaluation (1)" in card(show=True)

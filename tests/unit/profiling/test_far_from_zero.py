@@ -43,7 +43,7 @@ def days(rng: np.random.Generator, n: int, *, first: date, count: int) -> list[d
 
 NUMBERS: dict[str, Column] = {
     "birth years": lambda rng, n: rng.integers(1940, 2007, n),
-    "years with a peak": lambda rng, n: np.clip(rng.normal(1985, 8, n).round(), 1950, 2006),
+    "years with a peak": lambda rng, n: np.clip(rng.normal(1970, 16, n).round(), 1920, 2020),
     "postal codes": lambda rng, n: rng.integers(90001, 90400, n),
     "order numbers": lambda rng, n: rng.integers(1_000_000, 1_010_000, n),
     "numbers like dates": lambda rng, n: rng.integers(20_100_000, 20_400_000, n),
