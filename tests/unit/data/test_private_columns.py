@@ -199,7 +199,7 @@ def test_a_profile_counts_no_private_column(tmp_path: Path) -> None:
     settings = {"publication": {"private_columns": ["customer"]}}
     frame["meta"] = [{"customer": each} for each in frame["customer"]]
     for column in ("customer", "meta.customer"):
-        with pytest.raises(sb.ParamsError, match=f"'{column}' is the column of the texts, ids or us"):
+        with pytest.raises(sb.ParamsError, match=f"'{column}' is the column of the texts, ids"):
             sb.profile(frame, text="text", columns=[column], privacy=privacy, settings=settings,
                        state=tmp_path)  # fmt: skip
     del frame["meta"]
