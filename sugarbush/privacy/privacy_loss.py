@@ -89,8 +89,10 @@ def _self_composed(order: Any, count: int) -> Any:
     first, last = compute_self_convolve_bounds(probs.tolist(), count, _TAIL)
     size = next_fast_len(max(last - first + 1, len(probs)), real=True)
     spectrum = rfft(np.roll(np.pad(change, (0, size - len(change))), lowest))
-    with np.errstate(divide="ignore"):  # F may be 0
-        composed = irfft(np.exp(count * np.log1p(spectrum)), size)
+    powers = np.zeros_like(spectrum)
+    positive = spectrum != -1.0  # where F is 0, its power is 0, and its logarithm is infinite
+    powers[positive] = np.exp(count * np.log1p(spectrum[positive]))
+    composed = irfft(powers, size)
     first += lowest * count
     return DensePLDPmf(
         fields["_discretization"],
