@@ -186,7 +186,7 @@ def test_a_dp_table_has_typed_columns_and_obeys_the_rules(tmp_path: Path) -> Non
         ("stars", float("inf"), "is infinite"),
         ("stars", 2.5, "is no whole number"),
         ("opened", "02/03/2024", "may be read as two dates"),
-        ("price", "1,234", "may be read as two numbers"),
+        ("price", "5,678", "may be read as two numbers"),
     ],
 )
 def test_a_wrong_cell_is_named_by_row_and_column(
@@ -202,7 +202,7 @@ def test_a_wrong_cell_is_named_by_row_and_column(
             privacy=sb.Privacy(dataset="letters"),
             state=tmp_path,
         )
-    told = str(error.value).replace("such as 1,234", "").replace("infinite", "")
+    told = str(error.value).replace("infinite", "")
     assert str(cell) not in told
     with pytest.raises(InputError, match=f"row 17: column '{column}' {message}"):
         sb.dp_table(wrong, schema=SCHEMA, epsilon=1, delta=1e-5, dataset="t", state=tmp_path)
