@@ -54,8 +54,8 @@ def test_half_a_character_in_any_column_is_a_bad_row(column: str) -> None:
     row = {"text": "a", "stars": "1", "id": "i", "user": "u", column: "Kim \ud800"}
     settings = PrepareSettings(id_column="id", user_column="user")
     with pytest.raises(InputError, match=f"column '{column}' contains half a character") as error:
-        usable(rows_of_frame(pd.DataFrame([row]), wanted={}), settings, SCHEMA, source="frame",
-               setting="s")  # fmt: skip
+        usable(rows_of_frame(pd.DataFrame([row], dtype=object), wanted={}), settings, SCHEMA,
+               source="frame", setting="s")  # fmt: skip
     assert "Kim" not in str(error.value)
 
 

@@ -349,6 +349,14 @@ def test_composed_steps_are_those_of_the_library(stddev: float, rate: float, ste
         assert total == pytest.approx(1, abs=1e-15 * (steps + 1))
 
 
+def test_a_zero_of_the_transform_is_no_error_of_composed_steps() -> None:
+    """The losses 0 and 1 are equally likely: at the highest frequency, they cancel exactly."""
+    one = DensePLDPmf(1.0, 0, np.array([0.5, 0.5]), 0.0, pessimistic_estimate=True)
+    composed = self_composed(pld.PrivacyLossDistribution(one), 3)
+    probs = vars(vars(composed)["_pmf_remove"])["_probs"]
+    assert probs == pytest.approx([1 / 8, 3 / 8, 3 / 8, 1 / 8], abs=1e-15)
+
+
 @pytest.mark.parametrize("stddev", [0.7, 4.99, 5.0, 7.3, 15.99, 16.0, 40.0, 200.0])
 @pytest.mark.parametrize(("sensitivity", "count"), [(1, 1), (1, 9), (3, 1), (4, 5)])
 def test_the_mu_of_integer_noise_is_exact_however_wide_the_noise_is(

@@ -389,19 +389,18 @@ def test_the_rest_of_the_budget_is_for_all_marginals_that_changed_the_model():
     table, and 50,000 records show them early. The shares of the last measurements grow with the
     number of cells, and they spend the whole budget.
 
-    In 3 of 40 runs, useless rounds ended the search earlier. Six such runs in a row have a
-    probability of 2e-7."""
+    In 3 of 40 runs, useless rounds ended the search earlier. In about 1 of 50 runs, the search left
+    less than a fifth of the budget. Six such runs in a row have a probability below 1e-6."""
     domain = {"a": 3, "b": 4, "c": 2, "d": 6, "e": 5, "f": 3}
     pairs = set(itertools.pairwise(domain))
     for _ in range(6):
         measurer = MarginalMeasurer(Private(table_of(50_000, domain)), domain, mu=1.0)
         made = aim(measurer, degree=2, max_cells=10_000, max_model_mb=4)
         last = [m for m in made.measurements if m.round == made.measurements[-1].round]
-        if {m.attributes for m in last} >= pairs:
+        if {m.attributes for m in last} >= pairs and sum(m.mu**2 for m in last) > 0.2:
             break
     else:
-        pytest.fail("no run measured all pairs again")
-    assert sum(m.mu**2 for m in last) > 0.2
+        pytest.fail("no run measured all pairs again, with a fifth of the budget")
     by_cells = sorted(last, key=lambda m: m.counts.size)
     assert all(one.stddev >= two.stddev - 1 for one, two in itertools.pairwise(by_cells))
     assert measurer.mu_squared_spent == pytest.approx(1.0)
