@@ -89,10 +89,7 @@ def _self_composed(order: Any, count: int) -> Any:
     first, last = compute_self_convolve_bounds(probs.tolist(), count, _TAIL)
     size = next_fast_len(max(last - first + 1, len(probs)), real=True)
     spectrum = rfft(np.roll(np.pad(change, (0, size - len(change))), lowest))
-    powers = np.zeros_like(spectrum)
-    positive = spectrum != -1.0  # where F is 0, its power is 0, and its logarithm is infinite
-    powers[positive] = np.exp(count * np.log1p(spectrum[positive]))
-    composed = irfft(powers, size)
+    composed = irfft(_power_of_1p(spectrum, count), size)
     first += lowest * count
     return DensePLDPmf(
         fields["_discretization"],
@@ -101,6 +98,14 @@ def _self_composed(order: Any, count: int) -> Any:
         _TAIL - math.expm1(count * math.log1p(-infinite)),
         pessimistic_estimate=True,
     )
+
+
+def _power_of_1p(z: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
+    """Return (1 + z)^count. numpy's `log1p` of complex numbers rounds 1 + z first (numpy 2.4)."""
+    x, y = z.real, z.imag
+    with np.errstate(divide="ignore"):  # 1 + z may be 0
+        half = np.log1p(np.maximum(x * (2 + x) + y * y, -1.0)) / 2  # log of |1 + z|
+    return np.asarray(np.exp(count * half) * np.exp(1j * count * np.arctan2(y, 1 + x)))
 
 
 def _pmf(loss: GaussianPrivacyLoss, stddev: float, interval: float) -> Any:
