@@ -90,7 +90,8 @@ def _self_composed(order: Any, count: int) -> Any:
     size = next_fast_len(max(last - first + 1, len(probs)), real=True)
     spectrum = rfft(np.roll(np.pad(change, (0, size - len(change))), lowest))
     with np.errstate(divide="ignore"):  # F may be 0
-        composed = irfft(np.exp(count * np.log1p(spectrum)), size)
+        logs = np.log1p(spectrum).view(np.float64)  # a complex product of -inf has a part NaN
+    composed = irfft(np.exp((count * logs).view(np.complex128)), size)
     first += lowest * count
     return DensePLDPmf(
         fields["_discretization"],
