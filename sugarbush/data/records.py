@@ -9,10 +9,9 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from sugarbush.data.cells import is_missing, text_of
 from sugarbush.data.numbers import NotationsOfColumns
@@ -24,6 +23,9 @@ from sugarbush.data.shapes.interface import Shape, ShapeError
 from sugarbush.data.shapes.one_text import OneText
 from sugarbush.errors import InputError
 from sugarbush.privacy.users import is_user_name, normalised_user
+
+if TYPE_CHECKING:  # a slow import
+    import pandas as pd
 
 _SHOWN_ROWS = 5
 _HEADER = " The header is row 1."
@@ -227,6 +229,8 @@ def _says_nothing(row: Row, column: str | None) -> bool:
 
 def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
     """Return a frame with columns id, text and raw_<attribute>. Missing raw values are None."""
+    import pandas as pd
+
     names = list(columns_of(schema))
     columns: dict[str, Any] = {
         "id": pd.Series([r.id for r in records], dtype="str"),
@@ -259,6 +263,8 @@ def donated_records(
     An attribute that is read from the text has its labels in the column `label_<attribute>`. The
     labels are the values in the file's column with the attribute's name, or None.
     """
+    import pandas as pd
+
     without_id = settings.model_copy(update={"id_column": None, "user_column": None})
     setting, notations = "prepare.donated", NotationsOfColumns()
     records, _ = usable(

@@ -19,7 +19,6 @@ from sugarbush.data.schema import Schema
 from sugarbush.data.settings import is_in_example
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.evolution.population import NO_CODE
-from sugarbush.extras import require_extra
 from sugarbush.methods.interface import (
     FinalSet,
     MethodContext,
@@ -77,11 +76,15 @@ class CRT(CrtSettings, TrainedMethod):
 
     @property
     def facts(self) -> MethodFacts:
+        from sugarbush.training.crt.policies import extras_of
+
+        detectors = (*self.detectors, *filter(None, [self.conservative]))
         return MethodFacts(
             reads_codes=False,
             is_measured=False,
             pretrained=self.model if self.model in (TINY, LSTM) else None,
             files=self._files(),
+            extras=(("train",), *extras_of(detectors)),
             confidential_epsilon=self.epsilon,
         )
 
@@ -94,12 +97,6 @@ class CRT(CrtSettings, TrainedMethod):
             if (Path(name) / DESCRIPTION).exists():
                 named.append((name, "methods.crt.detectors"))
         return tuple((file, setting) for file, setting in named if file is not None)
-
-    def require_packages(self) -> None:
-        from sugarbush.training.crt.policies import require_packages_of
-
-        require_extra("train")
-        require_packages_of((*self.detectors, *filter(None, [self.conservative])))
 
     def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check that the detectors and the first model load. The detector `learned` is not opened,

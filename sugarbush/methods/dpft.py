@@ -33,7 +33,6 @@ from sugarbush.evolution.population import load_population, save_population
 from sugarbush.evolution.scorers import KernelScorer
 from sugarbush.evolution.starts import TABLE
 from sugarbush.evolution.targets import targets_by_rows
-from sugarbush.extras import require_extra
 from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import (
     TRAINING,
@@ -176,15 +175,13 @@ class DPFT(TrainedMethod):
             starts_from=model,
             pretrained=TINY if self.training.model == TINY else None,
             uses_encoder=self.record_scorer is not None,
+            extras=(("train",),),
             card_settings={
                 **self.training.model_dump(mode="json"),
                 "model": model,
                 "scored_texts": self.scored_texts,
             },
         )
-
-    def require_packages(self) -> None:
-        require_extra("train")
 
     def preflight(self, schema: Schema, training: TrainingSettings) -> None:
         """Check that the model loads, that a text fits its context, and that clipping is exact.

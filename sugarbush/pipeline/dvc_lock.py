@@ -84,7 +84,10 @@ def _forget_ended_processes(path: Path) -> None:
     DVC removes an ended process itself, but not if its number belongs to another program by now, as
     it does after the restart of a container.
     """
-    if not path.exists() or _only_running(path) == _content_of(path):
+    if not path.exists():
+        return
+    running = _only_running(path)
+    if running is not None and running == _content_of(path):
         return
     from dvc.lock import LockError, make_lock
 

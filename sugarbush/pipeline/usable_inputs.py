@@ -14,7 +14,8 @@ from sugarbush.data.private_columns import refuse_private_columns
 from sugarbush.data.remote import require_packages_of_source
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError, SchemaError
-from sugarbush.pipeline import cluster, tracking
+from sugarbush.extras import require_extra
+from sugarbush.pipeline import cluster, receivers
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
 from sugarbush.tables.settings import Engine
@@ -39,13 +40,14 @@ def require_packages(settings: ProjectSettings, base: Path) -> None:
     if any(method.facts.asks_generator for method in settings.chosen):
         settings.generator.chosen.require_packages()
     for method in settings.chosen:
-        method.require_packages()
+        for extra, *packages in method.facts.extras:
+            require_extra(extra, *packages)
     if settings.synthesize_metadata.engine is Engine.SMARTNOISE:
         from sugarbush.tables.smartnoise import require_smartnoise  # slow
 
         require_smartnoise()
     cluster.require_packages(settings.run.cluster)
-    tracking.require_packages(base)
+    receivers.require_packages(base)
 
 
 def _sources(settings: ProjectSettings) -> Iterator[str]:

@@ -149,9 +149,9 @@ def track_a_stage(environment: Environment, folder: Path) -> Finished:
             {"type": "file", "log_file_path": "events.jsonl", "append": True})
         os.environ["MLFLOW_TRACKING_URI"] = Path("store").absolute().as_uri()
         from types import SimpleNamespace
-        from sugarbush.pipeline import tracking
+        from sugarbush.pipeline import receivers
         try:
-            tracking.require_packages(Path())
+            receivers.require_packages(Path())
         except sb.ParamsError as error:
             sys.exit(str(error))
         stage = SimpleNamespace(name="prepare", inputs=(), outputs=())

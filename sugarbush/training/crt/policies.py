@@ -22,14 +22,17 @@ PLAIN_WORDS = "plain_words"
 _DETECTORS = (REGEX, LEARNED, PRESIDIO, f"{SPACY}:<pipeline>", INSTALLED)
 
 
+def extras_of(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the extras and optional packages that the detectors need."""
+    packages = {LEARNED: "faker", PRESIDIO: "presidio_analyzer"}
+    found = ["spacy" if name.startswith(f"{SPACY}:") else packages.get(name) for name in names]
+    return tuple(("redaction", package) for package in found if package is not None)
+
+
 def require_packages_of(names: Sequence[str]) -> None:
     """Raise ParamsError if an optional package that one of the detectors needs is missing."""
-    packages = {LEARNED: "faker", PRESIDIO: "presidio_analyzer"}
-    for name in names:
-        if (package := packages.get(name)) is not None:
-            require_extra("redaction", package)
-        elif name.startswith(f"{SPACY}:"):
-            require_extra("redaction", "spacy")
+    for extra, package in extras_of(names):
+        require_extra(extra, package)
 
 
 def make_policy(names: Sequence[str], *, threshold: float) -> Policy:

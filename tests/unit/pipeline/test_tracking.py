@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.pipeline import tracking
+from sugarbush.pipeline import receivers, tracking
 from sugarbush.pipeline.graph import STAGES
 
 
@@ -20,15 +20,15 @@ def no_receiver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_nothing_is_sent_unless_a_receiver_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not tracking.uses_lineage(tmp_path)
-    assert not tracking.uses_mlflow()
+    assert not receivers.uses_lineage(tmp_path)
+    assert not receivers.uses_mlflow()
     monkeypatch.setenv("OPENLINEAGE_URL", "")
-    assert not tracking.uses_lineage(tmp_path)
+    assert not receivers.uses_lineage(tmp_path)
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "console")
-    assert tracking.uses_lineage(tmp_path)
+    assert receivers.uses_lineage(tmp_path)
     monkeypatch.delenv("OPENLINEAGE__TRANSPORT__TYPE")
     (tmp_path / "openlineage.yml").write_text("transport: {type: console}")
-    assert tracking.uses_lineage(tmp_path)
+    assert receivers.uses_lineage(tmp_path)
 
 
 def test_an_error_of_a_receiver_is_printed_without_its_message(
