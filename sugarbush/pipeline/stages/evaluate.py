@@ -141,7 +141,7 @@ def run(project: Project) -> None:
 def donated_sample(project: Project) -> Sample:
     """Return the donated examples with their codes. An example without a label has the code -1."""
     frame, schema = donated_frame(project.roots), project.schema
-    codes = frame[list(schema.names)].to_numpy(dtype=np.int64)
+    codes = frame[list(schema.names)].to_numpy(dtype=np.int64, copy=True)
     for place, attribute in enumerate(schema.attributes):
         if attribute.column is not None or attribute.source is not None:
             own = codes[:, place]  # a missing value is stored as `other`
