@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
 import pickle
@@ -48,10 +49,10 @@ def release(tmp_path: Path, quick_encoder: None) -> sb.Release:
     )
 
 
-def files_of(page: str) -> dict[str, str]:
+def files_of(page: str) -> dict[str, bytes]:
     """The files that the buttons of a page contain."""
     links = re.findall(r'href="data:[^"]*;base64,([^"]*)" download="([^"]*)"', page)
-    return {name: base64.b64decode(content).decode() for content, name in links}
+    return {name: base64.b64decode(content) for content, name in links}
 
 
 def test_a_pool_of_texts_needs_no_file(release: sb.Release) -> None:
@@ -91,6 +92,8 @@ def test_the_report_of_a_release_in_memory_is_the_public_page_with_its_files(
     files = files_of(page.html)
     lines = [json.loads(line) for line in files["synthetic.jsonl"].splitlines()]
     assert [line["text"] for line in lines] == list(release.texts)
+    table = pd.read_parquet(io.BytesIO(files["synthetic.parquet"]))
+    assert list(table["text"]) == list(release.texts)
     assert json.loads(files["release_card.json"]) == release.card
     assert "10 synthetic texts" in page.html and SECRET not in page.html
     assert unescape(page._repr_html_()).count(page.html) == 1

@@ -53,12 +53,18 @@ def test_only_public_folders_of_a_stage_are_named() -> None:
 
 def test_figures_are_numbers_of_the_card_and_parameters_are_texts() -> None:
     card = {
-        "promise": {"unit": "record", "epsilon": 1, "delta": 1e-6},
+        "promise": {"unit": "record", "epsilon": 1, "epsilon_of_this_run": 0.5, "delta": 1e-6},
         "budget": {"dataset_total_epsilon": "infinity", "dataset_cap_epsilon": 4.0},
         "made_by": {"methods": ["maple", "mosaic"], "settings": {"a": {"b": None}, "x@y": True}},
     }
     figures = tracking.figures_of(card, {"mosaic": {"mean": 0.5, "ok": True, "none": None}})
-    assert figures == {"epsilon": 1, "delta": 1e-6, "dataset_cap_epsilon": 4, "mosaic.mean": 0.5}
+    assert figures == {
+        "epsilon": 1,
+        "epsilon_of_this_run": 0.5,
+        "delta": 1e-6,
+        "dataset_cap_epsilon": 4,
+        "mosaic.mean": 0.5,
+    }
     assert tracking.parameters_of(card) == {
         "unit": "record",
         "methods": "maple, mosaic",
