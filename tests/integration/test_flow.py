@@ -120,7 +120,9 @@ def test_the_log_of_a_run_ends_with_its_verdict_its_epsilon_and_its_card(
         r"dataset total: \S+ of a cap of 50",
         r"release card: \S*release_card\.md, and the artifact release-card",
     ):
-        (found,) = [line for line in lines if re.search(expected, line)]
+        matching = [line for line in lines if re.search(expected, line)]
+        assert len(matching) == 1, [line for line in lines if "INFO" in line][-8:]
+        (found,) = matching
         assert "INFO" in found
         assert MARK not in found
     assert card.exists()
