@@ -198,6 +198,7 @@ def test_a_label_endpoint_is_bounded_too(bench: Start, tmp_path: Path, reply: Re
     params = LabelEndpoint(
         base_url=run.server.base_url,
         model=MODEL,
+        key_variable="OPENAI_API_KEY",
         trusted=True,
         timeout_s=LIMIT_S,
         max_retries=0,

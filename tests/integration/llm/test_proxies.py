@@ -49,7 +49,7 @@ def test_no_proxy_sees_a_private_text_however_the_address_is_written(
 ) -> None:
     run = bench(behave=good)
     own = labeller(run, base_url=address.format(run.server.port))
-    own.check()
+    own.check("a text")
     assert own.codes(TEXTS).tolist() == CODES
     assert len(run.server.asked) == 5
     assert not proxy.server.raw

@@ -74,6 +74,7 @@ def command(*words: str, bench: Bench | None = None, **changes: Any) -> tuple[in
         endpoint = {
             "generator__provider": "openai",
             f"{OPENAI}base_url": bench.server.base_url,
+            f"{OPENAI}key_variable": "OPENAI_API_KEY",
             f"{OPENAI}model": "tiny",
             f"{OPENAI}max_retries": 0,
             f"{OPENAI}requests_per_minute": 1e6,
