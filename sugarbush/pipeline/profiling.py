@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -447,7 +447,7 @@ def profiled_columns(settings: ProjectSettings, *, base: Path, shape: Shape) -> 
 
 
 def refuse_uncounted(
-    columns: Iterable[str], texts: Collection[str], private: Iterable[str], *, setting: str
+    columns: Iterable[str], texts: Collection[str], private: Mapping[str, str], *, setting: str
 ) -> None:
     """Raise ParamsError if a column contains texts, or a private column overlaps it."""
     for name in columns:
