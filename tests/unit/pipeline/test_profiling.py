@@ -585,7 +585,7 @@ def test_a_release_counts_the_profile_of_its_schema(tmp_path: Path) -> None:
     assert set(profile.ledger_ids) <= set(release.ledger_ids)
     assert 0.99 < release.epsilon <= 1
     events = release.card["budget"]["events"]
-    assert [event["stage"] for event in events].count("profile") == 5
+    assert [event["stage"] for event in events].count("profile") == 8
     assumed = " ".join(release.card["assumed_public"])
     assert "beside the DP profile" in assumed
     assert json.dumps(release.card)
